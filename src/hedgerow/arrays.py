@@ -1,0 +1,49 @@
+"""Names and dtypes of the arrays that the parts of Hedgerow hand to each other.
+
+Fixed-width everywhere: a model trained on one platform is the same bytes on
+any other.
+
+Glossary
+--------
+bin      the small integer that stands for a value in training (``uint8``)
+key      the 64-bit integer that stands for a value in comparisons: its order
+         is the order of the values, also at adjacent floats, infinities and
+         wide integers (see :mod:`hedgerow.kernels.keys`)
+cut      a threshold between two bins: a value goes left if ``key <= cut``
+missing  NaN, null, NaT: the largest bin of a feature's stride, or ``MISSING_KEY``
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BinArray: TypeAlias = npt.NDArray[np.uint8]
+RowArray: TypeAlias = npt.NDArray[np.uint32]
+AnyArray: TypeAlias = npt.NDArray[Any]
+
+MISSING_KEY = np.iinfo(np.int64).min
+MISSING_KEY_32 = np.iinfo(np.int32).min
+
+CACHE_LINE = 64
+"""Bytes in a cache line; hot arrays start at a multiple of it."""
+
+
+def aligned_empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+    """Uninitialised C-ordered array whose first byte lies on a cache line."""
+    dtype = np.dtype(dtype)
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    block = np.empty(n_bytes + CACHE_LINE, dtype=np.uint8)
+    start = -block.ctypes.data % CACHE_LINE
+    return block[start : start + n_bytes].view(dtype).reshape(shape)
+
+
+def aligned_zeros(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> AnyArray:
+    """Like :func:`aligned_empty`, filled with zeros."""
+    array = aligned_empty(shape, dtype)
+    array.fill(0)
+    return array

@@ -1,0 +1,1 @@
+"""The boosting loop as a generator of states, with stopping and callbacks."""

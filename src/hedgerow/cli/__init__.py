@@ -1,0 +1,1 @@
+"""The command line: ``hedgerow demo | train | predict | inspect | warmup | bench``."""

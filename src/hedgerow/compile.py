@@ -1,0 +1,144 @@
+"""The one door to Numba: every kernel of the package is made by :func:`kernel`.
+
+Numba's own on-disk cache notices a change of the file in which a kernel
+stands, but not of the kernels that it calls in other files, and it may end
+with an error where no folder can be written.  Here
+
+* the cache folder is named by a digest of *all* kernel sources together with
+  the versions of Numba and llvmlite, so code compiled from an older source
+  can never run, and a reinstall of the same sources keeps the cache;
+* a missing, read-only or unusable folder means that kernels are compiled in
+  each process; nothing else changes.
+
+The folder is ``$NUMBA_CACHE_DIR`` or, without it, ``$XDG_CACHE_HOME/hedgerow``
+(``~/.cache/hedgerow``, ``%LOCALAPPDATA%\\hedgerow``).  Numba's cache files are
+pickles: the folder must be as trusted as the code, and is made readable by
+its owner only.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core import caching
+
+logger = logging.getLogger("hedgerow")
+
+_PACKAGE = Path(__file__).parent
+_KERNEL_SOURCES = ("compile.py", "kernels", "growing", "objectives")
+
+
+@functools.cache
+def source_digest() -> str:
+    """Digest of everything that decides what the compiled kernels do."""
+    digest = hashlib.blake2b(digest_size=10)
+    digest.update(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for name in _KERNEL_SOURCES:
+        place = _PACKAGE / name
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def cache_root() -> Path:
+    """Folder below which compiled kernels are kept (it need not exist)."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen) / "hedgerow"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hedgerow"
+
+
+@functools.cache
+def cache_folder() -> Path | None:
+    """The folder for kernels of these sources, or None where none can be written."""
+    try:
+        folder = cache_root() / source_digest()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError):  # RuntimeError: no home directory
+        return None
+    return folder
+
+
+class _DigestLocator(caching._CacheLocator):
+    """Tells Numba to keep a kernel in :func:`cache_folder`, whatever its file's age."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        relative = Path(py_file).with_suffix("").parts[-2:]
+        self._name = ".".join((*relative, str(py_func.__code__.co_firstlineno)))
+
+    def get_cache_path(self) -> str:
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> str:
+        return source_digest()
+
+    def get_disambiguator(self) -> str:
+        return self._name
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _DigestLocator:
+        return cls(py_func, py_file)
+
+
+class _KernelCacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes = [_DigestLocator]
+
+
+class _KernelCache(caching.FunctionCache):
+    _impl_class = _KernelCacheImpl
+
+
+def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) -> Any:
+    """Compile ``function`` with Numba: no Python objects, no interpreter lock, cached.
+
+    Division by zero follows IEEE 754 (``error_model="numpy"``) and no fast-math
+    is allowed, so that NaN, infinities and the order of operations keep their
+    meaning and results have the same bits on every machine.
+
+    Parameters
+    ----------
+    function : callable
+        A pure function of arrays and numbers.
+    inline : bool, default=False
+        Ask LLVM to copy the body into each caller.  For small functions that
+        stand in an inner loop.
+    """
+    if function is None:
+        return functools.partial(kernel, inline=inline)
+    dispatcher = numba.njit(
+        nogil=True, error_model="numpy", forceinline=inline
+    )(function)
+    if cache_folder() is not None and not numba.config.DISABLE_JIT:
+        dispatcher._cache = _KernelCache(function)
+    return dispatcher
+
+
+def is_cached() -> bool:
+    """Whether kernels of these sources were compiled on this machine before."""
+    folder = cache_folder()
+    return folder is not None and any(folder.glob("*.nbi"))
+
+
+@functools.cache
+def announce_compilation() -> None:
+    """Say once per process, quietly, that the first use has to compile kernels."""
+    if is_cached():
+        return
+    where = cache_folder()
+    kept = f"kept in {where}" if where else "no cache folder can be written: not kept"
+    logger.info("compiling kernels, a few seconds, once per machine (%s)", kept)

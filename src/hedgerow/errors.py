@@ -1,0 +1,41 @@
+"""Errors that users of Hedgerow may want to catch.
+
+Every message names the column, row or parameter, what was given, what is
+allowed and what to do.  Errors about arguments are also ``ValueError`` or
+``TypeError``, so that code written for scikit-learn keeps working.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class HedgerowError(Exception):
+    """Base of all errors raised on purpose by Hedgerow."""
+
+
+class ParameterError(HedgerowError, ValueError):
+    """A parameter is unknown, out of range, or has no effect beside another."""
+
+
+class DataError(HedgerowError, ValueError):
+    """The table, target or weights cannot be used as they are."""
+
+
+class DataTypeError(HedgerowError, TypeError):
+    """A column or an argument has a type that cannot be used."""
+
+
+class ModelFormatError(HedgerowError, ValueError):
+    """The bytes given to a loader are not a valid Hedgerow model."""
+
+
+class LossError(HedgerowError, ValueError):
+    """A user-written objective or metric returned something unusable."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the closest known word, or ``""``."""
+    close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,1 @@
+"""Growing one tree: frontier, histograms, splits, partition, as one compiled recipe."""

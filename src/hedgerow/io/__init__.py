@@ -1,0 +1,1 @@
+"""The model file: write, read, validate."""

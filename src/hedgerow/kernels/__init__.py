@@ -1,0 +1,1 @@
+"""Pure functions of arrays, compiled by Numba; nothing here knows a Python object."""

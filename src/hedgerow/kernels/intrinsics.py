@@ -1,0 +1,106 @@
+"""The few machine instructions that Numba has no name for.
+
+prefetch        ask for a cache line before it is needed
+atomic_add      add to a cell shared by threads, return what stood there before
+atomic_load     read a cell after everything its writer wrote before it
+atomic_store    write a cell after everything that this thread wrote before it
+fused_multiply_add  ``a * b + c`` rounded once, on every machine
+call_address    call a C function ``void f(void)`` at an address (yield, pause)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_INT32 = ir.IntType(32)
+_BYTES = ir.IntType(8).as_pointer()
+
+
+def _element(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [index])
+
+
+@intrinsic
+def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
+    """Fetch the cache line of ``array[index]`` (any address is allowed)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(
+            _element(context, builder, signature.args[0], *args), _BYTES
+        )
+        signature_ir = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
+        function = cgutils.get_or_insert_function(
+            builder.module, signature_ir, "llvm.prefetch.p0"
+        )
+        read, keep, data = _INT32(0), _INT32(3), _INT32(1)
+        builder.call(function, [pointer, read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+@intrinsic
+def atomic_add(typingctx: Any, array: Any, index: Any, amount: Any) -> Any:
+    """``array[index] += amount`` as one step; returns the value before."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _element(context, builder, signature.args[0], args[0], args[1])
+        return builder.atomic_rmw("add", pointer, args[2], "acq_rel")
+
+    return types.int64(array, types.intp, types.int64), generate
+
+
+@intrinsic
+def atomic_load(typingctx: Any, array: Any, index: Any) -> Any:
+    """``array[index]``, ordered after the writes that came before its store."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _element(context, builder, signature.args[0], *args)
+        return builder.load_atomic(pointer, "acquire", 8)
+
+    return types.int64(array, types.intp), generate
+
+
+@intrinsic
+def atomic_store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """``array[index] = value``, ordered after all earlier writes of this thread."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _element(context, builder, signature.args[0], args[0], args[1])
+        builder.store_atomic(args[2], pointer, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.int64), generate
+
+
+@intrinsic
+def fused_multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    """``a * b + c`` with one rounding (IEEE 754 fusedMultiplyAdd)."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@intrinsic
+def call_address(typingctx: Any, address: Any) -> Any:
+    """Call the C function without arguments that lies at ``address``.
+
+    The address is data, not a constant of the code, so that compiled kernels
+    can be kept on disk.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function_type = ir.FunctionType(_INT32, [])
+        function = builder.inttoptr(args[0], function_type.as_pointer())
+        builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate

@@ -1,0 +1,1 @@
+"""Prediction side: the forest, its schema, and the walk from rows to raw scores."""

@@ -1,0 +1,32 @@
+"""A trained model: everything that prediction needs, and how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hedgerow.model.forest import Forest
+from hedgerow.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """Forest, schema of the input, objective, and a record of the training.
+
+    Attributes
+    ----------
+    forest : Forest
+    schema : Schema
+    objective : str
+        Name in :data:`hedgerow.objectives.OBJECTIVES`; decides the link from
+        raw score to prediction.
+    training : mapping
+        JSON-like record: parameters, seed, evaluation history, best round.
+        Never needed for prediction.
+    """
+
+    forest: Forest
+    schema: Schema
+    objective: str
+    training: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,46 @@
+"""Logistic loss of two classes (target 0 or 1): g = p - y, h = p (1 - p); sigmoid link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+from hedgerow.objectives import derivatives
+
+
+@dataclass(frozen=True, slots=True)
+class Logistic:
+    """Negative binomial log-likelihood; raw score is the log-odds of class 1."""
+
+    name: ClassVar[str] = "logistic"
+    kernel_id: ClassVar[int] = derivatives.LOGISTIC
+    constant_hessian: ClassVar[bool] = False
+    n_outputs: int = 1
+
+    def check_target(self, target: FloatArray) -> None:
+        outside = (target != 0.0) & (target != 1.0)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                f"objective 'logistic' needs targets 0 or 1; row {row} holds {target[row]!r}."
+            )
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        rate = float(np.average(target, weights=weight))
+        # With one class only the log-odds is infinite; stop where p has 15 digits.
+        rate = min(max(rate, 1e-15), 1.0 - 1e-15)
+        return np.array([np.log(rate) - np.log1p(-rate)])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        positive = expit(raw[0])
+        return np.column_stack([1.0 - positive, positive])
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        # log(1 + exp(-m)) with m the margin; logaddexp does not overflow.
+        margin = np.where(target > 0.0, raw[0], -raw[0])
+        return float(np.average(np.logaddexp(0.0, -margin), weights=weight))

@@ -1,0 +1,127 @@
+"""Parameters of a fit as frozen, validated values.
+
+Validation happens once, here: a value out of range, an unknown name or a
+setting without effect beside another raises :class:`ParameterError` with the
+parameter, what was given and what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from hedgerow.errors import ParameterError, did_you_mean
+
+GrowPolicy = Literal["leafwise", "depthwise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Allowed numbers: ``low`` to ``high``, ends included unless open."""
+
+    low: float
+    high: float
+    low_open: bool = False
+    high_open: bool = False
+    integer: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            return False
+        if self.integer and not isinstance(value, numbers.Integral):
+            return False
+        above = value > self.low if self.low_open else value >= self.low
+        below = value < self.high if self.high_open else value <= self.high
+        return bool(above and below)
+
+    def __str__(self) -> str:
+        kind = "an integer" if self.integer else "a number"
+        left = "greater than" if self.low_open else "at least"
+        right = "less than" if self.high_open else "at most"
+        text = f"{kind} {left} {self.low:g}"
+        return text if math.isinf(self.high) else f"{text} and {right} {self.high:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class BoostParams:
+    """How trees are grown and added up.
+
+    The names and meanings are those of :class:`hedgerow.HedgerowClassifier`;
+    here every value is resolved (no ``"auto"``).
+    """
+
+    n_estimators: int = 100
+    learning_rate: float = 0.1
+    max_leaves: int | None = 31
+    max_depth: int | None = None
+    min_samples_leaf: int = 20
+    min_child_weight: float = 1e-3
+    reg_lambda: float = 1.0
+    reg_alpha: float = 0.0
+    gamma: float = 0.0
+    max_delta_step: float = 0.0
+    subsample: float = 1.0
+    colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    colsample_bynode: float = 1.0
+    max_bins: int = 255
+    grow_policy: GrowPolicy = "leafwise"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, allowed in _RANGES.items():
+            value = getattr(self, name)
+            if value is None and name in _OPTIONAL:
+                continue
+            if value not in allowed:
+                none = ", or None" if name in _OPTIONAL else ""
+                raise ParameterError(f"{name} must be {allowed}{none}; got {value!r}.")
+        if self.grow_policy not in _POLICIES:
+            hint = did_you_mean(str(self.grow_policy), _POLICIES)
+            raise ParameterError(
+                f"grow_policy must be one of {', '.join(map(repr, _POLICIES))}; "
+                f"got {self.grow_policy!r}.{hint}"
+            )
+        if self.max_leaves is None and self.max_depth is None:
+            raise ParameterError(
+                "max_leaves and max_depth are both None: set at least one of them, "
+                "otherwise a tree grows until its leaves cannot be split."
+            )
+
+
+_POLICIES = ("leafwise", "depthwise")
+_OPTIONAL = frozenset({"max_leaves", "max_depth"})
+_FRACTION = Interval(0.0, 1.0, low_open=True)
+_NOT_NEGATIVE = Interval(0.0, math.inf, high_open=True)
+_RANGES: dict[str, Interval] = {
+    "n_estimators": Interval(1, 10_000_000, integer=True),
+    "learning_rate": Interval(0.0, math.inf, low_open=True, high_open=True),
+    "max_leaves": Interval(2, 65_535, integer=True),
+    "max_depth": Interval(1, 62, integer=True),
+    "min_samples_leaf": Interval(1, 2**31 - 1, integer=True),
+    "min_child_weight": _NOT_NEGATIVE,
+    "reg_lambda": _NOT_NEGATIVE,
+    "reg_alpha": _NOT_NEGATIVE,
+    "gamma": _NOT_NEGATIVE,
+    "max_delta_step": _NOT_NEGATIVE,
+    "subsample": _FRACTION,
+    "colsample_bytree": _FRACTION,
+    "colsample_bylevel": _FRACTION,
+    "colsample_bynode": _FRACTION,
+    "max_bins": Interval(2, 255, integer=True),
+    "seed": Interval(0, 2**63 - 1, integer=True),
+}
+
+BOOST_PARAMETER_NAMES: tuple[str, ...] = tuple(field.name for field in fields(BoostParams))
+
+
+def boost_params(values: Mapping[str, Any]) -> BoostParams:
+    """Build :class:`BoostParams` from a mapping; an unknown name is an error with a hint."""
+    for name in values:
+        if name not in BOOST_PARAMETER_NAMES:
+            hint = did_you_mean(name, BOOST_PARAMETER_NAMES)
+            raise ParameterError(f"unknown parameter {name!r}.{hint}")
+    return BoostParams(**values)

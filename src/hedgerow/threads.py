@@ -1,0 +1,135 @@
+"""The only file that knows threads.
+
+Kernels release the interpreter lock and never start threads themselves (no
+OpenMP, no TBB): a fit or a prediction uses a private pool that this file owns,
+so a forked child, two fits at once or a joblib worker cannot abort or hang.
+
+Two ways to run a kernel on several threads:
+
+:func:`run_blocks`   one call per block of rows, for work without exchange
+:class:`Team`        workers parked inside compiled code for the length of a
+                     fit; the stages of a tree are separated by a barrier
+                     (:mod:`hedgerow.kernels.barrier`)
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hedgerow.errors import ParameterError
+
+
+def _cgroup_quota() -> float:
+    """Processors that the control group grants (``inf`` without a limit)."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
+        if quota != "max":
+            return int(quota) / int(period)
+    except (OSError, ValueError):
+        pass
+    try:
+        base = Path("/sys/fs/cgroup/cpu")
+        quota_us = int((base / "cpu.cfs_quota_us").read_text())
+        if quota_us > 0:
+            return quota_us / int((base / "cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        pass
+    return math.inf
+
+
+def available_threads() -> int:
+    """Processors that this process may use: affinity mask and control group."""
+    try:
+        allowed = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this platform
+        allowed = os.cpu_count() or 1
+    return max(1, min(allowed, math.ceil(_cgroup_quota())))
+
+
+def resolve_threads(n_jobs: int | None) -> int:
+    """Number of threads for ``n_jobs`` as scikit-learn means it.
+
+    ``None`` is all available processors, or one inside a joblib worker
+    (joblib sets ``LOKY_MAX_CPU_COUNT`` or the inner thread limits there);
+    ``-1`` is all, ``-2`` all but one, and so on.
+
+    Raises
+    ------
+    ParameterError
+        If ``n_jobs`` is 0 or not an integer.
+    """
+    if n_jobs is None:
+        limit = os.environ.get("HEDGEROW_NUM_THREADS") or os.environ.get(
+            "OMP_NUM_THREADS"
+        )
+        threads = available_threads()
+        return min(threads, int(limit)) if limit and limit.isdigit() and int(limit) else threads
+    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+        raise ParameterError(
+            f"n_jobs must be None or an integer other than 0, got {n_jobs!r}: "
+            "use 1 for one thread, -1 for all."
+        )
+    n_jobs = int(n_jobs)
+    return n_jobs if n_jobs > 0 else max(1, available_threads() + 1 + n_jobs)
+
+
+class _Pool:
+    """A lazily grown thread pool, forgotten in a forked child."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._size = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._executor = None
+        self._size = 0
+
+    def executor(self, size: int) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._executor is None or size > self._size:
+                # An outgrown pool finishes what it was given and then ends.
+                if self._executor is not None:
+                    self._executor.shutdown(wait=False)
+                self._executor = ThreadPoolExecutor(size, thread_name_prefix="hedgerow")
+                self._size = size
+            return self._executor
+
+
+_pool = _Pool()
+
+
+def run_blocks(
+    task: Callable[[int, int], object], n_items: int, n_threads: int, smallest_block: int
+) -> None:
+    """Call ``task(start, stop)`` on consecutive blocks that cover ``range(n_items)``.
+
+    The caller's thread does the first block; with one thread, or fewer than
+    two blocks of ``smallest_block`` items, it does all of them in one call.
+    An exception in any block is raised here after all blocks have ended.
+    """
+    n_blocks = max(1, min(n_threads, n_items // max(1, smallest_block)))
+    if n_blocks == 1:
+        task(0, n_items)
+        return
+    edges = [n_items * i // n_blocks for i in range(n_blocks + 1)]
+    executor = _pool.executor(n_blocks - 1)
+    futures = [
+        executor.submit(task, start, stop)
+        for start, stop in zip(edges[1:-1], edges[2:], strict=True)
+    ]
+    try:
+        task(edges[0], edges[1])
+    finally:
+        errors = [future.exception() for future in futures]
+    for error in errors:
+        if error is not None:
+            raise error
