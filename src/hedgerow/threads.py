@@ -14,11 +14,13 @@ Two ways to run a kernel on several threads:
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from hedgerow.errors import ParameterError
@@ -82,26 +84,27 @@ class _Pool:
     """A lazily grown thread pool, forgotten in a forked child."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
-        self._size = 0
+        self._forget()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._executor = None
+        self._executor: ThreadPoolExecutor | None = None
         self._size = 0
 
-    def executor(self, size: int) -> ThreadPoolExecutor:
+    def submit(
+        self, task: Callable[[int, int], object], blocks: list[tuple[int, int]]
+    ) -> list[Future[object]]:
+        """Start ``task`` on each block."""
         with self._lock:
-            if self._executor is None or size > self._size:
+            if self._executor is None or len(blocks) > self._size:
                 # An outgrown pool finishes what it was given and then ends.
                 if self._executor is not None:
                     self._executor.shutdown(wait=False)
-                self._executor = ThreadPoolExecutor(size, thread_name_prefix="hedgerow")
-                self._size = size
-            return self._executor
+                self._size = len(blocks)
+                self._executor = ThreadPoolExecutor(self._size, thread_name_prefix="hedgerow")
+            return [self._executor.submit(task, *block) for block in blocks]
 
 
 _pool = _Pool()
@@ -121,15 +124,61 @@ def run_blocks(
         task(0, n_items)
         return
     edges = [n_items * i // n_blocks for i in range(n_blocks + 1)]
-    executor = _pool.executor(n_blocks - 1)
-    futures = [
-        executor.submit(task, start, stop)
-        for start, stop in zip(edges[1:-1], edges[2:], strict=True)
-    ]
+    blocks = list(zip(edges[:-1], edges[1:], strict=True))
+    futures = _pool.submit(task, blocks[1:])
     try:
-        task(edges[0], edges[1])
+        task(*blocks[0])
     finally:
         errors = [future.exception() for future in futures]
     for error in errors:
         if error is not None:
             raise error
+
+
+def wait_addresses() -> tuple[int, int]:
+    """Addresses of the C functions by which waiting kernels yield and sleep.
+
+    Both take an int: ``sched_yield`` ignores it, ``usleep`` sleeps that many
+    microseconds (on Windows ``SwitchToThread`` and ``Sleep``, milliseconds).
+    """
+    if sys.platform == "win32":
+        library = ctypes.WinDLL("kernel32")
+        functions = library.SwitchToThread, library.Sleep
+    else:
+        library = ctypes.CDLL(None)
+        functions = library.sched_yield, library.usleep
+    pause, sleep = (ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
+    return pause, sleep
+
+
+class Team:
+    """Helpers of a fit: threads that stay inside compiled code until dismissed.
+
+    Parameters
+    ----------
+    n_threads : int
+        Threads in all; the caller is thread 0, so one thread needs no helper.
+    follow : callable
+        ``follow(thread)`` runs in each helper and returns when dismissed.
+    dismiss : callable
+        Makes every ``follow`` return.
+    """
+
+    def __init__(
+        self, n_threads: int, follow: Callable[[int], object], dismiss: Callable[[], object]
+    ) -> None:
+        self._dismiss = dismiss
+        self._helpers = [
+            threading.Thread(target=follow, args=(t,), name=f"hedgerow-{t}", daemon=True)
+            for t in range(1, n_threads)
+        ]
+        for helper in self._helpers:
+            helper.start()
+
+    def close(self) -> None:
+        """Dismiss the helpers and wait for them; a second call does nothing."""
+        if self._helpers:
+            self._dismiss()
+        for helper in self._helpers:
+            helper.join()
+        self._helpers = []

@@ -1,1 +1,31 @@
-"""The one door for tables; bins and binned matrices."""
+"""The one door for tables; bins and binned matrices.
+
+::
+
+    anything with rows and columns
+        |  table.read_table      frames.py: by narwhals;  columns.py: numbers
+        v
+    Table  --- bins.fit_bins -->  BinSpec
+        |                            |
+        +----- matrix.bin_table -----+--->  BinnedMatrix (uint8)
+"""
+
+from __future__ import annotations
+
+from hedgerow.data.bins import BinSpec, fit_bins
+from hedgerow.data.matrix import PAD, BinnedMatrix, bin_table
+from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.data.table import Table, read_table
+
+__all__ = [
+    "PAD",
+    "BinSpec",
+    "BinnedMatrix",
+    "Column",
+    "ColumnKind",
+    "Schema",
+    "Table",
+    "bin_table",
+    "fit_bins",
+    "read_table",
+]

@@ -5,7 +5,8 @@ atomic_add      add to a cell shared by threads, return what stood there before
 atomic_load     read a cell after everything its writer wrote before it
 atomic_store    write a cell after everything that this thread wrote before it
 fused_multiply_add  ``a * b + c`` rounded once, on every machine
-call_address    call a C function ``void f(void)`` at an address (yield, pause)
+call_address    call a C function at an address (yield, sleep)
+float_of_bits   read an int64 as the float64 with the same bits
 """
 
 from __future__ import annotations
@@ -90,17 +91,27 @@ def fused_multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @intrinsic
-def call_address(typingctx: Any, address: Any) -> Any:
-    """Call the C function without arguments that lies at ``address``.
+def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
+    """Call the C function ``int f(int)`` that lies at ``address``.
 
     The address is data, not a constant of the code, so that compiled kernels
     can be kept on disk.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        function_type = ir.FunctionType(_INT32, [])
+        function_type = ir.FunctionType(_INT32, [_INT32])
         function = builder.inttoptr(args[0], function_type.as_pointer())
-        builder.call(function, [])
+        builder.call(function, [builder.trunc(args[1], _INT32)])
         return context.get_dummy_value()
 
-    return types.void(types.int64), generate
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def float_of_bits(typingctx: Any, bits: Any) -> Any:
+    """The float64 whose bit pattern is the int64 ``bits``."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.model.forest import Forest
-from hedgerow.model.schema import Schema
+from hedgerow.data.schema import Schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,5 +1,106 @@
-"""First and second derivatives of the losses, compiled."""
+"""First and second derivatives of the losses, compiled.
+
+The gradient pass calls :func:`derivatives` for one block of rows that fits in
+the first-level cache; it writes g and h of each row.  A softmax needs the
+scores of all classes: :func:`class_probabilities` turns them into
+probabilities once per round, before the first of the round's trees changes a
+score.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.exponential import exponential
 
 SQUARED_ERROR = 0
 LOGISTIC = 1
 SOFTMAX = 2
+
+SMALLEST_HESSIAN = 1e-16
+"""Keeps the hessian of a saturated probability above zero."""
+
+
+class LossData(NamedTuple):
+    """What the loss of each row depends on.
+
+    target       float64 (n_rows,); a class index for classification
+    weight       float64 (n_rows,), or empty: every weight is 1
+    raw          float64 (n_outputs, n_rows)
+    probability  float64 (n_outputs, n_rows) for softmax, else empty
+    """
+
+    target: FloatArray
+    weight: FloatArray
+    raw: FloatArray
+    probability: FloatArray
+
+
+@kernel
+def class_probabilities(
+    data: LossData, start: int, stop: int, top: FloatArray, total: FloatArray
+) -> None:
+    """Write the softmax of the raw scores of rows ``start`` to ``stop``.
+
+    ``top`` and ``total`` are scratch space of one block.  Classes are the
+    outer loop, so that the inner one runs over consecutive rows.
+    """
+    n = np.uint64(stop - start)
+    first = np.uint64(start)
+    n_outputs = data.raw.shape[0]
+    for i in range(n):
+        top[i] = data.raw[0, first + i]
+        total[i] = 0.0
+    for k in range(1, n_outputs):
+        raw = data.raw[k]
+        for i in range(n):
+            top[i] = max(top[i], raw[first + i])
+    for k in range(n_outputs):
+        raw = data.raw[k]
+        probability = data.probability[k]
+        for i in range(n):
+            e = exponential(raw[first + i] - top[i])
+            probability[first + i] = e
+            total[i] += e
+    for k in range(n_outputs):
+        probability = data.probability[k]
+        for i in range(n):
+            probability[first + i] /= total[i]
+
+
+@kernel
+def derivatives(
+    loss: int, data: LossData, output: int, start: int, stop: int, g: FloatArray, h: FloatArray
+) -> None:
+    """Write g and h of rows ``start`` to ``stop`` for one output into g[0:], h[0:]."""
+    n = np.uint64(stop - start)
+    first = np.uint64(start)
+    target = data.target
+    if loss == SQUARED_ERROR:
+        raw = data.raw[output]
+        for i in range(n):
+            g[i] = raw[first + i] - target[first + i]
+            h[i] = 1.0
+    elif loss == LOGISTIC:
+        raw = data.raw[output]
+        for i in range(n):
+            p = 1.0 / (1.0 + exponential(-raw[first + i]))
+            g[i] = p - target[first + i]
+            h[i] = max(p * (1.0 - p), SMALLEST_HESSIAN)
+    else:
+        probability = data.probability[output]
+        n_classes = float(data.raw.shape[0])
+        factor = n_classes / (n_classes - 1.0)
+        for i in range(n):
+            p = probability[first + i]
+            g[i] = p - (1.0 if target[first + i] == output else 0.0)
+            h[i] = max(factor * p * (1.0 - p), SMALLEST_HESSIAN)
+    if len(data.weight) > 0:
+        weight = data.weight
+        for i in range(n):
+            g[i] *= weight[first + i]
+            h[i] *= weight[first + i]

@@ -1,0 +1,69 @@
+"""Hedgerow: gradient-boosted decision trees in 100% Python.
+
+The public names stand in this module.  Each is loaded from its home on first
+use (PEP 562), so ``import hedgerow`` takes a few milliseconds and loads
+neither Numba nor scikit-learn.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.booster import Booster, Dataset, load, train
+    from hedgerow.errors import (
+        DataError,
+        DataTypeError,
+        HedgerowError,
+        LossError,
+        ModelFormatError,
+        ParameterError,
+    )
+    from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Booster",
+    "DataError",
+    "DataTypeError",
+    "Dataset",
+    "HedgerowClassifier",
+    "HedgerowError",
+    "HedgerowRegressor",
+    "LossError",
+    "ModelFormatError",
+    "ParameterError",
+    "__version__",
+    "load",
+    "train",
+]
+
+_HOMES = {
+    "hedgerow.booster": ("Booster", "Dataset", "load", "train"),
+    "hedgerow.errors": (
+        "DataError",
+        "DataTypeError",
+        "HedgerowError",
+        "LossError",
+        "ModelFormatError",
+        "ParameterError",
+    ),
+    "hedgerow.estimators": ("HedgerowClassifier", "HedgerowRegressor"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use and keep it."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

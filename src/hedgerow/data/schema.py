@@ -1,0 +1,67 @@
+"""What a model knows of its columns: names and how their values compare."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+ColumnKind: TypeAlias = Literal["float", "int"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One feature.
+
+    Attributes
+    ----------
+    name : str
+        Name in the user's frame, or ``"x0"``, ``"x1"``, ... for plain arrays.
+    kind : {"float", "int"}
+        How values compare: ``"float"`` as float64 (every integer type up to
+        32 bits, bool and float is held exactly), ``"int"`` as int64 (64-bit
+        integers; dates and durations as microseconds).
+    """
+
+    name: str
+    kind: ColumnKind = "float"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All features in the order of training; ``named`` if the names are the user's own."""
+
+    columns: tuple[Column, ...]
+    named: bool = False
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @functools.cached_property
+    def kinds(self) -> tuple[ColumnKind, ...]:
+        return tuple(column.kind for column in self.columns)
+
+    @functools.cached_property
+    def has_int(self) -> bool:
+        """Whether some column compares as int64, so that tables are held as keys."""
+        return "int" in self.kinds
+
+    @property
+    def n_features(self) -> int:
+        return len(self.columns)
+
+
+@functools.lru_cache(maxsize=64)
+def default_names(n_features: int) -> tuple[str, ...]:
+    """``("x0", "x1", ...)``: the names of columns that have none."""
+    return tuple(f"x{j}" for j in range(n_features))
+
+
+@functools.lru_cache(maxsize=64)
+def unnamed_schema(n_features: int, kind: ColumnKind) -> Schema:
+    """Schema of a plain array, all of whose columns are of one kind.
+
+    Kept, because making it anew would be most of the cost of reading one row.
+    """
+    return Schema(tuple(Column(name, kind) for name in default_names(n_features)))

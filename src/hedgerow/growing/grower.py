@@ -1,0 +1,276 @@
+"""From Python to the compiled tree and back: arrays allocated once a fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.compile import announce_compilation
+from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.growing import state as layout
+from hedgerow.growing.gradients import BLOCK
+from hedgerow.growing.grow import dismiss, follow, lead
+from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.split import SplitRules, SplitScratch
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import SOFTMAX, LossData
+from hedgerow.params import BoostParams
+from hedgerow.threads import Team, wait_addresses
+
+_PADDING = 64
+_COLUMN_STREAM = 4 << 40
+_SLOT_BYTES = 1 << 30
+"""Histograms are kept for reuse in at most this much memory; nodes beyond it
+are built from their rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrownTree:
+    """One tree in terms of bins; nodes as in :class:`hedgerow.model.forest.Forest`.
+
+    A row goes left if its bin of ``feature`` is ``<= bin``, or if it is
+    missing and ``missing_left``.
+    """
+
+    feature: npt.NDArray[np.int32]
+    bin: npt.NDArray[np.uint8]
+    missing_left: npt.NDArray[np.uint8]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    value: FloatArray
+    gain: FloatArray
+    cover: FloatArray
+    count: IntArray
+
+
+class TreeGrower:
+    """Grows the trees of one fit on one binned matrix.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        With both layouts.
+    target, weight : float64 (n_rows,), weight or None
+    raw : float64 (n_outputs, n_rows)
+        Raw scores; every grown tree is added to them in place.
+    objective : Objective
+    params : BoostParams
+    n_threads : int
+        Helpers are started at once; :meth:`close` ends them.
+    """
+
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        target: FloatArray,
+        weight: FloatArray | None,
+        raw: FloatArray,
+        objective: Objective,
+        params: BoostParams,
+        n_threads: int,
+    ) -> None:
+        announce_compilation()
+        self._matrix = matrix
+        self._params = params
+        self._all_columns = np.arange(matrix.n_features, dtype=np.int32)
+        self._state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
+        self._team = Team(
+            n_threads,
+            lambda thread: follow(thread, self._state),
+            lambda: dismiss(self._state),
+        )
+
+    def grow(self, tree: int, output: int) -> GrownTree:
+        """Grow tree number ``tree`` for ``output``; raw scores of its rows are updated."""
+        scalars = self._state.scalars
+        scalars[layout.IS_TREE] = tree
+        scalars[layout.IS_OUTPUT] = output
+        if self._params.colsample_bytree < 1.0:
+            self._draw_columns(tree)
+        lead(self._state)
+        return self._copy_tree()
+
+    def rows_outside(self) -> npt.NDArray[np.uint32]:
+        """Rows that the last tree was not grown on (empty without row sampling)."""
+        n_inside = int(self._state.scalars[layout.IS_N_ROWS])
+        return self._state.rows.rows[n_inside : self._matrix.n_rows]
+
+    def close(self) -> None:
+        """End the helpers; the grower must not be used afterwards."""
+        self._team.close()
+
+    def _draw_columns(self, tree: int) -> None:
+        n_features = self._matrix.n_features
+        n_taken = max(1, round(self._params.colsample_bytree * n_features))
+        seed, stream = np.uint64(self._params.seed), np.uint64(_COLUMN_STREAM + tree)
+        order = np.array([hash64(seed, stream, np.uint64(j)) for j in range(n_features)])
+        chosen = np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
+        self._state.columns.feature[:n_taken] = chosen
+        self._state.columns.position[:n_taken] = chosen % self._matrix.features_per_tile
+        self._state.n_columns[0] = n_taken
+
+    def _copy_tree(self) -> GrownTree:
+        tree = self._state.tree
+        n = int(self._state.scalars[layout.IS_N_NODES])
+        table = tree.table[:n]
+        left = table[:, layout.NODE_LEFT].astype(np.int32)
+        inner = left != 0
+        feature = np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
+        return GrownTree(
+            feature=feature,
+            bin=np.where(inner, table[:, layout.NODE_BIN], 0).astype(np.uint8),
+            missing_left=self._missing_left(table, inner),
+            left=left,
+            right=table[:, layout.NODE_RIGHT].astype(np.int32),
+            value=tree.value[:n].copy(),
+            gain=np.where(inner, tree.gain[:n], 0.0),
+            cover=tree.cover[:n].copy(),
+            count=table[:, layout.NODE_COUNT].copy(),
+        )
+
+    def _missing_left(
+        self, table: IntArray, inner: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.uint8]:
+        """Learned direction; towards the larger child for a column without missing values."""
+        feature = table[:, layout.NODE_FEATURE]
+        larger_left = 2 * table[:, layout.NODE_N_LEFT] >= table[:, layout.NODE_COUNT]
+        learned = table[:, layout.NODE_MISSING_LEFT] == 1
+        missing_seen = self._matrix.has_missing[feature]
+        return (inner & np.where(missing_seen, learned, larger_left)).astype(np.uint8)
+
+
+def _make_state(
+    matrix: BinnedMatrix,
+    target: FloatArray,
+    weight: FloatArray | None,
+    raw: FloatArray,
+    objective: Objective,
+    params: BoostParams,
+    n_threads: int,
+) -> layout.State:
+    """Allocate everything that the compiled stages use."""
+    n_rows, n_features = matrix.n_rows, matrix.n_features
+    stride = matrix.spec.stride
+    max_depth = params.max_depth if params.max_depth is not None else 1 << 30
+    max_leaves = _most_leaves(params, n_rows)
+    slot_cells = n_features * stride
+    n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells))))
+    constant = objective.constant_hessian and weight is None
+    settings = layout.Settings(
+        loss=objective.kernel_id,
+        n_rows=n_rows,
+        n_columns_total=n_features,
+        max_leaves=max_leaves,
+        max_depth=max_depth,
+        depthwise=int(params.grow_policy == "depthwise"),
+        learning_rate=float(params.learning_rate),
+        seed=np.uint64(params.seed),
+        subsample=float(params.subsample),
+        columns_by_level=float(params.colsample_bylevel),
+        columns_by_node=float(params.colsample_bynode),
+        constant_hessian=int(constant),
+        n_slots=n_slots,
+    )
+    n_probability = raw.size if objective.kernel_id == SOFTMAX else 0
+    pause, sleep = wait_addresses()
+    all_columns = np.arange(n_features, dtype=np.int32)
+    return layout.State(
+        crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
+        settings=settings,
+        rules=_split_rules(params),
+        bins=Bins(
+            by_row=matrix.by_row.reshape(-1),
+            by_column=matrix.by_column,
+            tile_size=matrix.by_row.shape[1] * matrix.by_row.shape[2],
+            tile_width=matrix.by_row.shape[2],
+            features_per_tile=matrix.features_per_tile,
+            n_bins=matrix.spec.n_bins.astype(np.int32),
+            stride=stride,
+        ),
+        loss_data=LossData(
+            target=np.ascontiguousarray(target, dtype=np.float64),
+            weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
+            raw=raw,
+            probability=np.empty(raw.shape if n_probability else (0, 0)),
+        ),
+        columns=Columns(all_columns, all_columns % np.int32(matrix.features_per_tile)),
+        n_columns=np.array([n_features]),
+        rows=layout.Rows(
+            rows=np.zeros(n_rows + _PADDING, dtype=np.uint32),
+            scratch=np.empty(n_rows, dtype=np.uint32),
+            fixed=aligned_empty(2 * n_rows, np.int32),
+            packed=aligned_empty(2 * n_rows, np.int64),
+        ),
+        threads=_make_threads(matrix, n_threads, 2 * max_leaves),
+        scratch=_make_scratch(n_threads, stride),
+        wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
+        tree=_make_tree(2 * max_leaves, n_features, n_slots),
+        scalars=np.zeros(layout.N_SCALARS, dtype=np.int64),
+    )
+
+
+def _most_leaves(params: BoostParams, n_rows: int) -> int:
+    """Upper bound for the leaves of a tree, from every limit that is set."""
+    bound = max(1, n_rows // params.min_samples_leaf)
+    if params.max_leaves is not None:
+        bound = min(bound, params.max_leaves)
+    if params.max_depth is not None and params.max_depth < 31:
+        bound = min(bound, 1 << params.max_depth)
+    return bound
+
+
+def _split_rules(params: BoostParams) -> SplitRules:
+    return SplitRules(
+        min_samples_leaf=params.min_samples_leaf,
+        min_child_weight=float(params.min_child_weight),
+        reg_lambda=float(params.reg_lambda),
+        reg_alpha=float(params.reg_alpha),
+        gamma=float(params.gamma),
+        max_delta_step=float(params.max_delta_step) or math.inf,
+    )
+
+
+def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layout.Threads:
+    tile_cells = matrix.features_per_tile * matrix.spec.stride
+    return layout.Threads(
+        cells=aligned_zeros((n_threads, tile_cells), np.int64),
+        g_block=aligned_empty((n_threads, BLOCK), np.float64),
+        h_block=aligned_empty((n_threads, BLOCK), np.float64),
+        counts=aligned_zeros((n_threads, 8), np.int64),
+        largest=aligned_zeros((n_threads, 8), np.float64),
+        leaf_sums=aligned_zeros((n_threads, 2, max_nodes), np.int64),
+        found=aligned_zeros((n_threads, 2, 8), np.int64),
+        found_score=aligned_zeros((n_threads, 8), np.float64),
+    )
+
+
+def _make_scratch(n_threads: int, stride: int) -> SplitScratch:
+    score = aligned_empty((n_threads, stride), np.float64)
+    g, h, n = (aligned_empty((n_threads, stride), np.int64) for _ in range(3))
+    return SplitScratch(g=g, h=h, n=n, score=score, bits=score.view(np.int64))
+
+
+def _make_wide(n_cells: int) -> Wide:
+    return Wide(
+        g=aligned_empty(n_cells, np.int64),
+        h=aligned_empty(n_cells, np.int64),
+        n=aligned_empty(n_cells, np.int32),
+    )
+
+
+def _make_tree(max_nodes: int, n_features: int, n_slots: int) -> layout.Tree:
+    return layout.Tree(
+        table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
+        gain=np.zeros(max_nodes),
+        value=np.zeros(max_nodes),
+        cover=np.zeros(max_nodes),
+        allowed=np.ones((2, n_features), dtype=np.uint8),
+        shuffled=np.zeros(n_features, dtype=np.int32),
+        free_slots=np.zeros(n_slots, dtype=np.int64),
+    )

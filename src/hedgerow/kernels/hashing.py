@@ -1,0 +1,49 @@
+"""Random numbers that are functions of what they are for.
+
+``hash64(seed, stream, index)`` is the number for item ``index`` (a row, say)
+of one purpose ``stream`` under ``seed``.  It depends on nothing else: not on
+the order in which items are met, nor on the thread, chunk or machine that
+asks.  It is the generator SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) entered
+at step ``index`` of the sequence that seed and stream choose.
+
+Each purpose takes a stream of its own, so that two of them never share numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.compile import kernel
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, odd
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_ONE = np.uint64(1)
+
+BIN_SAMPLE_STREAM = 1
+"""Stream for the rows from which cuts are chosen."""
+
+
+@kernel(inline=True)
+def mix64(bits: np.uint64) -> np.uint64:
+    """Scramble 64 bits, one to one; each output bit depends on every input bit."""
+    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
+    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
+    return bits ^ (bits >> np.uint64(31))
+
+
+@kernel(inline=True)
+def hash64(seed: int, stream: int, index: int) -> np.uint64:
+    """64 random bits for an item; see the module's text.
+
+    Parameters
+    ----------
+    seed, stream, index : int64 or uint64
+        Negative numbers count as their two's complement.
+
+    Returns
+    -------
+    uint64
+    """
+    start = mix64(mix64(np.uint64(seed) + _STEP) + np.uint64(stream) * _STEP)
+    return mix64(start + (np.uint64(index) + _ONE) * _STEP)

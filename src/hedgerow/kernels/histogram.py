@@ -1,0 +1,224 @@
+"""Histograms of gradient, hessian and row count, in exact integers.
+
+Glossary
+--------
+packed    one int64 that holds a row's (g, h, 1), or the sums of a few
+          thousand rows, in three bit fields; adding rows adds all three
+cell      the packed sum of one bin of one feature
+limb      digits of a gradient that go into a packed number; a second limb
+          holds the lower digits where the first is too coarse
+wide      the sums taken apart: int64 g, int64 h, int32 count per bin
+
+::
+
+    63            count_bits + hessian_bits      count_bits          0
+     |  g (signed)         |  h                   |  row count       |
+
+Why packed: adding a row costs one read-modify-write per feature instead of
+three, and the cells of 28 features x 256 bins take 57 KB, about the size of a
+first-level cache.  On one Zen 5 core a row of 28 features costs 8 ns packed
+and 16 ns with 128-bit cells.
+
+A field holds the sum of ``2**count_bits - 1`` rows at most, so the cells are
+emptied into the wide sums after that many (:func:`build_histogram`).  The
+count is exact, which keeps ``min_samples_leaf`` exact; and because every sum is
+an integer, no order of rows and no number of threads changes any bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.intrinsics import prefetch
+
+PREFETCH_ROWS = 16
+"""Rows of bins and gradients are asked for this far ahead: a scattered row of
+28 features costs 8-9 ns with it, 43-66 ns without."""
+
+
+class Bins(NamedTuple):
+    """A binned matrix in tiles of up to 32 features (``data.matrix``).
+
+    by_row             uint8, flat: tile, then row, then feature within the tile
+    by_column          uint8 (n_features, n_rows + padding)
+    tile_size          cells of one tile
+    tile_width         bytes from one row to the next within a tile
+    features_per_tile  features in each tile but perhaps the last
+    n_bins             int32 (n_features,): value bins of each feature
+    stride             bins reserved per feature, a power of two; the last of
+                       them is the bin of missing values
+    """
+
+    by_row: BinArray
+    by_column: BinArray
+    tile_size: np.int64
+    tile_width: np.int64
+    features_per_tile: np.int64
+    n_bins: np.ndarray
+    stride: np.int64
+
+
+class Packing(NamedTuple):
+    """How (g, h, 1) lies in a packed int64; see the drawing above."""
+
+    count_bits: np.int64
+    hessian_bits: np.int64  # 0: the hessian is the row count
+    limb_bits: np.int64
+    n_limbs: np.int64
+
+
+class Wide(NamedTuple):
+    """Sums of every bin, flat over (slot, feature, bin)."""
+
+    g: IntArray
+    h: IntArray
+    n: np.ndarray
+
+
+class Columns(NamedTuple):
+    """The features that a tree may use.
+
+    feature   int32, ascending
+    position  int32, place of each within its tile
+    """
+
+    feature: np.ndarray
+    position: np.ndarray
+
+
+@kernel
+def add_rows(
+    bins: Bins,
+    tile: int,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    start: int,
+    stop: int,
+    packed: IntArray,
+    limb_start: int,
+    cells: IntArray,
+) -> None:
+    """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile.
+
+    Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  Where they are
+    consecutive (no column sampling) the list is not read: 8.1 instead of 13 ns
+    for a row of 28 features.
+    """
+    width = np.uint64(bins.tile_width)
+    stride = np.uint64(bins.stride)
+    position = columns.position
+    k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
+    first = np.uint64(position[k_start])
+    last = np.uint64(position[k_stop - np.uint64(1)])
+    consecutive = last - first == k_stop - k_start - np.uint64(1)
+    base = np.uint64(tile * bins.tile_size)
+    digits = np.uint64(limb_start)
+    by_row = bins.by_row
+    for i in range(np.uint64(start), np.uint64(stop)):
+        ahead = np.uint64(rows[i + np.uint64(PREFETCH_ROWS)])
+        prefetch(by_row, np.intp(base + ahead * width))
+        prefetch(packed, np.intp(digits + ahead))
+        row = np.uint64(rows[i])
+        value = packed[digits + row]
+        at = base + row * width
+        if consecutive:
+            for j in range(first, last + np.uint64(1)):
+                cells[j * stride + np.uint64(by_row[at + j])] += value
+        else:
+            for k in range(k_start, k_stop):
+                j = np.uint64(position[k])
+                cells[j * stride + np.uint64(by_row[at + j])] += value
+
+
+@kernel
+def unpack(
+    cells: IntArray, packing: Packing, limb: int, wide: Wide, to: int, start: int, stop: int
+) -> None:
+    """Take cells ``start:stop`` apart, add them to ``wide`` at ``to``, and empty them."""
+    count_bits = packing.count_bits
+    hessian_bits = packing.hessian_bits
+    count_mask = (np.int64(1) << count_bits) - 1
+    hessian_mask = (np.int64(1) << hessian_bits) - 1
+    count_is_hessian = np.int64(1) if hessian_bits == 0 else np.int64(0)
+    shift = packing.limb_bits * (packing.n_limbs - 1 - limb)
+    g, h, n = wide.g, wide.h, wide.n
+    offset = np.uint64(to)
+    for c in range(np.uint64(start), np.uint64(stop)):
+        value = cells[c]
+        cells[c] = 0
+        count = value & count_mask
+        rest = value >> count_bits
+        g[offset + c] += (rest >> hessian_bits) << shift
+        h[offset + c] += ((rest & hessian_mask) << shift) + count * count_is_hessian
+        n[offset + c] += np.int32(count)
+
+
+@kernel
+def clear_wide(wide: Wide, start: int, stop: int) -> None:
+    """Set the sums ``start:stop`` to zero."""
+    for c in range(np.uint64(start), np.uint64(stop)):
+        wide.g[c] = 0
+        wide.h[c] = 0
+        wide.n[c] = 0
+
+
+@kernel
+def build_histogram(
+    bins: Bins,
+    packing: Packing,
+    packed: IntArray,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    start: int,
+    stop: int,
+    cells: IntArray,
+    wide: Wide,
+    slot_start: int,
+) -> None:
+    """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``wide``.
+
+    ``cells`` is scratch space for one tile, zero before and after.  ``packed``
+    holds the limbs one after another.
+    """
+    stride = bins.stride
+    per_tile = bins.features_per_tile
+    chunk = (np.int64(1) << packing.count_bits) - 1
+    limb_size = len(packed) // packing.n_limbs
+    first = part[0]
+    while first < part[1]:
+        tile = columns.feature[first] // per_tile
+        last = first
+        while last < part[1] and columns.feature[last] // per_tile == tile:
+            last += 1
+        tile_start = slot_start + tile * per_tile * stride
+        for k in range(first, last):
+            at = tile_start + columns.position[k] * stride
+            clear_wide(wide, at, at + stride)
+        for limb in range(packing.n_limbs):
+            for block in range(start, stop, chunk):
+                end = min(block + chunk, stop)
+                add_rows(
+                    bins, tile, columns, (first, last), rows, block, end,
+                    packed, limb * limb_size, cells,
+                )
+                for k in range(first, last):
+                    at = columns.position[k] * stride
+                    unpack(cells, packing, limb, wide, tile_start, at, at + stride)
+        first = last
+
+
+@kernel
+def add_wide(wide: Wide, target: int, source: int, size: int, sign: int) -> None:
+    """``wide[target:+size] += sign * wide[source:+size]``: merge (1) or subtract (-1)."""
+    g, h, n = wide.g, wide.h, wide.n
+    a, b, s = np.uint64(target), np.uint64(source), np.int64(sign)
+    for c in range(np.uint64(size)):
+        g[a + c] += s * g[b + c]
+        h[a + c] += s * h[b + c]
+        n[a + c] += np.int32(s) * n[b + c]

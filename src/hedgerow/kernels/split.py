@@ -1,0 +1,224 @@
+"""Search of the best cut in the histogram of a node.
+
+With ``S(G) = sign(G) max(|G| - alpha, 0)`` and ``D = H + lambda``, a leaf takes
+``w = -S(G) / D``, cut off at ``max_delta_step``, and lowers the loss by half of
+
+    score(G, H) = |w| (2 |S(G)| - D |w|)          (= S(G)^2 / D without cut-off)
+
+A split gains ``1/2 [score(L) + score(R) - score(node)] - gamma`` (Chen and
+Guestrin 2016, eq. 7, with the L1 term).  Missing values go right in a first
+pass over the cuts and, where the node has any, left in a second.
+
+A pass is three loops, so that LLVM can make vectors of the second and third::
+
+    prefix  running sums of g, h, count            scalar, 3 additions a bin
+    score   both sides of every cut at once        one division a cut
+    argmax  over the scores read as integers       (floats >= 0 sort like them)
+
+Ties go to the larger gain, then the lower feature, then the lower bin, then
+missing values to the right.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.histogram import Wide
+
+
+class SplitRules(NamedTuple):
+    """What a split has to satisfy, and the price of a leaf."""
+
+    min_samples_leaf: np.int64
+    min_child_weight: np.float64
+    reg_lambda: np.float64
+    reg_alpha: np.float64
+    gamma: np.float64
+    max_delta_step: np.float64  # inf: no cut-off
+
+
+class NodeSums(NamedTuple):
+    """Sums over the rows of a node, as integers, and the units they are counted in."""
+
+    g: np.int64
+    h: np.int64
+    n: np.int64
+    g_unit: np.float64
+    h_unit: np.float64
+
+
+class SplitScratch(NamedTuple):
+    """Space for the cuts of one feature; ``bits`` is ``score`` seen as int64."""
+
+    g: IntArray
+    h: IntArray
+    n: IntArray
+    score: FloatArray
+    bits: IntArray
+
+
+class Split(NamedTuple):
+    """The best split found so far; ``score`` < 0 means none."""
+
+    score: np.float64
+    feature: np.int64
+    bin: np.int64
+    missing_left: np.int64
+    g_left: np.int64
+    h_left: np.int64
+    n_left: np.int64
+
+
+@kernel
+def no_split() -> Split:
+    """A split that every valid one beats."""
+    return Split(-1.0, np.int64(-1), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+
+
+@kernel(inline=True)
+def leaf_weight(g: float, h: float, rules: SplitRules) -> float:
+    """Newton step of a leaf: ``-S(G) / (H + lambda)``, at most ``max_delta_step`` long."""
+    shrunk = max(abs(g) - rules.reg_alpha, 0.0)
+    denominator = h + rules.reg_lambda
+    step = min(shrunk / denominator, rules.max_delta_step) if denominator > 0.0 else 0.0
+    return -step if g > 0.0 else step
+
+
+@kernel(inline=True)
+def node_score(g: float, h: float, rules: SplitRules) -> float:
+    """Twice the loss that a leaf with these sums takes away (gamma not counted)."""
+    shrunk = max(abs(g) - rules.reg_alpha, 0.0)
+    denominator = h + rules.reg_lambda
+    step = min(shrunk / denominator, rules.max_delta_step) if denominator > 0.0 else 0.0
+    return step * (2.0 * shrunk - denominator * step)
+
+
+@kernel
+def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, scratch: SplitScratch) -> int:
+    """Running sums over the bins; returns the number of bins up to the last row's."""
+    g_sum, h_sum, n_sum = np.int64(0), np.int64(0), np.int64(0)
+    first = np.uint64(at)
+    for b in range(np.uint64(n_bins)):
+        g_sum += wide.g[first + b]
+        h_sum += wide.h[first + b]
+        n_sum += np.int64(wide.n[first + b])
+        scratch.g[b] = g_sum
+        scratch.h[b] = h_sum
+        scratch.n[b] = n_sum
+        if n_sum == n_present:
+            return np.int64(b) + 1
+    return n_bins
+
+
+@kernel
+def score_cuts(
+    node: NodeSums,
+    rules: SplitRules,
+    scratch: SplitScratch,
+    n_cuts: int,
+    missing: tuple[int, int, int],
+) -> None:
+    """Score the cuts behind bins 0 ... n_cuts - 1; -1 where a side breaks a rule.
+
+    ``missing`` (g, h, n) is added to the left side.
+    """
+    g_more, h_more, n_more = missing
+    penalty, shrink, longest = rules.reg_lambda, rules.reg_alpha, rules.max_delta_step
+    least_rows, least_weight = rules.min_samples_leaf, rules.min_child_weight
+    for b in range(np.uint64(n_cuts)):
+        g_left = scratch.g[b] + g_more
+        h_left = scratch.h[b] + h_more
+        n_left = scratch.n[b] + n_more
+        left = max(abs(float(g_left) * node.g_unit) - shrink, 0.0)
+        right = max(abs(float(node.g - g_left) * node.g_unit) - shrink, 0.0)
+        left_weight = float(h_left) * node.h_unit
+        right_weight = float(node.h - h_left) * node.h_unit
+        left_d = left_weight + penalty
+        right_d = right_weight + penalty
+        inverse = 1.0 / (left_d * right_d)
+        left_step = min(left * right_d * inverse, longest)
+        right_step = min(right * left_d * inverse, longest)
+        score = left_step * (2.0 * left - left_d * left_step) + right_step * (
+            2.0 * right - right_d * right_step
+        )
+        allowed = (
+            (n_left >= least_rows)
+            & (node.n - n_left >= least_rows)
+            & (left_weight >= least_weight)
+            & (right_weight >= least_weight)
+            & (left_d > 0.0)
+            & (right_d > 0.0)
+        )
+        scratch.score[b] = score if allowed else -1.0
+
+
+@kernel
+def best_cut(scratch: SplitScratch, n_cuts: int) -> int:
+    """Lowest bin with the highest score."""
+    highest = np.int64(-(2**62))
+    for b in range(np.uint64(n_cuts)):
+        highest = max(highest, scratch.bits[b])
+    for b in range(np.uint64(n_cuts)):
+        if scratch.bits[b] == highest:
+            return np.int64(b)
+    return 0
+
+
+@kernel
+def search_feature(
+    wide: Wide,
+    at: int,
+    feature: int,
+    n_bins: int,
+    stride: int,
+    node: NodeSums,
+    rules: SplitRules,
+    scratch: SplitScratch,
+    best: Split,
+) -> Split:
+    """The better of ``best`` and the best cut of one feature, whose bins start at ``at``."""
+    absent = at + stride - 1
+    missing = (wide.g[absent], wide.h[absent], np.int64(wide.n[absent]))
+    n_filled = prefix_sums(wide, at, n_bins, node.n - missing[2], scratch)
+    # Behind the last filled bin a cut is of use only to set missing values apart.
+    n_cuts = n_filled - 1 if missing[2] == 0 else n_filled
+    if n_cuts <= 0:
+        return best
+    nothing = (np.int64(0), np.int64(0), np.int64(0))
+    for side in range(1 if missing[2] == 0 else 2):
+        extra = missing if side == 1 else nothing
+        score_cuts(node, rules, scratch, n_cuts, extra)
+        b = best_cut(scratch, n_cuts)
+        if scratch.score[b] > best.score:
+            best = Split(
+                scratch.score[b],
+                np.int64(feature),
+                np.int64(b) if b < n_filled - 1 else np.int64(n_bins - 1),
+                np.int64(side),
+                scratch.g[b] + extra[0],
+                scratch.h[b] + extra[1],
+                scratch.n[b] + extra[2],
+            )
+    return best
+
+
+@kernel
+def split_gain(split: Split, node: NodeSums, rules: SplitRules) -> float:
+    """Loss reduction of a split, or -1 where there is none worth its price.
+
+    A gain that is no more than rounding against the node's own score is none:
+    a node whose gradients are all equal must not be split.
+    """
+    if split.score < 0.0:
+        return -1.0
+    parent = node_score(float(node.g) * node.g_unit, float(node.h) * node.h_unit, rules)
+    difference = split.score - parent
+    if difference <= 1e-10 * parent:
+        return -1.0
+    gain = 0.5 * difference - rules.gamma
+    return gain if gain > 0.0 and math.isfinite(gain) else -1.0
