@@ -13,11 +13,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.gradients import units_of
 from hedgerow.growing.state import (
+    FOUND_BIN,
+    FOUND_FEATURE,
+    FOUND_G_LEFT,
+    FOUND_H_LEFT,
+    FOUND_MISSING_LEFT,
+    FOUND_N_LEFT,
+    FOUND_SCORE,
     IS_DROPPED_BITS,
-    IS_G_EXPONENT,
-    IS_H_EXPONENT,
     IS_LARGE,
     IS_LARGE_SLOT,
     IS_N_FREE,
@@ -46,160 +53,154 @@ from hedgerow.growing.state import (
     NODE_RIGHT,
     NODE_SLOT,
     NODE_START,
-    State,
+    NUMBER_GAIN,
+    Settings,
+    Tree,
 )
-from hedgerow.growing.gradients import FIXED_BITS, power_of_two
-from hedgerow.kernels.split import NodeSums, Split, no_split, split_gain
+from hedgerow.kernels.intrinsics import float_of_bits
+from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
 
 
 @kernel
-def node_sums(state: State, node: int) -> NodeSums:
-    """The node's sums with their units."""
-    row = state.tree.table[node]
-    dropped = state.scalars[IS_DROPPED_BITS]
-    g_unit = power_of_two(state.scalars[IS_G_EXPONENT] - FIXED_BITS + dropped)
-    h_unit = 1.0
-    if state.settings.constant_hessian == 0:
-        h_unit = power_of_two(state.scalars[IS_H_EXPONENT] - FIXED_BITS + dropped)
-    return NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT], g_unit, h_unit)
-
-
-@kernel
-def add_node(state: State, start: int, count: int, depth: int) -> int:
+def add_node(tree: Tree, scalars: IntArray, start: int, count: int, depth: int) -> int:
     """Append a leaf to the table and return its number."""
-    node = state.scalars[IS_N_NODES]
-    state.scalars[IS_N_NODES] = node + 1
-    row = state.tree.table[node]
+    node = scalars[IS_N_NODES]
+    scalars[IS_N_NODES] = node + 1
     for k in range(NODE_FIELDS):
-        row[k] = 0
-    row[NODE_START] = start
-    row[NODE_COUNT] = count
-    row[NODE_DEPTH] = depth
-    row[NODE_SLOT] = -1
-    row[NODE_FEATURE] = -1
-    state.tree.gain[node] = -1.0
+        tree.table[node, k] = 0
+    tree.table[node, NODE_START] = start
+    tree.table[node, NODE_COUNT] = count
+    tree.table[node, NODE_DEPTH] = depth
+    tree.table[node, NODE_SLOT] = -1
+    tree.table[node, NODE_FEATURE] = -1
+    tree.numbers[node, NUMBER_GAIN] = -1.0
     return node
 
 
 @kernel
-def take_slot(state: State) -> int:
+def take_slot(tree: Tree, scalars: IntArray) -> int:
     """A free histogram slot, or -1."""
-    n_free = state.scalars[IS_N_FREE]
+    n_free = scalars[IS_N_FREE]
     if n_free == 0:
-        return -1
-    state.scalars[IS_N_FREE] = n_free - 1
-    return state.tree.free_slots[n_free - 1]
+        return np.int64(-1)
+    scalars[IS_N_FREE] = n_free - 1
+    return tree.free_slots[n_free - 1]
 
 
 @kernel
-def release_slot(state: State, node: int) -> None:
+def release_slot(tree: Tree, scalars: IntArray, node: int) -> None:
     """Give the node's histogram slot back, if it has one."""
-    slot = state.tree.table[node, NODE_SLOT]
+    slot = tree.table[node, NODE_SLOT]
     if slot >= 0:
-        state.tree.free_slots[state.scalars[IS_N_FREE]] = slot
-        state.scalars[IS_N_FREE] += 1
-        state.tree.table[node, NODE_SLOT] = -1
+        tree.free_slots[scalars[IS_N_FREE]] = slot
+        scalars[IS_N_FREE] += 1
+        tree.table[node, NODE_SLOT] = -1
 
 
 @kernel
-def start_tree(state: State) -> None:
-    """Empty the tree and make the root the node to be searched."""
-    scalars = state.scalars
-    for slot in range(state.settings.n_slots):
-        state.tree.free_slots[slot] = slot
-    scalars[IS_N_FREE] = state.settings.n_slots
+def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> bool:
+    """Whether rows and depth leave room for a split of the node."""
+    enough = tree.table[node, NODE_COUNT] >= 2 * least_rows
+    return enough and tree.table[node, NODE_DEPTH] < settings.max_depth
+
+
+@kernel
+def start_tree(settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray) -> None:
+    """Thread 0: empty the tree and make the root the node to be searched."""
+    for slot in range(settings.n_slots):
+        tree.free_slots[slot] = slot
+    scalars[IS_N_FREE] = settings.n_slots
     scalars[IS_N_NODES] = 0
     scalars[IS_N_LEAVES] = 1
-    root = add_node(state, 0, scalars[IS_N_ROWS], 0)
-    slot = take_slot(state)
-    state.tree.table[root, NODE_SLOT] = slot
+    root = add_node(tree, scalars, 0, scalars[IS_N_ROWS], 0)
+    tree.table[root, NODE_SLOT] = take_slot(tree, scalars)
+    searched = may_split(settings, rules.min_samples_leaf, tree, root) and settings.max_leaves > 1
     scalars[IS_PARENT] = -1
     scalars[IS_SMALL] = root
     scalars[IS_LARGE] = -1
-    scalars[IS_SMALL_SLOT] = slot
+    scalars[IS_SMALL_SLOT] = tree.table[root, NODE_SLOT]
     scalars[IS_SUBTRACT] = 0
-    scalars[IS_SEARCH_SMALL] = 1 if may_split(state, root) else 0
+    scalars[IS_SEARCH_SMALL] = 1 if searched else 0
     scalars[IS_SEARCH_LARGE] = 0
 
 
 @kernel
-def may_split(state: State, node: int) -> bool:
-    """Whether rows and depth leave room for a split of the node."""
-    row = state.tree.table[node]
-    enough = row[NODE_COUNT] >= 2 * state.rules.min_samples_leaf
-    return enough and row[NODE_DEPTH] < state.settings.max_depth
-
-
-@kernel
-def keep_best(state: State, node: int, child: int) -> None:
+def keep_best(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray,
+    found: IntArray, node: int, child: int,
+) -> None:
     """Write the best split that any thread found into the table."""
-    threads = state.threads
-    best = no_split()
-    for t in range(state.crew.n_threads):
-        score = threads.found_score[t, child]
-        found = threads.found[t, child]
+    best = 0
+    for t in range(1, found.shape[0]):
         # Threads search ascending ranges of columns: the first of equals is the lowest.
-        if score > best.score:
-            best = Split(score, found[0], found[1], found[2], found[3], found[4], found[5])
-    gain = split_gain(best, node_sums(state, node), state.rules)
-    row = state.tree.table[node]
-    state.tree.gain[node] = gain
+        if float_of_bits(found[t, child, FOUND_SCORE]) > float_of_bits(
+            found[best, child, FOUND_SCORE]
+        ):
+            best = t
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    row = tree.table[node]
+    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    score = float_of_bits(found[best, child, FOUND_SCORE])
+    gain = split_gain(score, sums, units, rules)
+    tree.numbers[node, NUMBER_GAIN] = gain
     if gain < 0.0:
-        release_slot(state, node)
+        release_slot(tree, scalars, node)
         return
     row[NODE_OPEN] = 1
-    row[NODE_FEATURE] = best.feature
-    row[NODE_BIN] = best.bin
-    row[NODE_MISSING_LEFT] = best.missing_left
-    row[NODE_G_LEFT] = best.g_left
-    row[NODE_H_LEFT] = best.h_left
-    row[NODE_N_LEFT] = best.n_left
+    row[NODE_FEATURE] = found[best, child, FOUND_FEATURE]
+    row[NODE_BIN] = found[best, child, FOUND_BIN]
+    row[NODE_MISSING_LEFT] = found[best, child, FOUND_MISSING_LEFT]
+    row[NODE_G_LEFT] = found[best, child, FOUND_G_LEFT]
+    row[NODE_H_LEFT] = found[best, child, FOUND_H_LEFT]
+    row[NODE_N_LEFT] = found[best, child, FOUND_N_LEFT]
 
 
 @kernel
-def settle(state: State) -> None:
+def settle(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, found: IntArray
+) -> None:
     """Take over what the search of the last one or two nodes has found."""
-    scalars = state.scalars
-    if scalars[IS_SEARCH_SMALL] == 1:
-        keep_best(state, scalars[IS_SMALL], 0)
-    elif scalars[IS_SMALL] >= 0:
-        release_slot(state, scalars[IS_SMALL])
-    if scalars[IS_SEARCH_LARGE] == 1:
-        keep_best(state, scalars[IS_LARGE], 1)
-    elif scalars[IS_LARGE] >= 0:
-        release_slot(state, scalars[IS_LARGE])
+    for child in range(2):
+        node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
+        searched = scalars[IS_SEARCH_SMALL] if child == 0 else scalars[IS_SEARCH_LARGE]
+        if searched == 1:
+            keep_best(settings, rules, tree, scalars, found, node, child)
+        elif node >= 0:
+            release_slot(tree, scalars, node)
 
 
 @kernel
-def next_node(state: State) -> int:
+def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
     """The open node that comes first in the order of growth, or -1."""
-    table, gain = state.tree.table, state.tree.gain
-    best = -1
-    if state.scalars[IS_N_LEAVES] >= state.settings.max_leaves:
+    table = tree.table
+    best = np.int64(-1)
+    if scalars[IS_N_LEAVES] >= settings.max_leaves:
         return best
-    for node in range(state.scalars[IS_N_NODES]):
+    for node in range(scalars[IS_N_NODES]):
         if table[node, NODE_OPEN] == 0:
             continue
         if best < 0:
             best = node
-        elif state.settings.depthwise == 1 and table[node, NODE_DEPTH] != table[best, NODE_DEPTH]:
+        elif settings.depthwise == 1 and table[node, NODE_DEPTH] != table[best, NODE_DEPTH]:
             if table[node, NODE_DEPTH] < table[best, NODE_DEPTH]:
                 best = node
-        elif gain[node] > gain[best]:
+        elif tree.numbers[node, NUMBER_GAIN] > tree.numbers[best, NUMBER_GAIN]:
             best = node
     return best
 
 
 @kernel
-def open_children(state: State, parent: int) -> None:
+def open_children(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, parent: int
+) -> None:
     """Make the two children of ``parent`` and plan their histograms."""
-    scalars, table = state.scalars, state.tree.table
+    table = tree.table
     row = table[parent]
     n_left = row[NODE_N_LEFT]
     n_right = row[NODE_COUNT] - n_left
     depth = row[NODE_DEPTH] + 1
-    left = add_node(state, row[NODE_START], n_left, depth)
-    right = add_node(state, row[NODE_START] + n_left, n_right, depth)
+    left = add_node(tree, scalars, row[NODE_START], n_left, depth)
+    right = add_node(tree, scalars, row[NODE_START] + n_left, n_right, depth)
     table[left, NODE_G] = row[NODE_G_LEFT]
     table[left, NODE_H] = row[NODE_H_LEFT]
     table[right, NODE_G] = row[NODE_G] - row[NODE_G_LEFT]
@@ -209,50 +210,52 @@ def open_children(state: State, parent: int) -> None:
     row[NODE_RIGHT] = right
     scalars[IS_N_LEAVES] += 1
     small, large = (left, right) if n_left <= n_right else (right, left)
-    room = scalars[IS_N_LEAVES] < state.settings.max_leaves
-    search_small = room and may_split(state, small)
-    search_large = room and may_split(state, large)
-    scalars[IS_SEARCH_SMALL] = 1 if search_small else 0
-    scalars[IS_SEARCH_LARGE] = 1 if search_large else 0
-    plan_histograms(state, parent, small, large)
+    if scalars[IS_N_LEAVES] < settings.max_leaves and may_split(
+        settings, rules.min_samples_leaf, tree, large
+    ):
+        scalars[IS_SEARCH_LARGE] = 1
+        search_small = may_split(settings, rules.min_samples_leaf, tree, small)
+        scalars[IS_SEARCH_SMALL] = 1 if search_small else 0
+        plan_histograms(settings.n_slots, tree, scalars, parent, (small, large))
+    else:
+        # The smaller child has no more rows and no less depth: neither is searched.
+        release_slot(tree, scalars, parent)
 
 
 @kernel
-def plan_histograms(state: State, parent: int, small: int, large: int) -> None:
-    """Decide which of the two children are built from rows, and into which slots.
+def plan_histograms(
+    n_slots: int, tree: Tree, scalars: IntArray, parent: int, children: tuple[int, int]
+) -> None:
+    """Decide how the children's histograms are made, and in which slots.
 
     Slots ``n_slots`` and ``n_slots + 1`` are not handed out: they serve a node
     whose histogram cannot be kept because all others are taken.
     """
-    scalars, table = state.scalars, state.tree.table
-    temporary = state.settings.n_slots
+    small, large = children
+    table = tree.table
     slot = table[parent, NODE_SLOT]
-    if scalars[IS_SEARCH_LARGE] == 0:
-        # The smaller child then has too few rows or too much depth as well.
-        release_slot(state, parent)
-        scalars[IS_SMALL] = -1
-        scalars[IS_LARGE] = -1
-        return
+    table[parent, NODE_SLOT] = -1
     scalars[IS_SMALL] = small
     scalars[IS_LARGE] = large
     scalars[IS_SUBTRACT] = 1 if slot >= 0 else 0
-    table[parent, NODE_SLOT] = -1
-    table[large, NODE_SLOT] = slot if slot >= 0 else take_slot(state)
-    table[small, NODE_SLOT] = take_slot(state)
+    table[large, NODE_SLOT] = slot if slot >= 0 else take_slot(tree, scalars)
+    table[small, NODE_SLOT] = take_slot(tree, scalars)
     small_slot, large_slot = table[small, NODE_SLOT], table[large, NODE_SLOT]
-    scalars[IS_SMALL_SLOT] = small_slot if small_slot >= 0 else temporary
-    scalars[IS_LARGE_SLOT] = large_slot if large_slot >= 0 else temporary + 1
+    scalars[IS_SMALL_SLOT] = small_slot if small_slot >= 0 else n_slots
+    scalars[IS_LARGE_SLOT] = large_slot if large_slot >= 0 else n_slots + 1
 
 
 @kernel
-def advance(state: State) -> None:
+def advance(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, found: IntArray
+) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
-    settle(state)
-    parent = next_node(state)
-    state.scalars[IS_PARENT] = np.int64(parent)
-    state.scalars[IS_SMALL] = -1
-    state.scalars[IS_LARGE] = -1
-    state.scalars[IS_SEARCH_SMALL] = 0
-    state.scalars[IS_SEARCH_LARGE] = 0
+    settle(settings, rules, tree, scalars, found)
+    parent = next_node(settings, tree, scalars)
+    scalars[IS_PARENT] = parent
+    scalars[IS_SMALL] = -1
+    scalars[IS_LARGE] = -1
+    scalars[IS_SEARCH_SMALL] = 0
+    scalars[IS_SEARCH_LARGE] = 0
     if parent >= 0:
-        open_children(state, parent)
+        open_children(settings, rules, tree, scalars, parent)

@@ -29,8 +29,13 @@ import math
 
 import numpy as np
 
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.state import (
+    COUNT_G_MOST,
+    COUNT_G_SUM,
+    COUNT_H_MOST,
+    COUNT_H_SUM,
     IS_COUNT_BITS,
     IS_DROPPED_BITS,
     IS_G_EXPONENT,
@@ -41,12 +46,15 @@ from hedgerow.growing.state import (
     IS_OUTPUT,
     IS_REDO,
     IS_TREE,
-    State,
+    Rows,
+    Settings,
+    Threads,
 )
-from hedgerow.kernels.barrier import barrier, share
+from hedgerow.kernels.barrier import Crew, barrier, share
 from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.objectives.derivatives import SOFTMAX, class_probabilities, derivatives
+from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.split import Units
+from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
 
 BLOCK = 1024
 FIXED_BITS = 30
@@ -77,130 +85,140 @@ def exponent_above(x: float) -> int:
 
 
 @kernel
-def round_block(thread: int, state: State, start: int, stop: int) -> None:
-    """Turn the block's g and h into fixed and packed numbers."""
-    scalars = state.scalars
-    g_block, h_block = state.threads.g_block[thread], state.threads.h_block[thread]
-    fixed, packed = state.rows.fixed, state.rows.packed
-    limb_size = np.uint64(len(packed) // 2)
-    constant = state.settings.constant_hessian == 1
-    g_scale = power_of_two(FIXED_BITS - scalars[IS_G_EXPONENT])
-    h_scale = 1.0 if constant else power_of_two(FIXED_BITS - scalars[IS_H_EXPONENT])
-    n = np.uint64(stop - start)
-    first = np.uint64(start)
-    for i in range(n):
-        fixed[np.uint64(2) * (first + i)] = np.int32(np.rint(g_block[i] * g_scale))
-        fixed[np.uint64(2) * (first + i) + np.uint64(1)] = np.int32(np.rint(h_block[i] * h_scale))
-    count_bits = scalars[IS_COUNT_BITS]
-    hessian_bits = scalars[IS_HESSIAN_BITS]
-    dropped = scalars[IS_DROPPED_BITS]
-    if constant:
-        for i in range(n):
-            g = np.int64(fixed[np.uint64(2) * (first + i)])
-            packed[first + i] = (g << count_bits) + 1
-    elif scalars[IS_N_LIMBS] == 2:
-        limb_bits = scalars[IS_LIMB_BITS]
+def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
+    """What one counts for in fixed numbers shifted right by ``dropped`` bits."""
+    g_unit = power_of_two(scalars[IS_G_EXPONENT] - FIXED_BITS + dropped)
+    h_unit = power_of_two(scalars[IS_H_EXPONENT] - FIXED_BITS + dropped)
+    return Units(g_unit, 1.0 if constant_hessian == 1 else h_unit)
+
+
+@kernel
+def fix_block(
+    block: np.ndarray, scalars: IntArray, constant: int, fixed: np.ndarray, start: int, stop: int
+) -> None:
+    """Round the block's g and h to integers."""
+    units = units_of(scalars, constant, 0)
+    g_scale, h_scale = 1.0 / units.g, 1.0 / units.h
+    g_block, h_block = block[0], block[1]
+    first, two = np.uint64(start), np.uint64(2)
+    for i in range(np.uint64(stop - start)):
+        fixed[two * (first + i)] = np.int32(np.rint(g_block[i] * g_scale))
+        fixed[two * (first + i) + np.uint64(1)] = np.int32(np.rint(h_block[i] * h_scale))
+
+
+@kernel
+def pack_block(
+    scalars: IntArray, constant: int, seed: int, rows: Rows, start: int, stop: int
+) -> None:
+    """Write the packed numbers of rows ``start`` to ``stop``."""
+    fixed, packed = rows.fixed, rows.packed
+    count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
+    limb_bits, dropped = scalars[IS_LIMB_BITS], scalars[IS_DROPPED_BITS]
+    first, last, two, one = np.uint64(start), np.uint64(stop), np.uint64(2), np.uint64(1)
+    if constant == 1:
+        for i in range(first, last):
+            packed[i] = (np.int64(fixed[two * i]) << count_bits) + 1
+    elif limb_bits > 0:
+        limb_size = np.uint64(len(packed) // 2)
         low = (np.int64(1) << limb_bits) - 1
-        for i in range(n):
-            g = np.int64(fixed[np.uint64(2) * (first + i)])
-            h = np.int64(fixed[np.uint64(2) * (first + i) + np.uint64(1)])
+        for i in range(first, last):
+            g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
             upper = ((g >> limb_bits) << hessian_bits) + (h >> limb_bits)
-            lower = ((g & low) << hessian_bits) + (h & low)
-            packed[first + i] = (upper << count_bits) + 1
-            packed[limb_size + first + i] = lower << count_bits
+            packed[i] = (upper << count_bits) + 1
+            packed[limb_size + i] = (((g & low) << hessian_bits) + (h & low)) << count_bits
     else:
         mask = (np.int64(1) << dropped) - 1
         stream = np.uint64(scalars[IS_TREE])
-        seed = state.settings.seed
-        for i in range(n):
-            noise = np.int64(hash64(seed, stream, first + i) >> np.uint64(1))
-            g = (np.int64(fixed[np.uint64(2) * (first + i)]) + (noise & mask)) >> dropped
-            h = np.int64(fixed[np.uint64(2) * (first + i) + np.uint64(1)])
-            h = (h + ((noise >> np.int64(31)) & mask)) >> dropped
-            packed[first + i] = (((g << hessian_bits) + h) << count_bits) + 1
+        for i in range(first, last):
+            noise = np.int64(hash64(seed, stream, i) >> one)
+            g = (np.int64(fixed[two * i]) + (noise & mask)) >> dropped
+            h = (np.int64(fixed[two * i + one]) + ((noise >> 31) & mask)) >> dropped
+            packed[i] = (((g << hessian_bits) + h) << count_bits) + 1
 
 
 @kernel
-def measure_block(thread: int, state: State, start: int, stop: int) -> None:
+def measure_block(
+    block: np.ndarray, fixed: np.ndarray, counts: IntArray, start: int, stop: int
+) -> None:
     """Keep the largest |g| and h, and add up |fixed g| and fixed h."""
-    g_block, h_block = state.threads.g_block[thread], state.threads.h_block[thread]
-    fixed = state.rows.fixed
-    n = np.uint64(stop - start)
-    first = np.uint64(start)
+    g_block, h_block = block[0], block[1]
+    first, two = np.uint64(start), np.uint64(2)
     g_most, h_most = np.int64(0), np.int64(0)
     g_sum, h_sum = np.int64(0), np.int64(0)
-    for i in range(n):
+    for i in range(np.uint64(stop - start)):
         # Bit patterns of floats >= 0 sort like the floats; an integer maximum vectorises.
-        g_most = max(g_most, np.float64(abs(g_block[i])).view(np.int64))
-        h_most = max(h_most, np.float64(abs(h_block[i])).view(np.int64))
-        g_sum += abs(np.int64(fixed[np.uint64(2) * (first + i)]))
-        h_sum += abs(np.int64(fixed[np.uint64(2) * (first + i) + np.uint64(1)]))
-    largest = state.threads.largest
-    largest[thread, 0] = max(largest[thread, 0], float_of_bits(g_most))
-    largest[thread, 1] = max(largest[thread, 1], float_of_bits(h_most))
-    state.threads.counts[thread, 0] += g_sum
-    state.threads.counts[thread, 1] += h_sum
+        g_most = max(g_most, bits_of_float(abs(g_block[i])))
+        h_most = max(h_most, bits_of_float(abs(h_block[i])))
+        g_sum += abs(np.int64(fixed[two * (first + i)]))
+        h_sum += abs(np.int64(fixed[two * (first + i) + np.uint64(1)]))
+    counts[COUNT_G_MOST] = max(counts[COUNT_G_MOST], g_most)
+    counts[COUNT_H_MOST] = max(counts[COUNT_H_MOST], h_most)
+    counts[COUNT_G_SUM] += g_sum
+    counts[COUNT_H_SUM] += h_sum
 
 
 @kernel
-def choose_packing(state: State) -> None:
+def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
     """Thread 0: check the units and the packing against what the pass has measured."""
-    scalars = state.scalars
-    n_rows = state.settings.n_rows
-    n_threads = state.crew.n_threads
-    g_most, h_most = 0.0, 0.0
-    g_sum, h_sum = np.int64(0), np.int64(0)
-    for t in range(n_threads):
-        g_most = max(g_most, state.threads.largest[t, 0])
-        h_most = max(h_most, state.threads.largest[t, 1])
-        g_sum += state.threads.counts[t, 0]
-        h_sum += state.threads.counts[t, 1]
+    g_most, h_most, g_sum, h_sum = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for t in range(counts.shape[0]):
+        g_most = max(g_most, counts[t, COUNT_G_MOST])
+        h_most = max(h_most, counts[t, COUNT_H_MOST])
+        g_sum += counts[t, COUNT_G_SUM]
+        h_sum += counts[t, COUNT_H_SUM]
     redo = 0
-    g_exponent = exponent_above(g_most)
-    h_exponent = exponent_above(h_most)
+    g_exponent = exponent_above(float_of_bits(g_most))
+    h_exponent = exponent_above(float_of_bits(h_most))
     if g_exponent != scalars[IS_G_EXPONENT] or h_exponent != scalars[IS_H_EXPONENT]:
         scalars[IS_G_EXPONENT] = g_exponent
         scalars[IS_H_EXPONENT] = h_exponent
-        scalars[IS_N_LIMBS] = 0  # not yet known: the sums were in other units
         redo = 1
-    if state.settings.constant_hessian == 1:
-        count_bits, hessian_bits, limb_bits, n_limbs, dropped = 16, 0, 0, 1, 0
+    if constant == 1:
+        count_bits, hessian_bits, limb_bits, dropped = 16, 0, 0, 0
     elif n_rows > SMALL_FIT and min(g_sum, h_sum) // n_rows >= _LEAST_MEAN:
-        count_bits, hessian_bits, limb_bits, n_limbs, dropped = 13, 25, 0, 1, _DROPPED
+        count_bits, hessian_bits, limb_bits, dropped = 13, 25, 0, _DROPPED
     else:
-        count_bits, hessian_bits, limb_bits, n_limbs, dropped = 11, 26, 15, 2, 0
-    if n_limbs != scalars[IS_N_LIMBS] or dropped != scalars[IS_DROPPED_BITS]:
+        count_bits, hessian_bits, limb_bits, dropped = 11, 26, 15, 0
+    if count_bits != scalars[IS_COUNT_BITS]:
         redo = 1
     scalars[IS_COUNT_BITS] = count_bits
     scalars[IS_HESSIAN_BITS] = hessian_bits
     scalars[IS_LIMB_BITS] = limb_bits
-    scalars[IS_N_LIMBS] = n_limbs
+    scalars[IS_N_LIMBS] = 2 if limb_bits > 0 else 1
     scalars[IS_DROPPED_BITS] = dropped
     scalars[IS_REDO] = redo
 
 
 @kernel
-def gradient_pass(thread: int, state: State) -> None:
+def gradient_pass(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    loss_data: LossData,
+    rows: Rows,
+    threads: Threads,
+    scalars: IntArray,
+) -> None:
     """Compute fixed and packed gradients of all rows for the tree about to be grown."""
-    settings = state.settings
-    start, stop = share(settings.n_rows, thread, state.crew.n_threads)
-    output = state.scalars[IS_OUTPUT]
-    g_block, h_block = state.threads.g_block[thread], state.threads.h_block[thread]
+    start, stop = share(settings.n_rows, thread, crew.n_threads)
+    output = scalars[IS_OUTPUT]
+    block, counts = threads.blocks[thread], threads.counts[thread]
+    constant = settings.constant_hessian
     if settings.loss == SOFTMAX and output == 0:
-        for block in range(start, stop, BLOCK):
-            end = min(block + BLOCK, stop)
-            class_probabilities(state.loss_data, block, end, g_block, h_block)
+        for first in range(start, stop, BLOCK):
+            class_probabilities(loss_data, first, min(first + BLOCK, stop), block)
     while True:
-        state.threads.counts[thread, :2] = 0
-        state.threads.largest[thread, :2] = 0.0
-        for block in range(start, stop, BLOCK):
-            end = min(block + BLOCK, stop)
-            derivatives(settings.loss, state.loss_data, output, block, end, g_block, h_block)
-            round_block(thread, state, block, end)
-            measure_block(thread, state, block, end)
-        barrier(state.crew)
+        for k in range(COUNT_H_SUM + 1):
+            counts[k] = 0
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            derivatives(settings.loss, loss_data, output, first, last, block)
+            fix_block(block, scalars, constant, rows.fixed, first, last)
+            measure_block(block, rows.fixed, counts, first, last)
+            pack_block(scalars, constant, settings.seed, rows, first, last)
+        barrier(crew)
         if thread == 0:
-            choose_packing(state)
-        barrier(state.crew)
-        if state.scalars[IS_REDO] == 0:
+            choose_packing(threads.counts, scalars, constant, settings.n_rows)
+        barrier(crew)
+        if scalars[IS_REDO] == 0:
             return

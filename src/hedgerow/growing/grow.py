@@ -24,18 +24,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.frontier import advance, node_sums, start_tree
-from hedgerow.growing.gradients import gradient_pass
+from hedgerow.growing.frontier import advance, start_tree
+from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.leaves import finish_tree
 from hedgerow.growing.sampling import allow_children, sample_rows
 from hedgerow.growing.state import (
-    FOUND_FIELDS,
+    COUNT_LEFT,
+    FOUND_BIN,
+    FOUND_FEATURE,
+    FOUND_G_LEFT,
+    FOUND_H_LEFT,
+    FOUND_MISSING_LEFT,
+    FOUND_N_LEFT,
+    FOUND_SCORE,
     IS_COUNT_BITS,
+    IS_DROPPED_BITS,
     IS_HESSIAN_BITS,
     IS_LARGE,
     IS_LARGE_SLOT,
     IS_LIMB_BITS,
+    IS_N_COLUMNS,
     IS_N_LIMBS,
     IS_PARENT,
     IS_SEARCH_LARGE,
@@ -51,15 +61,19 @@ from hedgerow.growing.state import (
     NODE_MISSING_LEFT,
     NODE_N_LEFT,
     NODE_START,
+    Rows,
+    Search,
+    Settings,
     State,
 )
-from hedgerow.kernels.barrier import await_order, barrier, give_order, share
-from hedgerow.kernels.histogram import Packing, add_wide, build_histogram
+from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.histogram import Bins, Columns, Packing, Wide, add_wide, build_histogram
+from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.split import SplitScratch, no_split, search_feature
+from hedgerow.kernels.split import NO_SPLIT, CutScratch, NodeSums, SplitRules, search_feature
 
 ROWS_TO_SHARE = 8192
-"""Nodes with fewer rows are partitioned by one thread and their histograms
+"""Nodes with fewer rows are partitioned by one thread, and their histograms
 divided by features: below this a merge costs more than it saves."""
 
 ORDER_STOP = 0
@@ -67,209 +81,219 @@ ORDER_GROW = 1
 
 
 @kernel
-def partition_node(thread: int, state: State, node: int) -> None:
-    """Order the node's rows so that those of its left child come first."""
-    row = state.tree.table[node]
+def partition_node(
+    thread: int, crew: Crew, bins: Bins, rows: Rows, row: IntArray, counts: IntArray
+) -> None:
+    """Order the rows of the node with table row ``row``: left child first."""
     start, count = row[NODE_START], row[NODE_COUNT]
-    n_parts = state.crew.n_threads if count >= ROWS_TO_SHARE else 1
-    rows, scratch, counts = state.rows.rows, state.rows.scratch, state.threads.counts
-    from_, to = share(count, thread, n_parts) if thread < n_parts else (np.int64(0), np.int64(0))
+    n_parts = crew.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
+    ids, scratch = rows.rows, rows.scratch
+    first, last = np.int64(0), np.int64(0)
+    if thread < n_parts:
+        first, last = share(count, thread, n_parts)
     n_left = np.int64(0)
-    if to > from_:
+    if last > first:
+        column = bins.by_column[row[NODE_FEATURE]]
         n_left = divide(
-            state.bins.by_column[row[NODE_FEATURE]],
-            row[NODE_BIN],
-            state.bins.stride - 1,
-            row[NODE_MISSING_LEFT],
-            rows,
-            scratch,
-            start + from_,
-            start + to,
+            column, row[NODE_BIN], bins.stride - 1, row[NODE_MISSING_LEFT],
+            ids, scratch, start + first, start + last,
         )
-    counts[thread, 3] = n_left
+    counts[thread, COUNT_LEFT] = n_left
     if n_parts > 1:
-        barrier(state.crew)
-    if to > from_:
-        left_at = start
+        barrier(crew)
+    if last > first:
+        left_before = np.int64(0)
         for t in range(thread):
-            left_at += counts[t, 3]
-        right_at = start + row[NODE_N_LEFT] + from_ - (left_at - start)
-        middle = start + from_ + n_left
-        copy_forward(rows, scratch, left_at, start + from_, middle)
-        copy_reversed(rows, scratch, right_at, middle, start + to)
-    barrier(state.crew)
+            left_before += counts[t, COUNT_LEFT]
+        right_before = first - left_before
+        middle = start + first + n_left
+        copy_forward(ids, scratch, start + left_before, start + first, middle)
+        right_at = start + row[NODE_N_LEFT] + right_before
+        copy_reversed(ids, scratch, right_at, middle, start + last)
+    barrier(crew)
 
 
 @kernel
-def build_node(thread: int, state: State, node: int, slot: int) -> None:
-    """Build the node's histogram from its rows; each thread completes its share of columns."""
-    crew, bins, wide = state.crew, state.bins, state.wide
-    scalars = state.scalars
+def build_node(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    bins: Bins,
+    columns: Columns,
+    rows: Rows,
+    cells: IntArray,
+    wide: Wide,
+    place: tuple[int, int],
+    slot: int,
+    scalars: IntArray,
+) -> None:
+    """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
     packing = Packing(
         scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_LIMB_BITS], scalars[IS_N_LIMBS]
     )
-    start = state.tree.table[node, NODE_START]
-    count = state.tree.table[node, NODE_COUNT]
-    n_columns = state.n_columns[0]
-    slot_size = state.settings.n_columns_total * bins.stride
+    start, count = place
+    n_columns = scalars[IS_N_COLUMNS]
+    slot_size = settings.n_features * bins.stride
     n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
     n_groups = crew.n_threads
     if count >= ROWS_TO_SHARE:
         n_groups = min(crew.n_threads, n_tiles)
     n_parts = crew.n_threads // n_groups
     group, part = thread % n_groups, thread // n_groups
-    private = state.settings.n_slots + 2
+    private = settings.n_slots + 2
     if part < n_parts:
-        columns = share(n_columns, group, n_groups)
-        from_, to = share(count, part, n_parts)
+        chosen = share(n_columns, group, n_groups)
+        first, last = share(count, part, n_parts)
         target = slot if part == 0 else private + thread
         build_histogram(
-            bins, packing, state.rows.packed, state.columns, columns, state.rows.rows,
-            start + from_, start + to, state.threads.cells[thread], wide, target * slot_size,
+            bins, packing, rows.packed, columns, chosen, rows.rows,
+            start + first, start + last, cells, wide, target * slot_size,
         )
     if n_parts == 1:
         return
     barrier(crew)
-    first, last = share(n_columns, thread, crew.n_threads)
+    mine = share(n_columns, thread, crew.n_threads)
     for other in range(n_groups, n_groups * n_parts):
-        group_first, group_last = share(n_columns, other % n_groups, n_groups)
-        for k in range(max(first, group_first), min(last, group_last)):
-            at = state.columns.feature[k] * bins.stride
-            target = slot * slot_size + at
-            add_wide(wide, target, (private + other) * slot_size + at, bins.stride, 1)
+        theirs = share(n_columns, other % n_groups, n_groups)
+        for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
+            at = columns.feature[k] * bins.stride
+            source = (private + other) * slot_size + at
+            add_wide(wide, slot * slot_size + at, source, bins.stride, 1)
 
 
 @kernel
-def subtract_node(thread: int, state: State, large_slot: int, small_slot: int) -> None:
-    """Turn the parent's histogram into the larger child's, for this thread's columns."""
-    stride = state.bins.stride
-    slot_size = state.settings.n_columns_total * stride
-    first, last = share(state.n_columns[0], thread, state.crew.n_threads)
-    for k in range(first, last):
-        at = state.columns.feature[k] * stride
-        add_wide(state.wide, large_slot * slot_size + at, small_slot * slot_size + at, stride, -1)
+def subtract_node(
+    mine: tuple[int, int], columns: Columns, stride: int, wide: Wide, large: int, small: int
+) -> None:
+    """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
+    for k in range(mine[0], mine[1]):
+        at = columns.feature[k] * stride
+        add_wide(wide, large + at, small + at, stride, -1)
 
 
 @kernel
-def sum_root(thread: int, state: State, slot: int) -> None:
+def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: IntArray) -> None:
     """Read the root's sums off the histogram of its first column."""
-    first, last = share(state.n_columns[0], thread, state.crew.n_threads)
-    if first == 0 and last > 0:
-        stride = state.bins.stride
-        at = (slot * state.settings.n_columns_total + state.columns.feature[0]) * stride
-        g, h = np.int64(0), np.int64(0)
-        for b in range(at, at + stride):
-            g += state.wide.g[b]
-            h += state.wide.h[b]
-        state.tree.table[0, NODE_G] = g
-        state.tree.table[0, NODE_H] = h
-    barrier(state.crew)
+    at = slot_start + columns.feature[0] * stride
+    g, h = np.int64(0), np.int64(0)
+    for b in range(at, at + stride):
+        g += wide.g[b]
+        h += wide.h[b]
+    root[NODE_G] = g
+    root[NODE_H] = h
 
 
 @kernel
-def search_node(thread: int, state: State, node: int, slot: int, child: int) -> None:
-    """Find the best split in this thread's columns and note it down."""
-    bins = state.bins
-    sums = node_sums(state, node)
-    scratch = SplitScratch(
-        state.scratch.g[thread],
-        state.scratch.h[thread],
-        state.scratch.n[thread],
-        state.scratch.score[thread],
-        state.scratch.bits[thread],
-    )
-    sampled = state.settings.columns_by_level < 1.0 or state.settings.columns_by_node < 1.0
-    best = no_split()
-    first, last = share(state.n_columns[0], thread, state.crew.n_threads)
-    for k in range(first, last):
-        feature = state.columns.feature[k]
-        if sampled and state.tree.allowed[child, feature] == 0:
+def search_node(
+    thread: int,
+    mine: tuple[int, int],
+    settings: Settings,
+    rules: SplitRules,
+    bins: Bins,
+    columns: Columns,
+    wide: Wide,
+    slot_start: int,
+    search: Search,
+    child: int,
+    row: IntArray,
+    scalars: IntArray,
+) -> None:
+    """Find the best split in columns ``mine`` of the node with table row ``row``."""
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    scratch = CutScratch(search.sums[thread], search.score[thread], search.bits[thread])
+    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    best = NO_SPLIT
+    for k in range(mine[0], mine[1]):
+        feature = np.int64(columns.feature[k])
+        if sampled and search.allowed[child, feature] == 0:
             continue
-        at = (slot * state.settings.n_columns_total + feature) * bins.stride
         best = search_feature(
-            state.wide, at, feature, bins.n_bins[feature], bins.stride,
-            sums, state.rules, scratch, best,
+            wide, slot_start + feature * bins.stride, feature, bins.n_bins[feature],
+            bins.stride, sums, units, rules, scratch, best,
         )
-    found = state.threads.found[thread, child]
-    state.threads.found_score[thread, child] = best.score
-    found[0] = best.feature
-    found[1] = best.bin
-    found[2] = best.missing_left
-    found[3] = best.g_left
-    found[4] = best.h_left
-    found[5] = best.n_left
+    found = search.found[thread, child]
+    found[FOUND_SCORE] = bits_of_float(best.score)
+    found[FOUND_FEATURE] = best.feature
+    found[FOUND_BIN] = best.bin
+    found[FOUND_MISSING_LEFT] = best.missing_left
+    found[FOUND_G_LEFT] = best.g_left
+    found[FOUND_H_LEFT] = best.h_left
+    found[FOUND_N_LEFT] = best.n_left
 
 
 @kernel
 def search_children(thread: int, state: State) -> None:
     """Histograms and best splits of the one or two nodes that have just been made."""
-    scalars = state.scalars
-    small, large = scalars[IS_SMALL], scalars[IS_LARGE]
-    small_slot, large_slot = scalars[IS_SMALL_SLOT], scalars[IS_LARGE_SLOT]
+    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
+    columns, wide, table = state.columns, state.wide, state.tree.table
+    mine = share(scalars[IS_N_COLUMNS], thread, crew.n_threads)
+    slot_size = settings.n_features * bins.stride
     subtract = scalars[IS_SUBTRACT] == 1
-    if small >= 0 and (subtract or scalars[IS_SEARCH_SMALL] == 1):
-        build_node(thread, state, small, small_slot)
-    if large >= 0:
-        if subtract:
-            subtract_node(thread, state, large_slot, small_slot)
-        else:
-            build_node(thread, state, large, large_slot)
-    elif small == 0:
-        sum_root(thread, state, small_slot)
-    if scalars[IS_SEARCH_SMALL] == 1:
-        search_node(thread, state, small, small_slot, 0)
-    if scalars[IS_SEARCH_LARGE] == 1:
-        search_node(thread, state, large, large_slot, 1)
-    barrier(state.crew)
+    for child in range(2):
+        node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
+        slot = scalars[IS_SMALL_SLOT] if child == 0 else scalars[IS_LARGE_SLOT]
+        searched = scalars[IS_SEARCH_SMALL] if child == 0 else scalars[IS_SEARCH_LARGE]
+        if node < 0:
+            continue
+        if child == 1 and subtract:
+            small = scalars[IS_SMALL_SLOT] * slot_size
+            subtract_node(mine, columns, bins.stride, wide, slot * slot_size, small)
+        elif searched == 1 or subtract:
+            place = (table[node, NODE_START], table[node, NODE_COUNT])
+            cells = state.threads.cells[thread]
+            build_node(
+                thread, crew, settings, bins, columns, state.rows, cells, wide,
+                place, slot, scalars,
+            )
+        if node == 0:
+            if mine[0] == 0 and mine[1] > 0:
+                sum_root(columns, bins.stride, wide, slot * slot_size, table[0])
+            barrier(crew)
+        if searched == 1:
+            search_node(
+                thread, mine, settings, state.rules, bins, columns, wide, slot * slot_size,
+                state.search, child, table[node], scalars,
+            )
+    barrier(crew)
 
 
 @kernel
-def grow_tree(thread: int, state: State) -> None:
-    """Grow one tree and add it to the raw scores; every thread of the crew calls this."""
-    gradient_pass(thread, state)
-    sample_rows(thread, state)
-    if thread == 0:
-        start_tree(state)
-        allow_children(state)
-    barrier(state.crew)
-    search_children(thread, state)
-    while True:
-        if thread == 0:
-            advance(state)
-            allow_children(state)
-        barrier(state.crew)
-        parent = state.scalars[IS_PARENT]
-        if parent < 0:
-            break
-        partition_node(thread, state, parent)
-        if state.scalars[IS_LARGE] >= 0:
-            search_children(thread, state)
-    finish_tree(thread, state)
-
-
-@kernel
-def lead(state: State) -> None:
-    """Thread 0: grow one tree together with the threads that stand in :func:`follow`."""
-    give_order(state.crew, ORDER_GROW)
-    grow_tree(0, state)
-
-
-@kernel
-def dismiss(state: State) -> None:
-    """Thread 0: let the threads in :func:`follow` return."""
-    give_order(state.crew, ORDER_STOP)
-
-
-@kernel
-def follow(thread: int, state: State) -> None:
-    """Grow trees at thread 0's orders, until dismissed."""
+def work(thread: int, state: State, order: int) -> None:
+    """Thread 0: grow one tree with the helpers.  Helpers: grow trees until dismissed."""
+    crew, settings, rules = state.crew, state.settings, state.rules
+    tree, scalars, search = state.tree, state.scalars, state.search
+    columns, counts = state.columns.feature, state.threads.counts
     number = 0
     while True:
-        order = await_order(state.crew, number)
-        number += 1
+        if thread == 0:
+            give_order(crew, order)
+        else:
+            order = await_order(crew, number)
+            number += 1
         if order == ORDER_STOP:
             return
-        grow_tree(thread, state)
-
-
-__all__ = ["FOUND_FIELDS", "dismiss", "follow", "lead"]
+        gradient_pass(thread, crew, settings, state.loss_data, state.rows, state.threads, scalars)
+        sample_rows(thread, crew, settings, state.rows.rows, counts, scalars)
+        if thread == 0:
+            start_tree(settings, rules, tree, scalars)
+        while True:
+            if thread == 0:
+                allow_children(settings, columns, search.allowed, tree.table, scalars)
+            barrier(crew)
+            # Read before the partition: behind its last barrier thread 0 may run ahead.
+            parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
+            if parent >= 0:
+                partition_node(thread, crew, state.bins, state.rows, tree.table[parent], counts)
+            elif not search_next:
+                break
+            if search_next:
+                search_children(thread, state)
+            if thread == 0:
+                advance(settings, rules, tree, scalars, search.found)
+        finish_tree(
+            thread, crew, settings, rules, state.rows, state.loss_data.raw,
+            state.threads.leaf_sums, tree, scalars,
+        )
+        if thread == 0:
+            return

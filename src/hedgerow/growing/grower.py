@@ -13,11 +13,11 @@ from hedgerow.compile import announce_compilation
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import BLOCK
-from hedgerow.growing.grow import dismiss, follow, lead
+from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Bins, Columns, Wide
-from hedgerow.kernels.split import SplitRules, SplitScratch
+from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX, LossData
 from hedgerow.params import BoostParams
@@ -78,12 +78,14 @@ class TreeGrower:
         announce_compilation()
         self._matrix = matrix
         self._params = params
-        self._all_columns = np.arange(matrix.n_features, dtype=np.int32)
+        self._has_missing = np.array(
+            [np.any(bins[: matrix.n_rows] == matrix.spec.missing_bin) for bins in matrix.by_column]
+        )
         self._state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
         self._team = Team(
             n_threads,
-            lambda thread: follow(thread, self._state),
-            lambda: dismiss(self._state),
+            lambda thread: work(thread, self._state, ORDER_GROW),
+            lambda: work(0, self._state, ORDER_STOP),
         )
 
     def grow(self, tree: int, output: int) -> GrownTree:
@@ -93,7 +95,7 @@ class TreeGrower:
         scalars[layout.IS_OUTPUT] = output
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
-        lead(self._state)
+        work(0, self._state, ORDER_GROW)
         return self._copy_tree()
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
@@ -113,12 +115,12 @@ class TreeGrower:
         chosen = np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
         self._state.columns.feature[:n_taken] = chosen
         self._state.columns.position[:n_taken] = chosen % self._matrix.features_per_tile
-        self._state.n_columns[0] = n_taken
+        self._state.scalars[layout.IS_N_COLUMNS] = n_taken
 
     def _copy_tree(self) -> GrownTree:
         tree = self._state.tree
         n = int(self._state.scalars[layout.IS_N_NODES])
-        table = tree.table[:n]
+        table, numbers = tree.table[:n], tree.numbers[:n]
         left = table[:, layout.NODE_LEFT].astype(np.int32)
         inner = left != 0
         feature = np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
@@ -128,9 +130,9 @@ class TreeGrower:
             missing_left=self._missing_left(table, inner),
             left=left,
             right=table[:, layout.NODE_RIGHT].astype(np.int32),
-            value=tree.value[:n].copy(),
-            gain=np.where(inner, tree.gain[:n], 0.0),
-            cover=tree.cover[:n].copy(),
+            value=numbers[:, layout.NUMBER_VALUE].copy(),
+            gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
+            cover=numbers[:, layout.NUMBER_COVER].copy(),
             count=table[:, layout.NODE_COUNT].copy(),
         )
 
@@ -141,7 +143,7 @@ class TreeGrower:
         feature = table[:, layout.NODE_FEATURE]
         larger_left = 2 * table[:, layout.NODE_N_LEFT] >= table[:, layout.NODE_COUNT]
         learned = table[:, layout.NODE_MISSING_LEFT] == 1
-        missing_seen = self._matrix.has_missing[feature]
+        missing_seen = self._has_missing[feature]
         return (inner & np.where(missing_seen, learned, larger_left)).astype(np.uint8)
 
 
@@ -156,51 +158,26 @@ def _make_state(
 ) -> layout.State:
     """Allocate everything that the compiled stages use."""
     n_rows, n_features = matrix.n_rows, matrix.n_features
-    stride = matrix.spec.stride
-    max_depth = params.max_depth if params.max_depth is not None else 1 << 30
+    slot_cells = n_features * matrix.spec.stride
     max_leaves = _most_leaves(params, n_rows)
-    slot_cells = n_features * stride
     n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells))))
     constant = objective.constant_hessian and weight is None
-    settings = layout.Settings(
-        loss=objective.kernel_id,
-        n_rows=n_rows,
-        n_columns_total=n_features,
-        max_leaves=max_leaves,
-        max_depth=max_depth,
-        depthwise=int(params.grow_policy == "depthwise"),
-        learning_rate=float(params.learning_rate),
-        seed=np.uint64(params.seed),
-        subsample=float(params.subsample),
-        columns_by_level=float(params.colsample_bylevel),
-        columns_by_node=float(params.colsample_bynode),
-        constant_hessian=int(constant),
-        n_slots=n_slots,
-    )
-    n_probability = raw.size if objective.kernel_id == SOFTMAX else 0
     pause, sleep = wait_addresses()
     all_columns = np.arange(n_features, dtype=np.int32)
+    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
+    scalars[layout.IS_N_COLUMNS] = n_features
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
-        settings=settings,
+        settings=_settings(params, objective, n_rows, n_features, max_leaves, constant, n_slots),
         rules=_split_rules(params),
-        bins=Bins(
-            by_row=matrix.by_row.reshape(-1),
-            by_column=matrix.by_column,
-            tile_size=matrix.by_row.shape[1] * matrix.by_row.shape[2],
-            tile_width=matrix.by_row.shape[2],
-            features_per_tile=matrix.features_per_tile,
-            n_bins=matrix.spec.n_bins.astype(np.int32),
-            stride=stride,
-        ),
+        bins=_bins(matrix),
         loss_data=LossData(
             target=np.ascontiguousarray(target, dtype=np.float64),
             weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
             raw=raw,
-            probability=np.empty(raw.shape if n_probability else (0, 0)),
+            probability=np.empty(raw.shape if objective.kernel_id == SOFTMAX else (0, 0)),
         ),
         columns=Columns(all_columns, all_columns % np.int32(matrix.features_per_tile)),
-        n_columns=np.array([n_features]),
         rows=layout.Rows(
             rows=np.zeros(n_rows + _PADDING, dtype=np.uint32),
             scratch=np.empty(n_rows, dtype=np.uint32),
@@ -208,10 +185,48 @@ def _make_state(
             packed=aligned_empty(2 * n_rows, np.int64),
         ),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
-        scratch=_make_scratch(n_threads, stride),
+        search=_make_search(n_threads, matrix.spec.stride, n_features),
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
-        tree=_make_tree(2 * max_leaves, n_features, n_slots),
-        scalars=np.zeros(layout.N_SCALARS, dtype=np.int64),
+        tree=_make_tree(2 * max_leaves, n_slots),
+        scalars=scalars,
+    )
+
+
+def _settings(
+    params: BoostParams,
+    objective: Objective,
+    n_rows: int,
+    n_features: int,
+    max_leaves: int,
+    constant_hessian: bool,
+    n_slots: int,
+) -> layout.Settings:
+    return layout.Settings(
+        loss=objective.kernel_id,
+        n_rows=n_rows,
+        n_features=n_features,
+        max_leaves=max_leaves,
+        max_depth=params.max_depth if params.max_depth is not None else 1 << 30,
+        depthwise=int(params.grow_policy == "depthwise"),
+        learning_rate=float(params.learning_rate),
+        seed=np.uint64(params.seed),
+        subsample=float(params.subsample),
+        columns_by_level=float(params.colsample_bylevel),
+        columns_by_node=float(params.colsample_bynode),
+        constant_hessian=int(constant_hessian),
+        n_slots=n_slots,
+    )
+
+
+def _bins(matrix: BinnedMatrix) -> Bins:
+    return Bins(
+        by_row=matrix.by_row.reshape(-1),
+        by_column=matrix.by_column,
+        tile_size=matrix.by_row.shape[1] * matrix.by_row.shape[2],
+        tile_width=matrix.by_row.shape[2],
+        features_per_tile=matrix.features_per_tile,
+        n_bins=matrix.spec.bin_counts().astype(np.int32),
+        stride=matrix.spec.stride,
     )
 
 
@@ -240,20 +255,21 @@ def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layou
     tile_cells = matrix.features_per_tile * matrix.spec.stride
     return layout.Threads(
         cells=aligned_zeros((n_threads, tile_cells), np.int64),
-        g_block=aligned_empty((n_threads, BLOCK), np.float64),
-        h_block=aligned_empty((n_threads, BLOCK), np.float64),
-        counts=aligned_zeros((n_threads, 8), np.int64),
-        largest=aligned_zeros((n_threads, 8), np.float64),
+        blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
+        counts=aligned_zeros((n_threads, layout.COUNTS), np.int64),
         leaf_sums=aligned_zeros((n_threads, 2, max_nodes), np.int64),
-        found=aligned_zeros((n_threads, 2, 8), np.int64),
-        found_score=aligned_zeros((n_threads, 8), np.float64),
     )
 
 
-def _make_scratch(n_threads: int, stride: int) -> SplitScratch:
+def _make_search(n_threads: int, stride: int, n_features: int) -> layout.Search:
     score = aligned_empty((n_threads, stride), np.float64)
-    g, h, n = (aligned_empty((n_threads, stride), np.int64) for _ in range(3))
-    return SplitScratch(g=g, h=h, n=n, score=score, bits=score.view(np.int64))
+    return layout.Search(
+        sums=aligned_empty((n_threads, 3, stride), np.int64),
+        score=score,
+        bits=score.view(np.int64),
+        found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
+        allowed=np.zeros((3, n_features), dtype=np.int32),
+    )
 
 
 def _make_wide(n_cells: int) -> Wide:
@@ -264,13 +280,9 @@ def _make_wide(n_cells: int) -> Wide:
     )
 
 
-def _make_tree(max_nodes: int, n_features: int, n_slots: int) -> layout.Tree:
+def _make_tree(max_nodes: int, n_slots: int) -> layout.Tree:
     return layout.Tree(
         table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
-        gain=np.zeros(max_nodes),
-        value=np.zeros(max_nodes),
-        cover=np.zeros(max_nodes),
-        allowed=np.ones((2, n_features), dtype=np.uint8),
-        shuffled=np.zeros(n_features, dtype=np.int32),
+        numbers=np.zeros((max_nodes, layout.NUMBERS)),
         free_slots=np.zeros(n_slots, dtype=np.int64),
     )

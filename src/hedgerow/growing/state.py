@@ -3,6 +3,7 @@
 Glossary
 --------
 table     one row of integers per node of the tree being grown (``NODE_...``)
+numbers   one row of floats per node (``NUMBER_...``)
 scalars   integers that thread 0 writes and all read after a barrier (``IS_...``)
 fixed     g and h of every row as 31-bit integers in units of a power of two
 packed    the same, coarser, one int64 a row: what histograms add up
@@ -18,7 +19,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
 from hedgerow.kernels.histogram import Bins, Columns, Wide
-from hedgerow.kernels.split import SplitRules, SplitScratch
+from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
 
 # Columns of ``table``.
@@ -65,11 +66,35 @@ from hedgerow.objectives.derivatives import LossData
     IS_N_LIMBS,
     IS_REDO,  # gradients must be rounded again with the new exponents
     IS_N_FREE,  # free histogram slots
+    IS_N_COLUMNS,  # columns that the tree may use
     N_SCALARS,
-) = range(23)
+) = range(24)
 
-# Columns of ``found``: a thread's best split of the small (0) and large (1) child.
-FOUND_FIELDS = 6  # feature, bin, missing_left, g_left, h_left, n_left
+# Columns of ``numbers``.
+NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
+
+# Columns of ``counts``.
+(
+    COUNT_G_MOST,  # bits of the largest |g|
+    COUNT_H_MOST,
+    COUNT_G_SUM,  # sums of |fixed g| and fixed h
+    COUNT_H_SUM,
+    COUNT_SAMPLED,  # rows in the sample
+    COUNT_LEFT,  # rows that go left
+    COUNTS,
+) = range(7)
+
+# Last axis of ``found``.
+(
+    FOUND_SCORE,  # bits of a float64
+    FOUND_FEATURE,
+    FOUND_BIN,
+    FOUND_MISSING_LEFT,
+    FOUND_G_LEFT,
+    FOUND_H_LEFT,
+    FOUND_N_LEFT,
+    FOUND_FIELDS,
+) = range(8)
 
 
 class Settings(NamedTuple):
@@ -77,7 +102,7 @@ class Settings(NamedTuple):
 
     loss: np.int64
     n_rows: np.int64
-    n_columns_total: np.int64
+    n_features: np.int64
     max_leaves: np.int64
     max_depth: np.int64
     depthwise: np.int64
@@ -106,32 +131,58 @@ class Rows(NamedTuple):
 
 
 class Threads(NamedTuple):
-    """Arrays with one row per thread, so that threads do not meet."""
+    """Arrays with one part per thread, so that threads do not meet.
 
-    cells: IntArray  # packed sums of one tile
-    g_block: FloatArray
-    h_block: FloatArray
+    cells      int64 (threads, cells of a tile): packed sums
+    blocks     float64 (threads, 2, block): g and h of a block of rows
+    counts     int64 (threads, COUNTS)
+    leaf_sums  int64 (threads, 2, nodes): g and h of each leaf
+    """
+
+    cells: IntArray
+    blocks: FloatArray
     counts: IntArray
-    largest: FloatArray
-    leaf_sums: IntArray  # (threads, 2, nodes)
-    found: IntArray  # (threads, 2, FOUND_FIELDS)
-    found_score: FloatArray  # (threads, 2)
+    leaf_sums: IntArray
+
+
+class Search(NamedTuple):
+    """Space for the search of splits.
+
+    sums     int64 (threads, 3, stride): running sums of g, h, n over the bins
+    score    float64 (threads, stride)
+    bits     ``score`` seen as int64
+    found    int64 (threads, 2, FOUND_FIELDS): best split of the small and large child
+    allowed  int32 (3, n_features): 1 for columns in which the small (0) and the
+             large (1) child is searched; scratch space for drawing them (2)
+    """
+
+    sums: IntArray
+    score: FloatArray
+    bits: IntArray
+    found: IntArray
+    allowed: np.ndarray
 
 
 class Tree(NamedTuple):
-    """The tree being grown."""
+    """The tree being grown.
 
-    table: IntArray  # (nodes, NODE_FIELDS)
-    gain: FloatArray
-    value: FloatArray
-    cover: FloatArray
-    allowed: np.ndarray  # uint8 (2, n_features): columns of the small and large child
-    shuffled: np.ndarray  # int32 (n_features,): scratch space for drawing them
+    table       int64 (nodes, NODE_FIELDS)
+    numbers     float64 (nodes, NUMBERS)
+    free_slots  int64: histogram slots that are not taken
+    """
+
+    table: IntArray
+    numbers: FloatArray
     free_slots: IntArray
 
 
 class State(NamedTuple):
-    """Everything; one signature for every stage."""
+    """Everything.
+
+    Stages take the parts that they need: an array is seven arguments to LLVM,
+    and with all of this handed to every function the first compilation took 30
+    seconds instead of a few.
+    """
 
     crew: Crew
     settings: Settings
@@ -139,10 +190,9 @@ class State(NamedTuple):
     bins: Bins
     loss_data: LossData
     columns: Columns
-    n_columns: IntArray  # (1,): how many of ``columns`` this tree uses
     rows: Rows
     threads: Threads
-    scratch: SplitScratch  # arrays of (threads * stride,): a part for each thread
+    search: Search
     wide: Wide
     tree: Tree
     scalars: IntArray

@@ -11,6 +11,8 @@ Each purpose takes a stream of its own, so that two of them never share numbers.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hedgerow.compile import kernel
@@ -25,7 +27,7 @@ BIN_SAMPLE_STREAM = 1
 
 
 @kernel(inline=True)
-def mix64(bits: np.uint64) -> np.uint64:
+def mix64(bits: Any) -> Any:
     """Scramble 64 bits, one to one; each output bit depends on every input bit."""
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
@@ -33,7 +35,7 @@ def mix64(bits: np.uint64) -> np.uint64:
 
 
 @kernel(inline=True)
-def hash64(seed: int, stream: int, index: int) -> np.uint64:
+def hash64(seed: int, stream: int, index: int) -> Any:
     """64 random bits for an item; see the module's text.
 
     Parameters

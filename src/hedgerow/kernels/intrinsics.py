@@ -6,7 +6,7 @@ atomic_load     read a cell after everything its writer wrote before it
 atomic_store    write a cell after everything that this thread wrote before it
 fused_multiply_add  ``a * b + c`` rounded once, on every machine
 call_address    call a C function at an address (yield, sleep)
-float_of_bits   read an int64 as the float64 with the same bits
+float_of_bits   read an int64 as the float64 with the same bits, and back
 """
 
 from __future__ import annotations
@@ -115,3 +115,13 @@ def float_of_bits(typingctx: Any, bits: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
+
+
+@intrinsic
+def bits_of_float(typingctx: Any, value: Any) -> Any:
+    """The bit pattern of a float64 as an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate

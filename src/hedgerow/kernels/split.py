@@ -42,22 +42,30 @@ class SplitRules(NamedTuple):
     max_delta_step: np.float64  # inf: no cut-off
 
 
+class Units(NamedTuple):
+    """What one counts for in the integer sums of g and h."""
+
+    g: np.float64
+    h: np.float64
+
+
 class NodeSums(NamedTuple):
-    """Sums over the rows of a node, as integers, and the units they are counted in."""
+    """Sums over the rows of a node, as integers in ``Units``."""
 
     g: np.int64
     h: np.int64
     n: np.int64
-    g_unit: np.float64
-    h_unit: np.float64
 
 
-class SplitScratch(NamedTuple):
-    """Space for the cuts of one feature; ``bits`` is ``score`` seen as int64."""
+class CutScratch(NamedTuple):
+    """Space for the cuts of one feature.
 
-    g: IntArray
-    h: IntArray
-    n: IntArray
+    sums   int64 (3, stride): running sums of g, h and row count
+    score  float64 (stride,)
+    bits   ``score`` seen as int64
+    """
+
+    sums: IntArray
     score: FloatArray
     bits: IntArray
 
@@ -74,10 +82,8 @@ class Split(NamedTuple):
     n_left: np.int64
 
 
-@kernel
-def no_split() -> Split:
-    """A split that every valid one beats."""
-    return Split(-1.0, np.int64(-1), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+NO_SPLIT = Split(-1.0, -1, 0, 0, 0, 0, 0)
+"""A split that every valid one beats."""
 
 
 @kernel(inline=True)
@@ -99,7 +105,7 @@ def node_score(g: float, h: float, rules: SplitRules) -> float:
 
 
 @kernel
-def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, scratch: SplitScratch) -> int:
+def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, sums: IntArray) -> int:
     """Running sums over the bins; returns the number of bins up to the last row's."""
     g_sum, h_sum, n_sum = np.int64(0), np.int64(0), np.int64(0)
     first = np.uint64(at)
@@ -107,9 +113,9 @@ def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, scratch: Split
         g_sum += wide.g[first + b]
         h_sum += wide.h[first + b]
         n_sum += np.int64(wide.n[first + b])
-        scratch.g[b] = g_sum
-        scratch.h[b] = h_sum
-        scratch.n[b] = n_sum
+        sums[np.uint64(0), b] = g_sum
+        sums[np.uint64(1), b] = h_sum
+        sums[np.uint64(2), b] = n_sum
         if n_sum == n_present:
             return np.int64(b) + 1
     return n_bins
@@ -118,8 +124,9 @@ def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, scratch: Split
 @kernel
 def score_cuts(
     node: NodeSums,
+    units: Units,
     rules: SplitRules,
-    scratch: SplitScratch,
+    scratch: CutScratch,
     n_cuts: int,
     missing: tuple[int, int, int],
 ) -> None:
@@ -130,14 +137,15 @@ def score_cuts(
     g_more, h_more, n_more = missing
     penalty, shrink, longest = rules.reg_lambda, rules.reg_alpha, rules.max_delta_step
     least_rows, least_weight = rules.min_samples_leaf, rules.min_child_weight
+    sums, scores = scratch.sums, scratch.score
     for b in range(np.uint64(n_cuts)):
-        g_left = scratch.g[b] + g_more
-        h_left = scratch.h[b] + h_more
-        n_left = scratch.n[b] + n_more
-        left = max(abs(float(g_left) * node.g_unit) - shrink, 0.0)
-        right = max(abs(float(node.g - g_left) * node.g_unit) - shrink, 0.0)
-        left_weight = float(h_left) * node.h_unit
-        right_weight = float(node.h - h_left) * node.h_unit
+        g_left = sums[np.uint64(0), b] + g_more
+        h_left = sums[np.uint64(1), b] + h_more
+        n_left = sums[np.uint64(2), b] + n_more
+        left = max(abs(float(g_left) * units.g) - shrink, 0.0)
+        right = max(abs(float(node.g - g_left) * units.g) - shrink, 0.0)
+        left_weight = float(h_left) * units.h
+        right_weight = float(node.h - h_left) * units.h
         left_d = left_weight + penalty
         right_d = right_weight + penalty
         inverse = 1.0 / (left_d * right_d)
@@ -154,17 +162,17 @@ def score_cuts(
             & (left_d > 0.0)
             & (right_d > 0.0)
         )
-        scratch.score[b] = score if allowed else -1.0
+        scores[b] = score if allowed else -1.0
 
 
 @kernel
-def best_cut(scratch: SplitScratch, n_cuts: int) -> int:
+def best_cut(bits: IntArray, n_cuts: int) -> int:
     """Lowest bin with the highest score."""
     highest = np.int64(-(2**62))
     for b in range(np.uint64(n_cuts)):
-        highest = max(highest, scratch.bits[b])
+        highest = max(highest, bits[b])
     for b in range(np.uint64(n_cuts)):
-        if scratch.bits[b] == highest:
+        if bits[b] == highest:
             return np.int64(b)
     return 0
 
@@ -177,14 +185,15 @@ def search_feature(
     n_bins: int,
     stride: int,
     node: NodeSums,
+    units: Units,
     rules: SplitRules,
-    scratch: SplitScratch,
+    scratch: CutScratch,
     best: Split,
 ) -> Split:
     """The better of ``best`` and the best cut of one feature, whose bins start at ``at``."""
     absent = at + stride - 1
     missing = (wide.g[absent], wide.h[absent], np.int64(wide.n[absent]))
-    n_filled = prefix_sums(wide, at, n_bins, node.n - missing[2], scratch)
+    n_filled = prefix_sums(wide, at, n_bins, node.n - missing[2], scratch.sums)
     # Behind the last filled bin a cut is of use only to set missing values apart.
     n_cuts = n_filled - 1 if missing[2] == 0 else n_filled
     if n_cuts <= 0:
@@ -192,32 +201,32 @@ def search_feature(
     nothing = (np.int64(0), np.int64(0), np.int64(0))
     for side in range(1 if missing[2] == 0 else 2):
         extra = missing if side == 1 else nothing
-        score_cuts(node, rules, scratch, n_cuts, extra)
-        b = best_cut(scratch, n_cuts)
+        score_cuts(node, units, rules, scratch, n_cuts, extra)
+        b = best_cut(scratch.bits, n_cuts)
         if scratch.score[b] > best.score:
             best = Split(
                 scratch.score[b],
                 np.int64(feature),
                 np.int64(b) if b < n_filled - 1 else np.int64(n_bins - 1),
                 np.int64(side),
-                scratch.g[b] + extra[0],
-                scratch.h[b] + extra[1],
-                scratch.n[b] + extra[2],
+                scratch.sums[0, b] + extra[0],
+                scratch.sums[1, b] + extra[1],
+                scratch.sums[2, b] + extra[2],
             )
     return best
 
 
 @kernel
-def split_gain(split: Split, node: NodeSums, rules: SplitRules) -> float:
-    """Loss reduction of a split, or -1 where there is none worth its price.
+def split_gain(score: float, node: NodeSums, units: Units, rules: SplitRules) -> float:
+    """Loss reduction of a split with this score, or -1 where there is none worth its price.
 
     A gain that is no more than rounding against the node's own score is none:
     a node whose gradients are all equal must not be split.
     """
-    if split.score < 0.0:
+    if score < 0.0:
         return -1.0
-    parent = node_score(float(node.g) * node.g_unit, float(node.h) * node.h_unit, rules)
-    difference = split.score - parent
+    parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
+    difference = score - parent
     if difference <= 1e-10 * parent:
         return -1.0
     gain = 0.5 * difference - rules.gamma

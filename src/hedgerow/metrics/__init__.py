@@ -1,1 +1,178 @@
-"""Evaluation metrics by name."""
+"""Scores by name, weighted, for learning curves and early stopping.
+
+=============  ==============  ======  ==========================================
+name           for             better  what
+=============  ==============  ======  ==========================================
+``loss``       everything      lower   what the objective minimises
+``rmse``       regression      lower   root of the mean squared error
+``mae``        regression      lower   mean absolute error
+``r2``         regression      higher  explained share of the variance
+``logloss``    classification  lower   mean of -log(probability of the true class)
+``accuracy``   classification  higher  share of rows classified correctly
+``error``      classification  lower   share of rows classified wrongly
+``auc``        two classes     higher  area under the ROC curve
+=============  ==============  ======  ==========================================
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
+from hedgerow.metrics import scores
+from hedgerow.metrics.base import Metric, MetricFunction, Task
+
+if TYPE_CHECKING:
+    from hedgerow.objectives.base import Objective
+
+_LOSS = "loss"
+_CLASSES: tuple[Task, ...] = ("two classes", "classes")
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("rmse", scores.rmse, tasks=("regression",)),
+        Metric("mae", scores.mae, tasks=("regression",)),
+        Metric("r2", scores.r2, higher_is_better=True, tasks=("regression",)),
+        Metric("logloss", scores.logloss, tasks=_CLASSES),
+        Metric("accuracy", scores.accuracy, higher_is_better=True, tasks=_CLASSES),
+        Metric("error", scores.error, tasks=_CLASSES),
+        Metric("auc", scores.auc, higher_is_better=True, tasks=("two classes",)),
+    )
+}
+
+
+def task_of(objective: Objective) -> Task:
+    """What kind of target an objective learns."""
+    if objective.name == "logistic" or (objective.name == "softmax" and objective.n_outputs == 2):
+        return "two classes"
+    return "classes" if objective.name == "softmax" else "regression"
+
+
+def make_metrics(
+    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None,
+    objective: Objective,
+) -> tuple[Metric, ...]:
+    """Build the metrics that ``eval_metric`` names; early stopping watches the first.
+
+    Parameters
+    ----------
+    eval_metric : str, callable, sequence of these, or None
+        Names in :data:`METRICS`, or ``"loss"`` for the loss of the objective,
+        which ``None`` stands for, too.  A callable takes ``(y_true, prediction, weight)`` and
+        returns a number, lower being better unless the callable has a true
+        attribute ``higher_is_better``; its ``__name__`` is its name.
+    objective : Objective
+
+    Returns
+    -------
+    tuple of Metric
+
+    Raises
+    ------
+    ParameterError
+        If a name is unknown, occurs twice, or is of no use for the task.
+
+    Examples
+    --------
+    >>> from hedgerow.metrics import make_metrics
+    >>> from hedgerow.objectives import make_objective
+    >>> metrics = make_metrics(["mae", "r2"], make_objective("squared_error"))
+    >>> [metric.name for metric in metrics]
+    ['mae', 'r2']
+    """
+    if eval_metric is None:
+        eval_metric = _LOSS
+    if isinstance(eval_metric, str) or callable(eval_metric):
+        eval_metric = (eval_metric,)
+    if not isinstance(eval_metric, Sequence) or len(eval_metric) == 0:
+        raise ParameterError(
+            "eval_metric must be a name, a callable, a sequence of these, or None; "
+            f"got {eval_metric!r}."
+        )
+    task = task_of(objective)
+    metrics = tuple(
+        Metric(_LOSS, objective.loss, from_raw=True) if item == _LOSS else _make_metric(item, task)
+        for item in eval_metric
+    )
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"eval_metric {name!r} is given twice; leave one of them out.")
+    return metrics
+
+
+def _make_metric(item: object, task: Task) -> Metric:
+    if callable(item):
+        name = getattr(item, "__name__", type(item).__name__)
+        return Metric(name, item, bool(getattr(item, "higher_is_better", False)))
+    usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
+    if not isinstance(item, str) or item not in METRICS:
+        known = ", ".join(map(repr, usable))
+        raise ParameterError(
+            f"unknown eval_metric {item!r}; known here: {known}.{did_you_mean(str(item), METRICS)}"
+        )
+    metric = METRICS[item]
+    if task not in metric.tasks:
+        raise ParameterError(
+            f"eval_metric {item!r} is for {' or '.join(metric.tasks)}, but this model is for "
+            f"{task}; use one of {', '.join(map(repr, usable))}."
+        )
+    return metric
+
+
+def evaluate(
+    metrics: Sequence[Metric],
+    objective: Objective,
+    target: FloatArray,
+    raw: FloatArray,
+    weight: FloatArray | None,
+) -> dict[str, float]:
+    """Compute the score of each metric for raw scores of shape (n_outputs, n_rows).
+
+    Raises
+    ------
+    LossError
+        If a metric raises, or returns something that is not a number or is NaN.
+    """
+    prediction = raw if all(m.from_raw for m in metrics) else objective.predict(raw)
+    return {
+        metric.name: _checked(metric, target, raw if metric.from_raw else prediction, weight)
+        for metric in metrics
+    }
+
+
+def _checked(
+    metric: Metric, target: FloatArray, prediction: FloatArray, weight: FloatArray | None
+) -> float:
+    if metric.from_raw or metric is METRICS.get(metric.name):
+        return metric.function(target, prediction, weight)
+    try:
+        score = metric.function(
+            _read_only(target),
+            _read_only(prediction),
+            None if weight is None else _read_only(weight),
+        )
+    except HedgerowError:
+        raise
+    except Exception as fault:
+        raise LossError(f"eval_metric {metric.name!r} raised {fault!r}.") from fault
+    if isinstance(score, bool) or not isinstance(score, numbers.Real) or math.isnan(score):
+        raise LossError(
+            f"eval_metric {metric.name!r} returned {score!r}; it must return one number, not NaN."
+        )
+    return float(score)
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    """A view that a user's function cannot write to: the memory is that of the fit."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+__all__ = ["METRICS", "Metric", "MetricFunction", "Task", "evaluate", "make_metrics", "task_of"]

@@ -42,13 +42,14 @@ class LossData(NamedTuple):
 
 @kernel
 def class_probabilities(
-    data: LossData, start: int, stop: int, top: FloatArray, total: FloatArray
+    data: LossData, start: int, stop: int, block: FloatArray
 ) -> None:
     """Write the softmax of the raw scores of rows ``start`` to ``stop``.
 
-    ``top`` and ``total`` are scratch space of one block.  Classes are the
+    ``block`` is scratch space of shape (2, rows of a block).  Classes are the
     outer loop, so that the inner one runs over consecutive rows.
     """
+    top, total = block[0], block[1]
     n = np.uint64(stop - start)
     first = np.uint64(start)
     n_outputs = data.raw.shape[0]
@@ -74,9 +75,10 @@ def class_probabilities(
 
 @kernel
 def derivatives(
-    loss: int, data: LossData, output: int, start: int, stop: int, g: FloatArray, h: FloatArray
+    loss: int, data: LossData, output: int, start: int, stop: int, block: FloatArray
 ) -> None:
-    """Write g and h of rows ``start`` to ``stop`` for one output into g[0:], h[0:]."""
+    """Write g and h of rows ``start`` to ``stop`` for one output into block[0], block[1]."""
+    g, h = block[0], block[1]
     n = np.uint64(stop - start)
     first = np.uint64(start)
     target = data.target

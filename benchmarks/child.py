@@ -1,0 +1,64 @@
+"""What :mod:`processes` runs in a process of its own; prints one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from peers import PEERS
+from workloads import WORKLOADS
+
+
+def _peak_mib() -> float:
+    """Highest resident memory so far.
+
+    ``VmHWM`` starts anew with the program; ``ru_maxrss`` may carry over what
+    the parent process used.
+    """
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 1024)
+
+
+def memory(peer_name: str, folder: str, workload: str, threads: str) -> dict[str, float]:
+    peer = PEERS[peer_name]
+    settings = replace(WORKLOADS[workload].settings, threads=int(threads))
+    X, y = np.load(Path(folder) / "X.npy"), np.load(Path(folder) / "y.npy")
+    # A fit of a few rows loads the library and its compiled code.
+    peer.fit(X[:1000], y[:1000], replace(settings, trees=1))
+    before = _peak_mib()
+    peer.fit(X, y, settings)
+    peak = _peak_mib()
+    return {
+        "peak_mib": round(peak, 1),
+        "fit_mib": round(peak - before, 1),
+        "table_mib": round((X.nbytes + y.nbytes) / 2**20, 1),
+    }
+
+
+def first(peer_name: str) -> dict[str, float]:
+    peer = PEERS[peer_name]
+    workload = WORKLOADS["1k"]
+    (X, y), _ = workload.split(0)
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        model = peer.fit(X, y, workload.settings)
+        peer.predict(model, X, workload.settings)
+        times.append(time.perf_counter() - start)
+    return {"first_s": times[0], "second_s": times[1], "extra_s": times[0] - times[1]}
+
+
+if __name__ == "__main__":
+    print(json.dumps({"memory": memory, "first": first}[sys.argv[1]](*sys.argv[2:])))

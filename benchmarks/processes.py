@@ -1,0 +1,130 @@
+"""Measurements that need a process of their own: memory, import, first use."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peers import Peer, peer_version
+from workloads import WORKLOADS
+
+_CHILD = Path(__file__).with_name("child.py")
+_IMPORTS = {
+    "hedgerow": "import hedgerow",
+    "lightgbm": "import lightgbm",
+    "xgboost": "import xgboost",
+    "sklearn_hgb": "import sklearn.ensemble",
+    "catboost": "import catboost",
+}
+_CLASS_IMPORT = "from hedgerow import HedgerowClassifier"
+
+Result = dict[str, Any]
+
+
+def _child(*arguments: str, **environment: str) -> dict[str, Any]:
+    result = subprocess.run(
+        [sys.executable, str(_CHILD), *arguments],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    return answer
+
+
+def measure_memory(peers: list[Peer], threads: int, name: str = "1m_31") -> Result:
+    """Highest resident memory of a process that loads a table and fits it.
+
+    The table is read from a file, so that making it leaves no trace.  ``fit``
+    is what the fit adds to the process with the table and the library loaded.
+    """
+    workload = WORKLOADS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        (X, y), _ = workload.split(0)
+        np.save(Path(folder) / "X.npy", X)
+        np.save(Path(folder) / "y.npy", y)
+        del X, y
+        results = []
+        for peer in peers:
+            answer = _child("memory", peer.name, folder, name, str(threads))
+            print(f"  {peer.name:20s} {answer}", flush=True)
+            results.append({"peer": peer.name, "version": peer_version(peer), **answer})
+    return {
+        "kind": "memory",
+        "workload": f"memory_{name}",
+        "title": f"peak memory of fit, {workload.title}",
+        "settings": workload.settings.as_dict(),
+        "results": results,
+    }
+
+
+def _import_seconds(statement: str) -> float:
+    code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return float(result.stdout)
+
+
+def measure_import(peers: list[Peer], rounds: int) -> Result:
+    """Time of ``import`` in a fresh process, files in the system's cache."""
+    statements = {peer.name: _IMPORTS[peer.name] for peer in peers if peer.name in _IMPORTS}
+    if "hedgerow" in statements:
+        statements["hedgerow, class loaded"] = _CLASS_IMPORT
+    times: dict[str, list[float]] = {name: [] for name in statements}
+    for round_number in range(rounds + 1):
+        for name, statement in statements.items():
+            seconds = _import_seconds(statement)
+            if round_number:
+                times[name].append(seconds)
+    for name, seconds_list in times.items():
+        print(f"  {name:24s} {statistics.median(seconds_list):.3f} s", flush=True)
+    return {
+        "kind": "import",
+        "workload": "import",
+        "title": "import",
+        "results": [
+            {"peer": name, "median_s": statistics.median(times[name]), "seconds": times[name]}
+            for name in statements
+        ],
+    }
+
+
+def measure_first_use(peers: list[Peer], rounds: int) -> Result:
+    """First fit and predict of a process on 1,000 rows, against the second ones.
+
+    For Hedgerow with an empty folder of compiled kernels ("cold") and with a
+    filled one ("cached").
+    """
+    results: list[dict[str, Any]] = []
+    for peer in peers:
+        for state in ("cold", "cached") if peer.name == "hedgerow" else ("",):
+            with tempfile.TemporaryDirectory() as folder:
+                if state == "cached":
+                    _child("first", peer.name, NUMBA_CACHE_DIR=folder)
+                answers = []
+                for _ in range(rounds):
+                    with tempfile.TemporaryDirectory() as empty:
+                        cache = folder if state == "cached" else empty
+                        answers.append(_child("first", peer.name, NUMBA_CACHE_DIR=cache))
+            label = f"{peer.name} {state}".strip()
+            medians = {
+                key: statistics.median(answer[key] for answer in answers) for key in answers[0]
+            }
+            print(f"  {label:24s} {medians}", flush=True)
+            results.append({"peer": label, "version": peer_version(peer), **medians})
+    return {
+        "kind": "first_use",
+        "workload": "first_use",
+        "title": "first fit and predict of a process, 1,000 rows",
+        "results": results,
+    }

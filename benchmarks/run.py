@@ -1,0 +1,110 @@
+"""Run comparisons and write their figures to ``benchmarks/results/``.
+
+::
+
+    python benchmarks/run.py --list
+    python benchmarks/run.py 100k 10k 1k            # fit times and test scores
+    python benchmarks/run.py predict one_row memory import first_use
+    python benchmarks/run.py quality:100k quality:adult
+    python benchmarks/run.py all                    # everything: hours
+    python benchmarks/table.py                      # figures into README and docs
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).with_name("results")
+EXTRA = ("predict", "one_row", "memory", "import", "first_use")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
+    parser.add_argument("names", nargs="*", help="workloads, measurements, quality:WORKLOAD, all")
+    parser.add_argument("--list", action="store_true", help="say what can be run")
+    parser.add_argument("--peers", default="", help="comma-separated; see peers.py")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of each (default 5)")
+    parser.add_argument("--seeds", type=int, default=5, help="seeds of quality:… (default 5)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each (default 2)")
+    parser.add_argument("--trees", type=int, default=100, help="trees of each (default 100)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    return parser.parse_args()
+
+
+class _Raw(argparse.RawDescriptionHelpFormatter):
+    pass
+
+
+def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] | list[Any]]]:
+    """Every job by name; loaded late, after the number of threads is set."""
+    from peers import DEFAULT_PEERS, installed
+    from processes import measure_first_use, measure_import, measure_memory
+    from timing import measure_fit, measure_one_row, measure_predict, measure_quality
+    from workloads import WORKLOADS
+
+    peers = installed([name for name in options.peers.split(",") if name] or list(DEFAULT_PEERS))
+    threads, rounds = options.threads, options.rounds
+    jobs: dict[str, Callable[[], Any]] = {}
+    for name, workload in WORKLOADS.items():
+        settings = replace(workload.settings, threads=threads, trees=options.trees)
+        jobs[name] = lambda w=workload, s=settings: measure_fit(w, peers, s, rounds)
+        jobs[f"quality:{name}"] = lambda w=workload, s=settings: measure_quality(
+            w, peers, s, options.seeds
+        )
+    jobs["predict"] = lambda: [
+        measure_predict(peers, threads, rounds, leaves) for leaves in (31, 255)
+    ]
+    jobs["one_row"] = lambda: measure_one_row(peers, threads, rounds)
+    jobs["memory"] = lambda: measure_memory(peers, threads)
+    jobs["import"] = lambda: measure_import(peers, rounds)
+    jobs["first_use"] = lambda: measure_first_use(peers, min(rounds, 3))
+    return jobs
+
+
+def _save(result: dict[str, Any], folder: Path, started: float) -> None:
+    from machine import describe
+
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = "quality_" if result["kind"] == "quality" else ""
+    path = folder / f"{prefix}{result['workload']}.json"
+    result["machine"] = describe()
+    result["date"] = time.strftime("%Y-%m-%d", time.gmtime(started))
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(f"  -> {path}")
+
+
+def main() -> None:
+    options = _options()
+    # Before any library is loaded: scikit-learn reads it once.
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    from real import Absent
+
+    jobs = _jobs(options)
+    if options.list or not options.names:
+        print("\n".join(jobs))
+        return
+    names = list(jobs) if options.names == ["all"] else options.names
+    unknown = [name for name in names if name not in jobs]
+    if unknown:
+        raise SystemExit(f"unknown: {', '.join(unknown)}; --list says what there is")
+    for name in names:
+        print(name, flush=True)
+        started = time.time()
+        try:
+            outcome = jobs[name]()
+        except Absent as reason:
+            print(f"  skipped: {reason}")
+            continue
+        for result in outcome if isinstance(outcome, list) else [outcome]:
+            _save(result, options.out, started)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Write the figures in ``benchmarks/results/`` into README.md and docs/benchmarks.md.
+
+Every number comes from a file of results; what was not measured is not shown.
+``--check`` only says whether the two files are up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+START, END = "<!-- benchmark:start -->", "<!-- benchmark:end -->"
+NAMES = {
+    "hedgerow": "Hedgerow",
+    "lightgbm": "LightGBM",
+    "lightgbm_quantised": "LightGBM quantised",
+    "xgboost": "XGBoost",
+    "sklearn_hgb": "scikit-learn HGB",
+    "catboost": "CatBoost",
+}
+README_PEERS = ("hedgerow", "lightgbm", "xgboost")
+FIT_ORDER = (
+    "1m_31",
+    "1m_255",
+    "100k",
+    "10k",
+    "1k",
+    "wide",
+    "multiclass",
+    "missing",
+    "heavy_student",
+    "heavy_lognormal",
+    "flights3m",
+    "fremtpl2",
+    "weather_aus",
+    "adult",
+    "california",
+)
+
+_ABOUT = """\
+Written by `python benchmarks/table.py` from the files in `benchmarks/results/`;
+`python benchmarks/run.py --list` says what can be measured.  Do not edit by hand.
+
+All libraries get the same rows, trees, leaves, learning rate, bins, smallest leaf, penalties
+and threads, and take turns in one process.  XGBoost has no smallest number of rows in a leaf,
+only a smallest sum of hessians."""
+
+Result = dict[str, Any]
+
+
+def load_results() -> dict[str, Result]:
+    files = sorted(RESULTS.glob("*.json"))
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
+
+
+def by_peer(result: Result) -> dict[str, Any]:
+    return {item["peer"]: item for item in result["results"]}
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 1.0:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s"
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def main_score(item: dict[str, Any]) -> str:
+    name, value = next(iter(item["scores"].items()))
+    return f"{name} {value:.5g}"
+
+
+def time_cells(result: Result, peers: list[str], *, scores: bool) -> list[str]:
+    """Median time of each peer, how many times that of Hedgerow it is, and the test score."""
+    items = by_peer(result)
+    ours = items.get("hedgerow", {}).get("median_s")
+    cells = []
+    for peer in peers:
+        item = items.get(peer)
+        if item is None:
+            cells.append("")
+            continue
+        text = duration(item["median_s"])
+        if ours and peer != "hedgerow":
+            text += f" ({item['median_s'] / ours:.2g}x)"
+        if scores and "scores" in item:
+            text += f"; {main_score(item)}"
+        cells.append(text)
+    return cells
+
+
+def timed(results: dict[str, Result]) -> list[Result]:
+    fits = [results[name] for name in FIT_ORDER if name in results]
+    rest = [results[n] for n in ("predict_31", "predict_255", "one_row") if n in results]
+    return fits + rest
+
+
+def machine_line(results: list[Result]) -> str:
+    machine, settings = results[0]["machine"], results[0]["settings"]
+    versions = sorted(
+        {
+            f"{NAMES.get(item['peer'], item['peer'])} {item['version']}"
+            for result in results
+            for item in result["results"]
+            if "version" in item and item["peer"] in README_PEERS
+        }
+    )
+    return (
+        f"Medians of {min(len(i['seconds']) for r in results for i in r['results'])} or more runs "
+        f"in turn in one process, {settings['threads']} threads each, on {machine['cores']} cores "
+        f"of {machine['cpu']}, Python {machine['python']}; {', '.join(versions)}. "
+        f"{settings['trees']} trees, learning rate {settings['learning_rate']}, "
+        f"{settings['bins']} bins; times run from the user's arrays to the fitted model, binning "
+        "included. In brackets: how many times as long as Hedgerow. After the time: score on test "
+        "rows (smaller is better)."
+    )
+
+
+def readme_block(results: dict[str, Result]) -> str:
+    chosen = timed(results)
+    if not chosen:
+        return "No figures yet: `python benchmarks/run.py 100k && python benchmarks/table.py`."
+    peers = list(README_PEERS)
+    rows = [[result["title"], *time_cells(result, peers, scores=True)] for result in chosen]
+    header = ["", *(NAMES[peer] for peer in peers)]
+    text = f"{markdown(header, rows)}\n\n{machine_line(chosen)}"
+    return f"{text}\nMore in [docs/benchmarks.md](docs/benchmarks.md)."
+
+
+def peers_of(results: list[Result]) -> list[str]:
+    seen = {item["peer"] for result in results for item in result["results"]}
+    return [peer for peer in NAMES if peer in seen]
+
+
+def quality_table(results: dict[str, Result]) -> str:
+    chosen = [result for result in results.values() if result["kind"] == "quality"]
+    peers = peers_of(chosen)
+    rows = []
+    for result in chosen:
+        items, cells = by_peer(result), []
+        metric = next(iter(result["results"][0]["scores"][0]))
+        for peer in peers:
+            values = [scores[metric] for scores in items.get(peer, {"scores": []})["scores"]]
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            cells.append(f"{statistics.mean(values):.5g} ± {spread:.2g}" if values else "")
+        rows.append([result["title"], metric, *cells])
+    return markdown(["", "score", *(NAMES[peer] for peer in peers)], rows)
+
+
+def plain_table(result: Result, columns: dict[str, str]) -> str:
+    rows = []
+    for item in result["results"]:
+        cells = [
+            duration(item[key]) if key.endswith("_s") else f"{item[key]:.0f}" for key in columns
+        ]
+        rows.append([NAMES.get(item["peer"], item["peer"]), *cells])
+    return markdown(["", *columns.values()], rows)
+
+
+def docs_page(results: dict[str, Result]) -> str:
+    """All figures, as a page; sections without results are left out."""
+    parts = ["# Benchmarks", _ABOUT]
+    chosen = timed(results)
+    if chosen:
+        peers = peers_of(chosen)
+        rows = [[result["title"], *time_cells(result, peers, scores=True)] for result in chosen]
+        header = ["", *(NAMES[peer] for peer in peers)]
+        parts += ["## Time, and test score", machine_line(chosen), markdown(header, rows)]
+    if any(result["kind"] == "quality" for result in results.values()):
+        parts += ["## Quality: mean ± standard deviation over seeds", quality_table(results)]
+    sections = (
+        ("memory", {"peak_mib": "peak, MiB", "fit_mib": "of it the fit", "table_mib": "the table"}),
+        ("import", {"median_s": "time"}),
+        ("first_use", {"first_s": "first", "second_s": "second", "extra_s": "difference"}),
+    )
+    for kind, columns in sections:
+        for result in results.values():
+            if result["kind"] == kind:
+                title = result["title"][0].upper() + result["title"][1:]
+                parts += [f"## {title}", plain_table(result, columns)]
+    return "\n\n".join(parts) + "\n"
+
+
+def new_readme(text: str, block: str) -> str:
+    pattern = re.compile(f"{re.escape(START)}.*{re.escape(END)}", re.DOTALL)
+    if len(pattern.findall(text)) != 1:
+        raise SystemExit(f"README.md must hold one block {START} ... {END}")
+    return pattern.sub(lambda _: f"{START}\n{block}\n{END}", text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if outdated")
+    options = parser.parse_args()
+    results = load_results()
+    readme, page = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
+    wanted = {
+        readme: new_readme(readme.read_text(encoding="utf-8"), readme_block(results)),
+        page: docs_page(results),
+    }
+    stale = [
+        path
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    if options.check:
+        sys.exit(f"outdated: {', '.join(path.name for path in stale)}" if stale else 0)
+    for path in stale:
+        path.write_text(wanted[path], encoding="utf-8")
+    print(f"written: {', '.join(path.name for path in stale) or 'nothing new'}")
+
+
+if __name__ == "__main__":
+    main()

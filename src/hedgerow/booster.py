@@ -1,0 +1,450 @@
+"""Training and prediction without scikit-learn: ``Dataset``, ``train``, ``Booster``, ``load``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.fit import fit
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.data import read_table
+from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
+from hedgerow.metrics import task_of
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective, make_objective
+from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PredictionKind = Literal["value", "raw", "probability", "leaf"]
+ImportanceKind = Literal["gain", "split", "cover"]
+
+FEW_ROWS = 256
+"""Batches below this are predicted in the caller's thread without asking for the count of
+processors, which would take longer than the prediction."""
+
+
+_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
+_TRAIN_NAMES = (
+    *BOOST_PARAMETER_NAMES,
+    *_STOPPING_NAMES,
+    "random_state",
+    "objective",
+    "eval_metric",
+    "n_jobs",
+)
+
+
+def train(
+    params: Mapping[str, Any] | None,
+    dataset: Dataset,
+    valid: Dataset | None = None,
+    *,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+) -> Booster:
+    """Train a model.
+
+    Parameters
+    ----------
+    params : mapping or None
+        Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
+        same default (``seed`` is another name of ``random_state``), and
+        ``objective``: ``"squared_error"`` (default), ``"logistic"`` for targets
+        0 and 1, ``"softmax"`` for targets 0, 1, ... K - 1.
+    dataset : Dataset
+        With ``y``.
+    valid : Dataset, optional
+        Rows for learning curves and early stopping.
+    callbacks : callable or sequence of callables, optional
+        Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
+        and ends the training by returning True.
+    progress : bool, default=False
+        Draw a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Booster
+
+    Raises
+    ------
+    ParameterError
+        For an unknown parameter, or a value out of range.
+    DataError, DataTypeError
+        For data that cannot be used.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.datasets import load_pima
+    >>> X, y, names, _ = load_pima()
+    >>> data = Dataset(X, y, feature_names=names)
+    >>> booster = train({"objective": "logistic", "n_estimators": 20}, data)
+    >>> booster.predict(X, kind="probability").shape
+    (768, 2)
+    """
+    given = dict(params or {})
+    _check_names(given)
+    if "random_state" in given:
+        if "seed" in given:
+            raise ParameterError("seed and random_state are two names of one: give one of them.")
+        given["seed"] = given.pop("random_state")
+    table = dataset.table()
+    target = dataset.target(table.n_rows)
+    objective = _objective_for(given.get("objective", "squared_error"), target)
+    validation = None
+    if valid is not None:
+        seen = valid.table(table.schema)
+        validation = valid.sample(seen, valid.target(seen.n_rows), objective.n_outputs)
+    model = fit(
+        dataset.sample(table, target, objective.n_outputs),
+        objective,
+        boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
+        validation=validation,
+        stopping=StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given}),
+        eval_metric=given.get("eval_metric"),
+        callbacks=callbacks,
+        progress=progress,
+        n_jobs=given.get("n_jobs"),
+    )
+    return Booster(model)
+
+
+def _check_names(params: Mapping[str, Any]) -> None:
+    for name in params:
+        if name not in _TRAIN_NAMES:
+            hint = did_you_mean(str(name), _TRAIN_NAMES)
+            raise ParameterError(f"unknown parameter {name!r}.{hint}")
+
+
+def _objective_for(name: Any, target: FloatArray) -> Objective:
+    """The objective, with as many outputs as the target has classes."""
+    if name != "softmax":
+        return make_objective(name)
+    n_classes = max(2, int(target.max()) + 1)
+    if n_classes > len(target):
+        raise DataError(
+            f"objective 'softmax' needs class indices 0, 1, ...; the largest is {target.max():g}, "
+            f"which makes more classes than there are rows ({len(target)}): number the classes "
+            "anew, or use HedgerowClassifier, which takes any labels."
+        )
+    return make_objective(name, n_classes)
+
+
+class Booster:
+    """A trained model: what :func:`train` and :func:`load` return.
+
+    Prediction changes nothing in it, so threads and forked processes may share
+    one.  It is pickled as the bytes of its model file.
+
+    Parameters
+    ----------
+    model : Model
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._schema = model.schema
+        self._objective = make_objective(model.objective, model.forest.n_outputs)
+        self._predictor = Predictor(model.forest, model.schema.kinds)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _booster_from_bytes, (model_to_bytes(self.model),)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Booster: {self.num_trees} trees, {self.num_features} features, "
+            f"objective {self.objective!r}>"
+        )
+
+    @property
+    def objective(self) -> str:
+        """Name of the loss it was trained for."""
+        return self.model.objective
+
+    @property
+    def num_trees(self) -> int:
+        """Number of trees: ``num_rounds``, times the number of classes for softmax."""
+        return self.model.forest.n_trees
+
+    @property
+    def num_rounds(self) -> int:
+        """Number of boosting rounds in the model."""
+        return self.model.forest.n_rounds
+
+    @property
+    def num_features(self) -> int:
+        """Number of columns that a table for prediction must have."""
+        return self._schema.n_features
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of training."""
+        return self._schema.names
+
+    @property
+    def best_iteration(self) -> int | None:
+        """Round with the best validation score, with which the model ends.
+
+        None if it was trained without early stopping.
+        """
+        best: int | None = self.model.training.get("best_round")
+        return best
+
+    @property
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
+
+        The key is ``"train"`` where there were no validation rows; empty if
+        nothing was to be evaluated.
+        """
+        history: Mapping[str, Mapping[str, Sequence[float]]]
+        history = self.model.training.get("history", {})
+        return {
+            rows: {name: list(scores) for name, scores in curves.items()}
+            for rows, curves in history.items()
+        }
+
+    def predict(
+        self,
+        X: Any,
+        kind: PredictionKind = "value",
+        *,
+        n_rounds: int | None = None,
+        n_jobs: int | None = None,
+    ) -> npt.NDArray[Any]:
+        """Predict.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+            The columns of a frame are found by name, if the training table had
+            names.
+        kind : {"value", "raw", "probability", "leaf"}, default="value"
+            ``"value"``: the expected target, or the index of the most probable
+            class.  ``"raw"``: sum of the trees.  ``"probability"``: of each
+            class.  ``"leaf"``: node that the row reaches in each tree.
+        n_rounds : int, optional
+            Use the first rounds only.
+        n_jobs : int, optional
+            Threads at most; all available ones by default.
+
+        Returns
+        -------
+        ndarray
+            ``"value"``: (n_rows,), float64 or int64.  ``"raw"``: float64,
+            (n_rows,), or (n_rows, n_classes) for softmax.  ``"probability"``:
+            float64, (n_rows, n_classes).  ``"leaf"``: int32, (n_rows, n_trees).
+
+        Raises
+        ------
+        ParameterError
+            If ``kind`` is unknown or not possible for this model.
+        DataError, DataTypeError
+            If X does not fit the model.
+        """
+        self._check_kind(kind)
+        if kind == "leaf":
+            return self.leaves(X, n_jobs=n_jobs)[:, : self._stop_tree(n_rounds)]
+        return self._finish(self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs), kind)
+
+    def staged_predict(
+        self, X: Any, kind: PredictionKind = "value", *, n_jobs: int | None = None
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Yield the predictions of the model as it was after each round.
+
+        Parameters are those of :meth:`predict`, without ``"leaf"``.
+        """
+        self._check_kind(kind)
+        if kind == "leaf":
+            raise ParameterError("staged_predict has no kind 'leaf': a leaf belongs to one tree.")
+        return (self._finish(raw, kind) for raw in self.staged_raw_scores(X, n_jobs=n_jobs))
+
+    def raw_scores(
+        self,
+        X: Any,
+        *,
+        n_rounds: int | None = None,
+        n_jobs: int | None = None,
+        reader: str = "Booster",
+    ) -> FloatArray:
+        """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
+        table = read_table(X, self._schema, reader=reader)
+        values = table.values
+        threads = self._threads(len(values), n_jobs)
+        if n_rounds is None:
+            return self._predictor.raw_scores(values, threads)
+        return self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
+
+    def staged_raw_scores(
+        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
+    ) -> Iterator[FloatArray]:
+        """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
+        table = read_table(X, self._schema, reader=reader)
+        return self._predictor.staged(table.values, self._threads(table.n_rows, n_jobs))
+
+    def link(self, raw: FloatArray) -> FloatArray:
+        """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
+        return self._objective.predict(raw)
+
+    def leaves(
+        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
+    ) -> npt.NDArray[np.int32]:
+        """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
+        table = read_table(X, self._schema, reader=reader)
+        return self._predictor.leaves(table.values, self._threads(table.n_rows, n_jobs))
+
+    def _threads(self, n_rows: int, n_jobs: int | None) -> int:
+        return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
+
+    def _stop_tree(self, n_rounds: int | None) -> int:
+        if n_rounds is None:
+            return self.num_trees
+        if isinstance(n_rounds, bool) or not 0 <= n_rounds <= self.num_rounds:
+            raise ParameterError(
+                f"n_rounds must be an integer from 0 to {self.num_rounds}; got {n_rounds!r}."
+            )
+        return int(n_rounds) * self.model.forest.n_outputs
+
+    def _check_kind(self, kind: str) -> None:
+        known: tuple[str, ...] = get_args(PredictionKind)
+        if kind not in known:
+            raise ParameterError(
+                f"kind must be one of {', '.join(map(repr, known))}; got {kind!r}."
+                f"{did_you_mean(str(kind), known)}"
+            )
+        if kind == "probability" and task_of(self._objective) == "regression":
+            raise ParameterError(
+                f"kind='probability' needs a classifier; the objective is {self.objective!r}: "
+                "use kind='value'."
+            )
+
+    def _finish(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
+        if kind == "raw":
+            return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
+        if kind == "probability" or task_of(self._objective) == "regression":
+            return self._objective.predict(raw)
+        if len(raw) == 1:
+            return (raw[0] > 0.0).astype(np.int64)
+        return raw.argmax(axis=0)
+
+    def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
+        """Importance of each feature, summed over all splits.
+
+        Parameters
+        ----------
+        kind : {"gain", "split", "cover"}, default="gain"
+            Loss reduction; number of splits; sum of hessians of the rows that
+            were split.
+
+        Returns
+        -------
+        float64, shape (n_features,)
+        """
+        forest: Forest = self.model.forest
+        inner = forest.feature >= 0
+        feature = forest.feature[inner]
+        weights = {"gain": forest.gain[inner], "split": None, "cover": forest.cover[inner]}
+        if kind not in weights:
+            raise ParameterError(
+                f"kind must be one of {', '.join(map(repr, weights))}; got {kind!r}."
+                f"{did_you_mean(str(kind), weights)}"
+            )
+        total = np.bincount(feature, weights=weights[kind], minlength=forest.n_features)
+        return total.astype(np.float64)
+
+    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """All nodes of all trees as a data frame, one row each.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+            Library of the frame; it must be installed.
+
+        Returns
+        -------
+        data frame
+            Columns as in :func:`hedgerow.plot.forest_frame`.
+        """
+        import narwhals as nw
+
+        from hedgerow.plot import forest_frame
+
+        if backend not in ("pandas", "polars", "pyarrow"):
+            raise ParameterError(
+                f"backend must be 'pandas', 'polars' or 'pyarrow'; got {backend!r}."
+            )
+        columns = {
+            name: column if isinstance(column, list) else column.tolist()
+            for name, column in forest_frame(self.model).items()
+        }
+        return nw.from_dict(columns, backend=backend).to_native()
+
+    def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
+        """One tree as plain text; splits deeper than ``max_depth`` are summed up."""
+        from hedgerow.plot import tree_text
+
+        return tree_text(self.model, tree, max_depth)
+
+    def plot_tree(self, tree: int = 0, ax: Axes | None = None) -> Axes:
+        """Draw one tree with matplotlib, and return the axes."""
+        from hedgerow.plot import plot_tree
+
+        return plot_tree(self.model, tree, ax)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file; an existing file is replaced in one step.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; an old file is then intact.
+        """
+        save_model(self.model, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Booster:
+        """Read a model file, from any source; see :func:`hedgerow.load`."""
+        return load(path)
+
+
+def load(path: str | os.PathLike[str]) -> Booster:
+    """Read a model file, from any source: no code runs, whatever its bytes are.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Written by :meth:`Booster.save` or by the ``save`` of an estimator (to
+        get the estimator back, use its ``load``).
+
+    Returns
+    -------
+    Booster
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ModelFormatError
+        If it is not a valid model file.
+    """
+    return Booster(load_model(path)[0])
+
+
+def _booster_from_bytes(data: bytes) -> Booster:
+    return Booster(model_from_bytes(data)[0])
+
+
+__all__ = ["Booster", "Dataset", "load", "train"]

@@ -1,0 +1,184 @@
+"""What a fit tells while it runs.
+
+A callback is any callable of one :class:`Round`.  It is called after each
+round and ends the fit by returning True; an exception in it ends the fit and
+leaves the estimator as it was.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TextIO, TypeAlias, overload
+
+import numpy as np
+
+from hedgerow.errors import ParameterError
+
+History: TypeAlias = dict[str, dict[str, list[float]]]
+"""``history["validation"]["auc"][i]`` is the score after round ``i + 1``."""
+
+
+class Curve(Sequence[float]):
+    """Scores of rounds 1, 2, ...: a part of a list that can be read only."""
+
+    __slots__ = ("_length", "_scores")
+
+    def __init__(self, scores: list[float]) -> None:
+        self._scores = scores
+        self._length = len(scores)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[float]: ...
+    def __getitem__(self, index: int | slice) -> float | list[float]:
+        places = range(self._length)[index]
+        if isinstance(places, range):
+            return [self._scores[place] for place in places]
+        return self._scores[places]
+
+    def __iter__(self) -> Iterator[float]:
+        return (self._scores[place] for place in range(self._length))
+
+    def __repr__(self) -> str:
+        return f"Curve({list(self)!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a callback sees after a round.
+
+    Attributes
+    ----------
+    round : int
+        Rounds done: 1 after the first.
+    n_rounds : int
+        Rounds asked for (``n_estimators``).
+    history : mapping
+        ``history["validation"]["loss"]`` holds the scores of all rounds so
+        far; the key is ``"train"`` where there are no validation rows, and
+        nothing is there without an ``eval_metric`` either.
+    elapsed : float
+        Seconds since the fit began.
+    """
+
+    round: int
+    n_rounds: int
+    history: Mapping[str, Mapping[str, Sequence[float]]]
+    elapsed: float
+
+
+Callback: TypeAlias = Callable[[Round], "bool | None"]
+
+
+def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
+    """The history as it is now, in a form that a callback cannot change."""
+    return MappingProxyType(
+        {
+            rows: MappingProxyType({name: Curve(scores) for name, scores in curves.items()})
+            for rows, curves in history.items()
+        }
+    )
+
+
+def check_callbacks(
+    callbacks: Callback | Sequence[Callback] | None,
+) -> tuple[Callback, ...]:
+    """``callbacks`` as a tuple.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither a callable nor a sequence of callables.
+    """
+    if callbacks is None:
+        return ()
+    listed = (callbacks,) if callable(callbacks) else callbacks
+    if not isinstance(listed, Sequence) or not all(callable(item) for item in listed):
+        raise ParameterError(
+            "callbacks must be None, a callable or a sequence of callables "
+            f"(each takes one hedgerow.boosting.callbacks.Round); got {callbacks!r}."
+        )
+    return tuple(listed)
+
+
+def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
+    """Call each callback; True if one of them asks to stop.
+
+    Raises
+    ------
+    ParameterError
+        If one returns something other than True, False or None.
+    """
+    stop = False
+    for callback in callbacks:
+        answer = callback(state)
+        if answer is not None and not isinstance(answer, (bool, np.bool_)):
+            name = getattr(callback, "__name__", type(callback).__name__)
+            raise ParameterError(
+                f"callback {name!r} returned {answer!r}; return True to stop, None to go on."
+            )
+        stop = stop or bool(answer)
+    return stop
+
+
+class ProgressBar:
+    """A callback that draws one line on a terminal, and nothing elsewhere.
+
+    ::
+
+        [##########..............]  42/100  validation loss 0.3127  1.8 s
+
+    Parameters
+    ----------
+    stream : text file, optional
+        Standard error by default.
+    """
+
+    CELLS = 24
+    SECONDS_BETWEEN = 0.1
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = self._stream is not None and self._stream.isatty()
+        self._last = -1.0
+        self._state: Round | None = None
+
+    def __call__(self, state: Round) -> None:
+        """Draw the line anew, ten times a second at most."""
+        now = time.monotonic()
+        if self._shown and (state.round == state.n_rounds or self._is_due(now)):
+            self._draw(state)
+            self._last = now
+            self._state = None
+        else:
+            self._state = state
+
+    def close(self) -> None:
+        """Draw the last state and end the line."""
+        if self._shown and (self._state is not None or self._last >= 0.0):
+            if self._state is not None:
+                self._draw(self._state)
+            self._stream.write("\n")
+            self._stream.flush()
+
+    def _is_due(self, now: float) -> bool:
+        return self._last < 0.0 or now - self._last >= self.SECONDS_BETWEEN
+
+    def _draw(self, state: Round) -> None:
+        filled = self.CELLS * state.round // state.n_rounds
+        parts = [f"[{'#' * filled}{'.' * (self.CELLS - filled)}] {state.round}/{state.n_rounds}"]
+        for rows, curves in state.history.items():
+            parts += [f"{rows} {name} {scores[-1]:.5g}" for name, scores in curves.items()]
+        line = "  ".join([*parts, f"{state.elapsed:.1f} s"])
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r\x1b[2K{line[:width]}")
+        self._stream.flush()

@@ -1,0 +1,223 @@
+"""From a table to a model: the whole training as one recipe.
+
+::
+
+    Sample  -- rows of weight 0 out, validation rows set aside
+      |
+    BinSpec, BinnedMatrix
+      |
+    rounds  -- one state after each round: scores, early stopping, callbacks
+      |
+    Forest up to the best round  ->  Model
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hedgerow.boosting.callbacks import (
+    Callback,
+    History,
+    ProgressBar,
+    Round,
+    call_all,
+    check_callbacks,
+    read_only,
+)
+from hedgerow.boosting.rounds import BoostState, TrainingData, rounds
+from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.stopping import BestRound, StoppingParams, split_rows
+from hedgerow.data import BinSpec, bin_table, fit_bins
+from hedgerow.errors import LossError
+from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+
+def fit(
+    train: Sample,
+    objective: Objective,
+    params: BoostParams,
+    *,
+    validation: Sample | None = None,
+    stopping: StoppingParams | None = None,
+    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+) -> Model:
+    """Train a model.
+
+    Scores are computed after each round on the validation rows or, where there
+    are none, on the training rows if ``eval_metric`` is given.  With early
+    stopping the model ends at the round with the best first score on the
+    validation rows.  Callbacks and progress bar have no part in the model
+    unless a callback ends the fit.
+
+    Parameters
+    ----------
+    train : Sample
+    objective : Objective
+    params : BoostParams
+    validation : Sample, optional
+        Read with the schema of the training table.
+    stopping : StoppingParams, optional
+    eval_metric : str, callable or sequence of these, optional
+        See :func:`hedgerow.metrics.make_metrics`.
+    callbacks : callable or sequence of callables, optional
+        See :mod:`hedgerow.boosting.callbacks`.
+    progress : bool, default=False
+        Draw a progress bar on standard error if that is a terminal.
+    n_jobs : int, optional
+        Threads; see :func:`hedgerow.threads.resolve_threads`.
+
+    Returns
+    -------
+    Model
+        Its ``training`` record holds ``parameters``, ``history``,
+        ``best_round`` (None without early stopping) and ``n_rows``.
+
+    Raises
+    ------
+    DataError, ParameterError, LossError
+        See the message; whatever a callback raises comes through.
+    """
+    n_threads = resolve_threads(n_jobs)
+    metrics = make_metrics(eval_metric, objective)
+    listed = check_callbacks(callbacks)
+    bar = ProgressBar() if progress else None
+    train, validation, stops = _prepare(
+        train, validation, objective, stopping or StoppingParams(), params.seed
+    )
+    watched = train if validation is None else validation
+    scored = validation is not None or eval_metric is not None
+    watch = Watch(
+        objective=objective,
+        metrics=metrics if scored else (),
+        sample=watched,
+        rows="train" if validation is None else "validation",
+        best=BestRound(metrics[0], *stops) if stops else None,
+        callbacks=listed if bar is None else (*listed, bar),
+        n_rounds=params.n_estimators,
+    )
+    spec = fit_bins(train.table, params.max_bins, train.weight, params.seed, n_threads)
+    try:
+        forest = _grow(train, validation, spec, objective, params, watch, n_threads)
+    finally:
+        if bar is not None:
+            bar.close()
+    return Model(forest, train.table.schema, objective.name, _record(train, params, watch))
+
+
+def _prepare(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    stopping: StoppingParams,
+    seed: int,
+) -> tuple[Sample, Sample | None, tuple[int, float] | None]:
+    """Rows for training and validation, and ``(patience, min_delta)`` if the fit may stop."""
+    train = train.without_zero_weights()
+    objective.check_target(train.target)
+    stops = stopping.is_on(train.n_rows, validation is not None)
+    if validation is not None:
+        validation = validation.without_zero_weights()
+        objective.check_target(validation.target)
+    elif stops:
+        stratify = task_of(objective) != "regression"
+        kept, aside = split_rows(train.target, stopping.validation_fraction, stratify, seed)
+        train, validation = train.take(kept), train.take(aside)
+    return train, validation, (stopping.patience, stopping.min_delta) if stops else None
+
+
+@dataclass(slots=True, eq=False)
+class Watch:
+    """Scores, early stopping and callbacks of one fit."""
+
+    objective: Objective
+    metrics: tuple[Metric, ...]
+    sample: Sample
+    rows: str
+    best: BestRound | None
+    callbacks: tuple[Callback, ...]
+    n_rounds: int
+    history: History = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+    def after_round(self, state: BoostState) -> bool:
+        """Note the scores, tell the callbacks; True if the fit should end."""
+        stop = False
+        if self.metrics:
+            scores = self._scores(state)
+            curves = self.history.setdefault(self.rows, {name: [] for name in scores})
+            for name, score in scores.items():
+                curves[name].append(score)
+            if self.best is not None:
+                stop = self.best.observe(state.n_rounds, scores[self.metrics[0].name])
+        if self.callbacks:
+            elapsed = time.monotonic() - self.started
+            seen = Round(state.n_rounds, self.n_rounds, read_only(self.history), elapsed)
+            stop = call_all(self.callbacks, seen) or stop
+        return stop
+
+    def _scores(self, state: BoostState) -> dict[str, float]:
+        raw = state.train_raw if self.rows == "train" else state.validation_raw
+        assert raw is not None
+        sample = self.sample
+        try:
+            return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
+        except LossError as error:
+            raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+
+
+def _grow(
+    train: Sample,
+    validation: Sample | None,
+    spec: BinSpec,
+    objective: Objective,
+    params: BoostParams,
+    watch: Watch,
+    n_threads: int,
+) -> Forest:
+    """Run the rounds; the forest up to the best of them."""
+
+    def binned(sample: Sample) -> TrainingData:
+        matrix = bin_table(sample.table, spec, n_threads)
+        return TrainingData(matrix, sample.target, sample.weight, sample.offset)
+
+    unseen = None if validation is None else binned(validation)
+    can_split = train.n_rows >= 2 * params.min_samples_leaf
+    with closing(rounds(binned(train), objective, params, unseen, n_threads)) as states:
+        for state in states:
+            if not can_split:
+                return state.freeze(0)
+            if watch.after_round(state):
+                break
+        return state.freeze(watch.best.round if watch.best is not None else None)
+
+
+def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
+    """What the model file tells of the training; nothing of threads, time or machine."""
+    best = watch.best.round if watch.best is not None and watch.history else None
+    return {
+        "parameters": {name: _plain(value) for name, value in asdict(params).items()},
+        "n_rows": train.n_rows,
+        "history": watch.history,
+        "best_round": best,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number as a Python one."""
+    item: Callable[[], Any] | None = getattr(value, "item", None)
+    return value if item is None else item()
+
+
+__all__ = ["Sample", "StoppingParams", "fit"]

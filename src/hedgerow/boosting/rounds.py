@@ -1,0 +1,221 @@
+"""The boosting loop as a generator: one state after each round.
+
+A round grows one tree per output on the gradients at the scores before the
+round.  Rows that a tree was not grown on (row sampling) and validation rows
+get their scores from a walk over their bins.
+
+A state is live: it shows the fit as it is now, until the next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray
+from hedgerow.data import BinnedMatrix, BinSpec
+from hedgerow.growing.grower import GrownTree, TreeGrower
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.traverse import add_tree_scores
+from hedgerow.model.forest import NODE_FIELDS, Forest
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import run_blocks
+
+_CELLS_PER_THREAD = 30_000
+"""Bins (rows x features) that pay for a helper: 28 features x 2,000 rows are
+faster on two threads than on one, 28 x 500 are not."""
+
+_ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingData:
+    """Binned rows with what the loss needs to know of them.
+
+    Attributes
+    ----------
+    matrix : BinnedMatrix
+        With both layouts for training rows; validation rows need only rows.
+    target : float64 (n_rows,)
+        A class index for classification.
+    weight : float64 (n_rows,), optional
+        Positive.
+    offset : float64 (n_outputs, n_rows), optional
+        Added to the base score of each row.
+    """
+
+    matrix: BinnedMatrix
+    target: FloatArray
+    weight: FloatArray | None = None
+    offset: FloatArray | None = None
+
+
+class BoostState:
+    """The fit after a round.
+
+    Attributes
+    ----------
+    train_raw : float64 (n_outputs, n_rows)
+        Raw scores of the training rows; changed in place by the next round.
+    validation_raw : same for the validation rows, or None
+    """
+
+    def __init__(
+        self,
+        spec: BinSpec,
+        base: FloatArray,
+        train_raw: FloatArray,
+        validation_raw: FloatArray | None,
+    ) -> None:
+        self._spec = spec
+        self._base = base
+        self._trees: list[GrownTree] = []
+        self.train_raw = train_raw
+        self.validation_raw = validation_raw
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds done."""
+        return len(self._trees) // len(self._base)
+
+    def freeze(self, n_rounds: int | None = None) -> Forest:
+        """The forest of the first ``n_rounds`` rounds (default: of all)."""
+        rounds_kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
+        return make_forest(self._trees[: rounds_kept * len(self._base)], self._base, self._spec)
+
+    def add(self, tree: GrownTree) -> None:
+        """Append a tree."""
+        self._trees.append(tree)
+
+
+def rounds(
+    data: TrainingData,
+    objective: Objective,
+    params: BoostParams,
+    validation: TrainingData | None = None,
+    n_threads: int = 1,
+) -> Iterator[BoostState]:
+    """Yield the state after each of ``params.n_estimators`` rounds.
+
+    The generator holds threads: close it (``contextlib.closing``) if it is not
+    exhausted.
+
+    Parameters
+    ----------
+    data : TrainingData
+    objective : Objective
+    params : BoostParams
+    validation : TrainingData, optional
+        Scored after each round.
+    n_threads : int, default=1
+        At most; small data use fewer.  The trees do not depend on it.
+
+    Yields
+    ------
+    BoostState
+    """
+    matrix = data.matrix
+    base = objective.initial_score(data.target, data.weight)
+    train_raw = _first_scores(base, data)
+    validation_raw = None if validation is None else _first_scores(base, validation)
+    state = BoostState(matrix.spec, base, train_raw, validation_raw)
+    n_threads = max(1, min(n_threads, matrix.n_rows * matrix.n_features // _CELLS_PER_THREAD))
+    grower = TreeGrower(matrix, data.target, data.weight, train_raw, objective, params, n_threads)
+    try:
+        for number in range(params.n_estimators):
+            for output in range(objective.n_outputs):
+                tree = grower.grow(number * objective.n_outputs + output, output)
+                outside = grower.rows_outside()
+                if len(outside) > 0:
+                    _walk(tree, matrix, outside, train_raw[output], n_threads)
+                if validation is not None and validation_raw is not None:
+                    rows = np.arange(validation.matrix.n_rows, dtype=np.uint32)
+                    _walk(tree, validation.matrix, rows, validation_raw[output], n_threads)
+                state.add(tree)
+            yield state
+    finally:
+        grower.close()
+
+
+def _first_scores(base: FloatArray, data: TrainingData) -> FloatArray:
+    """Base score and offset of every row."""
+    raw = np.empty((len(base), data.matrix.n_rows))
+    raw[:] = base[:, None]
+    if data.offset is not None:
+        raw += data.offset
+    return raw
+
+
+def _walk(
+    tree: GrownTree, matrix: BinnedMatrix, rows: np.ndarray, scores: FloatArray, n_threads: int
+) -> None:
+    """Add the tree's value of each of ``rows`` to its score."""
+    nodes = (tree.feature, tree.bin, tree.missing_left, tree.left, tree.right, tree.value)
+    run_blocks(
+        lambda start, stop: add_tree_scores(
+            matrix.by_row,
+            matrix.features_per_tile,
+            matrix.spec.missing_bin,
+            nodes,
+            rows,
+            start,
+            stop,
+            scores,
+        ),
+        len(rows),
+        n_threads,
+        _ROWS_PER_WALK,
+    )
+
+
+def make_forest(trees: list[GrownTree], base: FloatArray, spec: BinSpec) -> Forest:
+    """Put trees one behind the other and turn bins into threshold keys."""
+    sizes = [len(tree.feature) for tree in trees]
+    fields = {
+        name: np.concatenate([getattr(tree, name) for tree in trees])
+        for name in NODE_FIELDS
+        if name != "threshold" and trees
+    }
+    if not trees:
+        empty = make_forest([_NO_TREE], base, spec)
+        return empty.first_rounds(0)
+    bins = np.concatenate([tree.bin for tree in trees])
+    return Forest(
+        **fields,
+        threshold=_thresholds(fields["feature"], bins, spec),
+        tree_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        base_score=base.copy(),
+        n_features=spec.n_features,
+    )
+
+
+def _thresholds(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
+    """Key of the cut behind each split's bin; the highest key behind the last bin.
+
+    A cut behind the last bin sends all values left: it sets missing values apart.
+    """
+    highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
+    top = np.array([highest[kind] for kind in spec.schema.kinds], dtype=np.int64)
+    cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
+    inner = feature >= 0
+    column = np.where(inner, feature, 0)
+    last = bins >= np.diff(spec.cut_start)[column]
+    place = np.where(last | ~inner, len(spec.cut_keys), spec.cut_start[column] + bins)
+    threshold = np.where(last, top[column], cuts[place])
+    return np.where(inner, threshold, 0)
+
+
+_NO_TREE = GrownTree(
+    feature=np.full(1, -1, np.int32),
+    bin=np.zeros(1, np.uint8),
+    missing_left=np.zeros(1, np.uint8),
+    left=np.zeros(1, np.int32),
+    right=np.zeros(1, np.int32),
+    value=np.zeros(1),
+    gain=np.zeros(1),
+    cover=np.zeros(1),
+    count=np.zeros(1, np.int64),
+)

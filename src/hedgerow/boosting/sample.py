@@ -1,0 +1,171 @@
+"""Rows with what is known of them, and the checks that every fit makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data import Table
+from hedgerow.errors import DataError, DataTypeError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """A table with target, weight and offset.
+
+    Attributes
+    ----------
+    table : Table
+    target : float64, shape (n_rows,)
+        Class indices for classification.
+    weight : float64, shape (n_rows,), or None
+        None if all rows count alike.
+    offset : float64, shape (n_outputs, n_rows), or None
+        Raw score that is known beforehand; trees learn the rest.
+    """
+
+    table: Table
+    target: FloatArray
+    weight: FloatArray | None = None
+    offset: FloatArray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.table.n_rows
+
+    def take(self, rows: IntArray) -> Sample:
+        """Some of the rows, in the given order."""
+        return Sample(
+            Table(self.table.values[rows], self.table.schema),
+            self.target[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),
+        )
+
+    def without_zero_weights(self) -> Sample:
+        """Leave out rows of weight 0, so that they have no influence of any kind.
+
+        Weights that are all 1 become None.
+        """
+        if self.weight is None:
+            return self
+        kept = self.weight > 0.0
+        sample = self if kept.all() else self.take(np.flatnonzero(kept))
+        if sample.weight is not None and (sample.weight == 1.0).all():
+            return Sample(sample.table, sample.target, None, sample.offset)
+        return sample
+
+
+def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
+    """``values`` as finite float64, one for each row.
+
+    Parameters
+    ----------
+    values : array-like of numbers
+    n_rows : int
+    name : str
+        What they are, for messages.
+
+    Raises
+    ------
+    DataTypeError
+        If they are not numbers.
+    DataError
+        If there is another number of them, or some are NaN or infinite.
+    """
+    array = _numbers(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} should be a 1d array, got an array of shape {array.shape}.")
+    check_length(len(array), n_rows, name)
+    check_finite(array, name)
+    return array
+
+
+def check_length(length: int, n_rows: int, name: str) -> None:
+    """Raise ``DataError`` unless there is one value for each row."""
+    if length != n_rows:
+        raise DataError(
+            f"{name} has {length} values for {n_rows} rows of X: inconsistent numbers of samples. "
+            "Give one value for each row."
+        )
+
+
+def check_finite(array: FloatArray, name: str) -> None:
+    """Raise ``DataError`` with count and first row if a value is NaN or infinite."""
+    if np.isfinite(array).all():
+        return
+    for wrong, what in ((np.isnan(array), "NaN"), (np.isinf(array), "infinity")):
+        if wrong.any():
+            count, row = int(wrong.sum()), int(np.argmax(wrong))
+            raise DataError(
+                f"Input {name} contains {what} ({count} of {len(array)} values, the first in row "
+                f"{row}): remove these rows or fill in the values."
+            )
+
+
+def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> FloatArray | None:
+    """``weight`` as float64: finite, not negative, not all zero; None stays None.
+
+    Raises
+    ------
+    DataError
+        If it is none of that; the message names the first wrong row.
+    """
+    if weight is None:
+        return None
+    array = _numbers(weight, name)
+    if array.ndim != 1:
+        raise DataError(f"{name} must be 1D with one weight for each row, got {array.ndim}D.")
+    check_length(len(array), n_rows, name)
+    check_finite(array, name)
+    if (array < 0.0).any():
+        row = int(np.argmax(array < 0.0))
+        raise DataError(f"{name} must not be negative, but row {row} has {array[row]:g}.")
+    if not array.any():
+        raise DataError(
+            f"{name} is zero in all {n_rows} rows: at least one weight must be greater than zero."
+        )
+    return array
+
+
+def check_offset(offset: Any, n_rows: int, n_outputs: int) -> FloatArray | None:
+    """``offset`` as float64 of shape (n_outputs, n_rows).
+
+    Parameters
+    ----------
+    offset : array-like of shape (n_rows,) or (n_rows, n_outputs), or None
+
+    Raises
+    ------
+    DataError
+        If the shape is another, or a value is NaN or infinite.
+    """
+    if offset is None:
+        return None
+    array = _numbers(offset, "offset")
+    table = array[:, None] if array.ndim == 1 else array
+    if table.shape != (n_rows, n_outputs):
+        raise DataError(
+            f"offset must have shape ({n_rows}, {n_outputs}): one raw score for each row and "
+            f"output; got {array.shape}."
+        )
+    for output in range(n_outputs):
+        check_finite(table[:, output], "offset")
+    return np.ascontiguousarray(table.T)
+
+
+def _numbers(values: Any, name: str) -> FloatArray:
+    array: AnyArray = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name} is {array.dtype}.")
+    if array.dtype.kind not in "biufO":
+        raise DataTypeError(f"{name} must hold numbers, got {array.dtype}.")
+    try:
+        return np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(f"{name} must hold numbers: {error}.") from error

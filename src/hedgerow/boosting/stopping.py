@@ -1,0 +1,168 @@
+"""When to stop, and on which rows to decide it.
+
+Glossary
+--------
+watched score   first metric on the validation rows
+best round      round with the best watched score; the model keeps the trees up
+                to it
+patience        rounds in a row without improvement after which the fit ends
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.metrics import Metric
+from hedgerow.params import Interval
+
+MANY_ROWS = 10_000
+"""``early_stopping="auto"`` sets rows aside if there are more than these."""
+
+VALIDATION_STREAM = 2
+"""Stream of :mod:`hedgerow.kernels.hashing` for the choice of validation rows."""
+
+_FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
+_PATIENCE = Interval(1, 10_000_000, integer=True)
+_MIN_DELTA = Interval(0.0, math.inf, high_open=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingParams:
+    """Settings of early stopping.
+
+    Attributes
+    ----------
+    early_stopping : bool or "auto"
+        ``"auto"``: if validation rows are given, or there are more than 10,000 rows.
+    validation_fraction : float in (0, 1)
+        Share of the rows that is set aside if no validation rows are given.
+    patience : int
+        Rounds in a row without improvement after which the fit ends.
+    min_delta : float
+        An improvement is a change of the watched score by more than this.
+    """
+
+    early_stopping: bool | Literal["auto"] = "auto"
+    validation_fraction: float = 0.1
+    patience: int = 10
+    min_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        choice = self.early_stopping
+        if not isinstance(choice, (bool, np.bool_)) and not (
+            isinstance(choice, str) and choice == "auto"
+        ):
+            raise ParameterError(f"early_stopping must be True, False or 'auto'; got {choice!r}.")
+        for name, allowed in (
+            ("validation_fraction", _FRACTION),
+            ("patience", _PATIENCE),
+            ("min_delta", _MIN_DELTA),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+
+    def is_on(self, n_rows: int, has_validation: bool) -> bool:
+        """Whether a fit of ``n_rows`` rows stops early."""
+        if self.early_stopping == "auto":
+            return has_validation or n_rows > MANY_ROWS
+        return bool(self.early_stopping)
+
+
+@dataclass(slots=True)
+class BestRound:
+    """The best round so far, and whether patience is at its end.
+
+    Parameters
+    ----------
+    metric : Metric
+        Of the watched score.
+    patience, min_delta
+        As in :class:`StoppingParams`.
+    """
+
+    metric: Metric
+    patience: int
+    min_delta: float
+    round: int = 0
+    score: float = math.nan
+    _reference: float = field(default=math.nan, repr=False)
+    _reference_round: int = field(default=0, repr=False)
+
+    def observe(self, n_rounds: int, score: float) -> bool:
+        """Note the score after ``n_rounds`` rounds; True if the fit should end."""
+        if math.isnan(self.score) or self.metric.improves(score, self.score):
+            self.round, self.score = n_rounds, score
+        if math.isnan(self._reference) or self.metric.improves(
+            score, self._reference, self.min_delta
+        ):
+            self._reference, self._reference_round = score, n_rounds
+        return n_rounds - self._reference_round >= self.patience
+
+
+def split_rows(
+    target: FloatArray, fraction: float, stratify: bool, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Choose validation rows by a hash of seed and row number.
+
+    Parameters
+    ----------
+    target : array of shape (n_rows,)
+    fraction : float in (0, 1)
+        Share of the rows for validation: at least one, at most all but one.
+    stratify : bool
+        Take this share of each class; a class never goes to validation whole.
+    seed : int
+
+    Returns
+    -------
+    train, validation : int64 arrays
+        Row numbers, ascending.
+
+    Raises
+    ------
+    DataError
+        If no row can be set aside.
+    """
+    order = _hashes(len(target), seed)
+    groups = (
+        [np.flatnonzero(target == value) for value in np.unique(target)]
+        if stratify
+        else [np.arange(len(target))]
+    )
+    counts = [min(round(fraction * len(rows)), len(rows) - 1) for rows in groups]
+    if sum(counts) == 0:
+        largest = int(np.argmax([len(rows) for rows in groups]))
+        if len(groups[largest]) < 2:
+            raise DataError(
+                f"early stopping sets rows aside, but there are only {len(target)} rows: give "
+                "validation rows (X_val, y_val) or use early_stopping=False."
+            )
+        counts[largest] = 1
+    chosen = np.zeros(len(target), dtype=bool)
+    for rows, count in zip(groups, counts, strict=True):
+        if count:
+            chosen[rows[np.argpartition(order[rows], count - 1)[:count]]] = True
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _hashes(n_rows: int, seed: int) -> npt.NDArray[np.uint64]:
+    """:func:`hedgerow.kernels.hashing.hash64` of each row number."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        start = _mix(np.array([seed], dtype=np.uint64) + step)
+        start = _mix(start + np.uint64(VALIDATION_STREAM) * step)
+        return _mix(start + np.arange(1, n_rows + 1, dtype=np.uint64) * step)
+
+
+def _mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

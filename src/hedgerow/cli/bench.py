@@ -1,0 +1,135 @@
+"""``hedgerow bench``: a quick look at speed beside what else is installed.
+
+For figures to quote use ``benchmarks/`` of the source repository, which runs
+more workloads, in turns, and keeps the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from hedgerow.cli.usage import UsageError
+
+
+def add_command(commands: Any) -> None:
+    """Describe the command to the parser."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure a fit beside other installed libraries",
+        description="Fit made-up data with Hedgerow and with LightGBM, XGBoost and "
+        "scikit-learn, where installed, at equal settings.",
+    )
+    parser.add_argument("--rows", type=int, default=100_000, help="default: %(default)s")
+    parser.add_argument("--columns", type=int, default=28, help="default: %(default)s")
+    parser.add_argument("--trees", type=int, default=100, help="default: %(default)s")
+    parser.add_argument("--leaves", type=int, default=31, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=3, help="fits of each (default: %(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out the command."""
+    lowest = {"rows": 100, "columns": 2, "trees": 1, "leaves": 2, "rounds": 1}
+    for name, least in lowest.items():
+        if getattr(options, name) < least:
+            raise UsageError(f"--{name} must be at least {least}")
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((options.rows + 20_000, options.columns), dtype=np.float32)
+    score = X[:, 0] * X[:, 1] + np.sin(3.0 * X[:, -1]) + 0.5 * np.abs(X[:, 0])
+    y = (score + rng.standard_normal(len(X)) > 0.3).astype(np.int64)
+    train, test = slice(options.rows), slice(options.rows, None)
+
+    makers = dict(_makers(options))
+    times: dict[str, list[float]] = {name: [] for name in makers}
+    quality: dict[str, float] = {}
+    for make in makers.values():
+        make().fit(X[:1000], y[:1000])  # loads and compiles
+    for round_number in range(options.rounds):
+        for name in list(makers)[:: -1 if round_number % 2 else 1]:
+            model = makers[name]()
+            start = time.perf_counter()
+            model.fit(X[train], y[train])
+            times[name].append(time.perf_counter() - start)
+            quality[name] = _logloss(y[test], model.predict_proba(X[test])[:, 1])
+    _print(times, quality, options)
+
+
+def _logloss(y: Any, probability: Any) -> float:
+    import numpy as np
+
+    p = np.clip(probability.astype(np.float64), 1e-15, 1.0 - 1e-15)
+    return float(-np.mean(np.where(y == 1, np.log(p), np.log1p(-p))))
+
+
+def _makers(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each installed library and a maker of its classifier, all with the same settings."""
+    import hedgerow
+
+    trees, leaves, rate = options.trees, options.leaves, 0.1
+
+    def ours() -> Any:
+        return hedgerow.HedgerowClassifier(
+            n_estimators=trees,
+            max_leaves=leaves,
+            learning_rate=rate,
+            reg_lambda=0.0,
+            early_stopping=False,
+            random_state=0,
+        )
+
+    yield "hedgerow", ours
+    if find_spec("lightgbm") is not None:
+        import lightgbm
+
+        yield (
+            "lightgbm",
+            lambda: lightgbm.LGBMClassifier(
+                n_estimators=trees, num_leaves=leaves, learning_rate=rate, verbosity=-1
+            ),
+        )
+    if find_spec("xgboost") is not None:
+        import xgboost
+
+        yield (
+            "xgboost",
+            lambda: xgboost.XGBClassifier(
+                n_estimators=trees,
+                max_leaves=leaves,
+                max_depth=0,
+                grow_policy="lossguide",
+                tree_method="hist",
+                max_bin=255,
+                learning_rate=rate,
+                reg_lambda=0.0,
+                min_child_weight=1e-3,
+            ),
+        )
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    yield (
+        "sklearn HGB",
+        lambda: HistGradientBoostingClassifier(
+            max_iter=trees, max_leaf_nodes=leaves, learning_rate=rate, early_stopping=False
+        ),
+    )
+
+
+def _print(
+    times: dict[str, list[float]], quality: dict[str, float], options: argparse.Namespace
+) -> None:
+    base = statistics.median(times["hedgerow"])
+    print(
+        f"fit of {options.rows} x {options.columns}, {options.trees} trees of {options.leaves} "
+        f"leaves: median of {options.rounds}, default threads"
+    )
+    print(f"{'':14}{'seconds':>9}{'times ours':>12}{'test logloss':>14}")
+    for name, seconds in times.items():
+        median = statistics.median(seconds)
+        print(f"{name:14}{median:9.3f}{median / base:12.2f}{quality[name]:14.5f}")

@@ -1,0 +1,197 @@
+"""The commands' one way to the estimators and to model files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.booster import Booster
+from hedgerow.cli.usage import UsageError, one_line
+from hedgerow.data import Column, Schema
+from hedgerow.errors import HedgerowError
+from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
+from hedgerow.io import load_model
+from hedgerow.metrics import task_of
+from hedgerow.model.model import Model
+from hedgerow.objectives import make_objective
+
+_ESTIMATORS: dict[str, type[HedgerowClassifier] | type[HedgerowRegressor]] = {
+    "classification": HedgerowClassifier,
+    "regression": HedgerowRegressor,
+}
+
+
+def estimator_class(task: str) -> type[HedgerowClassifier] | type[HedgerowRegressor]:
+    """The estimator for ``"classification"`` or ``"regression"``."""
+    return _ESTIMATORS[task]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What a fit is made of.
+
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+    settings : mapping
+        Parameters of the estimator.
+    X, y : arrays
+    names : sequence of str
+        Of the columns of ``X``.
+    weight : array, optional
+    valid : pair of arrays, optional
+        Validation rows.
+    """
+
+    task: str
+    settings: Mapping[str, Any]
+    X: AnyArray
+    y: AnyArray
+    names: list[str]
+    weight: AnyArray | None = None
+    valid: tuple[AnyArray, AnyArray] | None = None
+
+
+def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
+    """Fit an estimator, with a progress bar on a terminal.
+
+    The columns get their names afterwards, because a table without a data
+    frame library has none.  Nothing in the model tells whether a terminal was
+    there, so that the file is the same with and without one.
+    """
+    estimator = estimator_class(job.task)(**job.settings, progress=sys.stderr.isatty())
+    X_val, y_val = job.valid if job.valid is not None else (None, None)
+    try:
+        estimator.fit(job.X, job.y, sample_weight=job.weight, X_val=X_val, y_val=y_val)
+    except HedgerowError:
+        raise
+    except (TypeError, ValueError) as error:  # from scikit-learn's checks
+        raise UsageError(one_line(error)) from error
+    estimator.set_params(progress=False)
+    model: Model = estimator.booster_.model
+    curves = model.training.get("history", {})
+    history = {rows: scores for rows, scores in curves.items() if rows != "train"}
+    named = replace(
+        model,
+        schema=_named(model.schema, job.names),
+        training={**model.training, "history": history},
+    )
+    estimator.booster_ = Booster(named)
+    estimator.feature_names_in_ = np.array(job.names, dtype=object)
+    return estimator
+
+
+def _named(schema: Schema, names: list[str]) -> Schema:
+    columns = zip(names, schema.columns, strict=True)
+    return Schema(tuple(Column(name, column.kind) for name, column in columns), named=True)
+
+
+def score_lines(estimator: HedgerowClassifier | HedgerowRegressor) -> list[str]:
+    """The validation scores of a fit, as the user should see them."""
+    curves = estimator.booster_.evals_result.get("validation", {})
+    best = estimator.booster_.best_iteration
+    at = "" if best is None else f" (best round: {best})"
+    place = -1 if best is None else best - 1
+    return [
+        f"validation {name}: {scores[place]:.5g}{at}" for name, scores in curves.items() if scores
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """A model file: its booster, and the labels of its classes (None for regression)."""
+
+    booster: Booster
+    classes: list[Any] | None
+    parameters: Mapping[str, Any]
+
+    @property
+    def task(self) -> str:
+        return "regression" if self.classes is None else "classification"
+
+
+def open_model(path: str) -> SavedModel:
+    """Read a model file that the command line, an estimator or a booster wrote."""
+    model, record = load_model(path)
+    booster = Booster(model)
+    parameters = model.training.get("parameters", {})
+    shown = parameters if isinstance(parameters, Mapping) else {}
+    objective = make_objective(model.objective, model.forest.n_outputs)
+    if task_of(objective) == "regression":
+        return SavedModel(booster, None, shown)
+    if record is None:
+        # Written by a booster, which knows classes by their index only.
+        return SavedModel(booster, list(range(max(2, model.forest.n_outputs))), shown)
+    classes = HedgerowClassifier.load(path).classes_.tolist()
+    return SavedModel(booster, classes, shown)
+
+
+def prediction_columns(model: SavedModel, X: AnyArray, kind: str) -> dict[str, AnyArray]:
+    """The columns that ``hedgerow predict`` writes."""
+    booster = model.booster
+    if kind == "leaf":
+        leaves = booster.predict(X, kind="leaf")
+        return {f"leaf_{tree}": leaves[:, tree] for tree in range(leaves.shape[1])}
+    if kind == "raw":
+        raw = booster.predict(X, kind="raw")
+        if raw.ndim == 1:
+            return {"raw": raw}
+        return _by_class("raw", raw, model.classes or list(range(raw.shape[1])))
+    if model.classes is None:
+        if kind == "probability":
+            raise UsageError("--kind probability needs a model for classification; use value")
+        return {"prediction": booster.predict(X)}
+    columns = _by_class("probability", booster.predict(X, kind="probability"), model.classes)
+    if kind == "value":
+        labels = np.array(model.classes)[booster.predict(X)]
+        columns = {"prediction": labels, **columns}
+    return columns
+
+
+def _by_class(prefix: str, values: AnyArray, classes: list[Any]) -> dict[str, AnyArray]:
+    return {f"{prefix}_{label}": values[:, place] for place, label in enumerate(classes)}
+
+
+def facts(model: SavedModel) -> dict[str, Any]:
+    """What ``hedgerow inspect`` says of a model; plain enough for JSON."""
+    booster = model.booster
+    forest = booster.model.forest
+    starts, leaf = forest.tree_start, forest.feature < 0
+    leaves = [int(leaf[a:b].sum()) for a, b in pairwise(starts)]
+    gain = booster.feature_importance("gain")
+    share = gain / gain.sum() if gain.sum() > 0 else gain
+    return {
+        "task": model.task,
+        "objective": booster.objective,
+        "classes": model.classes,
+        "trees": booster.num_trees,
+        "rounds": booster.num_rounds,
+        "leaves": sum(leaves),
+        "most_leaves": max(leaves, default=0),
+        "best_round": booster.best_iteration,
+        "training_rows": booster.model.training.get("n_rows"),
+        "features": list(booster.feature_names),
+        "importance": dict(zip(booster.feature_names, map(float, share), strict=True)),
+        "parameters": dict(model.parameters),
+    }
+
+
+def save_picture(booster: Booster, tree: int, path: str) -> None:
+    """Draw one tree into a PNG file."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(14, 7))
+    try:
+        booster.plot_tree(tree, ax=axes)
+        figure.savefig(path, format="png", dpi=120, bbox_inches="tight")
+    finally:
+        plt.close(figure)

@@ -1,0 +1,100 @@
+"""From named columns to the arrays of a fit or a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.cli.tables import NamedColumns
+from hedgerow.cli.usage import UsageError
+
+_MOST_CLASSES_OF_NUMBERS = 10
+
+
+def feature_matrix(table: NamedColumns, names: Sequence[str]) -> AnyArray:
+    """Columns side by side, in the order of ``names``.
+
+    Returns
+    -------
+    array of shape (n_rows, len(names))
+        float64; of Python numbers if some column holds whole numbers that no
+        float64 holds.
+    """
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise UsageError(f"{table.path} lacks {len(missing)} column(s) of the model: {shown}")
+    columns = [table.columns[name] for name in names]
+    for name, column in zip(names, columns, strict=True):
+        if column.dtype == object:
+            _refuse_text(table, name, column)
+    wide = any(column.dtype != np.float64 for column in columns)
+    matrix = np.empty((table.n_rows, len(names)), dtype=object if wide else np.float64)
+    for position, column in enumerate(columns):
+        matrix[:, position] = column
+    return matrix
+
+
+def _refuse_text(table: NamedColumns, name: str, column: AnyArray) -> None:
+    row, value = next(
+        ((row, value) for row, value in enumerate(column) if value is not None), (0, None)
+    )
+    raise UsageError(
+        f"{table.path}: column {name!r} holds text ({value!r} in row {row + 1}); encode it as "
+        f"numbers, or leave it out with --drop {name}"
+    )
+
+
+def target(table: NamedColumns, name: str) -> AnyArray:
+    """The target column, without missing values."""
+    column = table.column(name)
+    if column.dtype == object:
+        missing = np.array([value is None for value in column], dtype=bool)
+    else:
+        missing = ~np.isfinite(column.astype(np.float64))
+    if missing.any():
+        raise UsageError(
+            f"{table.path}: target {name!r} is missing or infinite in {int(missing.sum())} row(s), "
+            f"the first is row {int(missing.argmax()) + 1}; remove these rows"
+        )
+    return column
+
+
+def guess_task(column: AnyArray) -> tuple[str, str]:
+    """``("classification" | "regression", why)`` for a target column.
+
+    Text, or at most ten distinct whole numbers, are classes; other numbers
+    are values.
+    """
+    if column.dtype == object:
+        return "classification", "the target is text"
+    distinct = np.unique(column)
+    few = len(distinct) <= _MOST_CLASSES_OF_NUMBERS
+    if few and np.array_equal(distinct, np.floor(distinct)):
+        return "classification", f"the target has {len(distinct)} distinct whole numbers"
+    return "regression", f"the target has {len(distinct)} distinct numbers"
+
+
+def class_labels(column: AnyArray, task: str, path: str, name: str) -> AnyArray:
+    """The target as the estimator of this task takes it: labels or float64."""
+    if task == "regression":
+        if column.dtype == object:
+            raise UsageError(
+                f"{path}: target {name!r} holds text ({column[0]!r} in row 1); regression needs "
+                "numbers: use --task classification, or another --target"
+            )
+        return column.astype(np.float64)
+    if column.dtype == object:
+        return column.astype(str)
+    whole = column.astype(np.int64)
+    return whole if np.array_equal(whole, column) else column
+
+
+def weights(table: NamedColumns, name: str) -> AnyArray:
+    """The column of row weights; the engine judges the values."""
+    column = table.column(name)
+    if column.dtype == object:
+        raise UsageError(f"{table.path}: weight {name!r} holds text; weights are numbers")
+    return column.astype(np.float64)

@@ -1,0 +1,68 @@
+"""``hedgerow inspect MODEL``: what is in a model file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+_MOST_FEATURES_SHOWN = 10
+_BAR_CELLS = 30
+
+
+def add_command(commands: Any) -> None:
+    """Describe the command to the parser."""
+    parser = commands.add_parser(
+        "inspect",
+        help="say what is in a model file",
+        description="Say what a model file holds: task, trees, parameters, importance, a tree.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--tree", type=int, metavar="N", help="print tree N as text (0 is first)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out the command."""
+    from hedgerow.cli import engine
+    from hedgerow.cli.usage import UsageError
+
+    if options.json and options.tree is not None:
+        raise UsageError("--json and --tree do not go together; leave out one")
+    model = engine.open_model(options.model)
+    if options.tree is not None:
+        n_trees = model.booster.num_trees
+        if not 0 <= options.tree < n_trees:
+            raise UsageError(
+                f"--tree {options.tree}: the model has trees 0 to {n_trees - 1}"
+                if n_trees
+                else f"--tree {options.tree}: the model has no trees"
+            )
+        print(model.booster.to_text(options.tree))
+        return
+    facts = engine.facts(model)
+    print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
+
+
+def _as_text(facts: dict[str, Any]) -> str:
+    importance = facts["importance"]
+    lines = [
+        f"{name.replace('_', ' '):<14} {_plain(value)}"
+        for name, value in facts.items()
+        if name not in ("importance", "parameters") and value is not None
+    ]
+    parameters = ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
+    lines.append(f"{'parameters':<14} {parameters}")
+    shown = sorted(importance.items(), key=lambda item: -item[1])[:_MOST_FEATURES_SHOWN]
+    if shown and shown[0][1] > 0:
+        lines.append("importance     (share of the total gain)")
+        width = max(len(name) for name, _ in shown)
+        for name, share in shown:
+            bar = "#" * round(_BAR_CELLS * share / shown[0][1])
+            lines.append(f"  {name:<{width}}  {share:6.1%}  {bar}")
+    return "\n".join(lines)
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,87 @@
+"""Entry point of ``hedgerow``: commands, errors, exit codes.
+
+Exit codes: 0 done; 1 a fault of Hedgerow itself; 2 something in the command,
+its files or parameters has to change; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from hedgerow import __version__
+from hedgerow.cli import bench, demo, inspection, prediction, training, warmup
+from hedgerow.cli.usage import Parser, UsageError, one_line
+from hedgerow.errors import HedgerowError
+
+_COMMANDS = (demo, training, prediction, inspection, warmup, bench)
+
+
+def build_parser() -> Parser:
+    """Build the parser of the whole command line."""
+    parser = Parser(
+        prog="hedgerow",
+        description="Gradient-boosted decision trees in 100% Python.",
+        epilog="Start with `hedgerow demo`.",
+    )
+    parser.add_argument("--version", action="version", version=f"hedgerow {__version__}")
+    commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", required=True
+    )
+    for command in _COMMANDS:
+        command.add_command(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The command line without the program's name; ``sys.argv`` by default.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    try:
+        options = build_parser().parse_args(arguments)
+        options.run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:
+        # The reader of our output has gone (`hedgerow inspect ... | head`).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except HedgerowError as error:
+        return _fail(error, 2)
+    except OSError as error:
+        return _fail(_system_message(error), 2)
+    except MemoryError:
+        return _fail("out of memory: use fewer rows or columns, or a larger machine", 2)
+    except Exception as error:
+        if os.environ.get("HEDGEROW_DEBUG"):
+            raise
+        kind = type(error).__name__
+        return _fail(f"unexpected {kind}: {error} (HEDGEROW_DEBUG=1 shows where)", 1)
+    return 0
+
+
+def _system_message(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _fail(message: object, code: int) -> int:
+    print(f"hedgerow: {one_line(message)}", file=sys.stderr, flush=True)
+    return code
+
+
+__all__ = ["UsageError", "build_parser", "main"]
+
+if __name__ == "__main__":
+    sys.exit(main())

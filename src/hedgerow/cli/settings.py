@@ -1,0 +1,47 @@
+"""``--set name=value``: parameters of an estimator, as text."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from hedgerow.cli.usage import UsageError
+from hedgerow.errors import did_you_mean
+
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+_OWN_OPTIONS = {"callbacks", "progress"}
+
+
+def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
+    """Values by name; an unknown name is an error with a hint.
+
+    A value is a Python number, list or quoted text; ``true``, ``false`` and
+    ``none`` in any case; anything else is text as it stands.
+    """
+    known = set(inspect.signature(estimator).parameters) - _OWN_OPTIONS
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise UsageError(f"--set {pair}: write it as name=value, such as --set max_leaves=15")
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise UsageError(f"--set {pair}: unknown parameter {name!r}.{hint}")
+        if name in settings:
+            raise UsageError(f"--set {pair}: {name} was already set to {settings[name]!r}")
+        settings[name] = parse_value(text)
+    return settings
+
+
+def parse_value(text: str) -> Any:
+    """A number, list, truth value or None if ``text`` is one, else the text."""
+    text = text.strip()
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text

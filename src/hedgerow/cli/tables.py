@@ -1,0 +1,189 @@
+"""Tables as the command line reads and writes them: named columns of NumPy arrays.
+
+After reading, a column is one of three kinds, whichever reader read it, so
+that a model does not depend on which libraries are installed::
+
+    float64   numbers, NaN where missing (whole numbers up to 2**53 too)
+    int64     whole numbers, some beyond 2**53, none missing
+    object    text, None where missing
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.cli.usage import UsageError
+from hedgerow.errors import did_you_mean
+
+CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
+MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+LARGEST_EXACT = 2**53
+"""Every whole number up to here is a float64."""
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """A table: columns by name, in the order of the file."""
+
+    path: str
+    columns: Mapping[str, AnyArray]
+
+    @property
+    def n_rows(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> AnyArray:
+        """The column ``name``; an unknown one is an error with a hint."""
+        if name not in self.columns:
+            hint = did_you_mean(name, self.columns)
+            raise UsageError(
+                f"{self.path}: no column {name!r}.{hint} Columns: {_listed(self.columns)}"
+            )
+        return self.columns[name]
+
+    def without(self, names: list[str]) -> NamedColumns:
+        """The table without some of its columns."""
+        for name in names:
+            self.column(name)
+        kept = {name: column for name, column in self.columns.items() if name not in names}
+        return NamedColumns(self.path, kept)
+
+
+def _listed(names: Mapping[str, Any], most: int = 12) -> str:
+    shown = ", ".join(list(names)[:most])
+    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
+
+
+def read_table(path: str) -> NamedColumns:
+    """Read CSV, TSV (both also gzipped), Parquet or Feather.
+
+    Parameters
+    ----------
+    path : str
+        The suffix decides the format.
+
+    Returns
+    -------
+    NamedColumns
+
+    Raises
+    ------
+    UsageError
+        If the file is not there, or is not what its suffix says.
+    """
+    file = Path(path)
+    if file.is_dir():
+        raise UsageError(f"{path} is a folder: give one file")
+    if not file.exists():
+        near = did_you_mean(file.name, _names_in(file.parent))
+        raise UsageError(f"{path}: there is no such file.{near}")
+    columns = _reader(path)(path)
+    if not columns:
+        raise UsageError(f"{path} has no columns")
+    if len(next(iter(columns.values()))) == 0:
+        raise UsageError(f"{path} has a header but no rows")
+    return NamedColumns(path, columns)
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [item.name for item in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _reader(path: str) -> Any:
+    name = path.lower()
+    if name.endswith(ARROW_SUFFIXES):
+        from hedgerow.cli.arrow_files import read_arrow
+
+        return read_arrow
+    if name.endswith(CSV_SUFFIXES):
+        if _has_pyarrow():
+            from hedgerow.cli.arrow_files import read_csv_with_arrow
+
+            return read_csv_with_arrow
+        from hedgerow.cli.csv_files import read_csv
+
+        return read_csv
+    known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
+    raise UsageError(f"{path}: unknown kind of file; known endings: {known}")
+
+
+def _has_pyarrow() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("pyarrow") is not None
+
+
+def check_output(path: str) -> None:
+    """Find out before a long computation whether its result can be written."""
+    file = Path(path)
+    if file.is_dir():
+        raise UsageError(f"{path} is a folder: give the name of a file to write")
+    if not file.parent.is_dir():
+        raise UsageError(f"{path}: the folder {file.parent} does not exist; create it first")
+    if not os.access(file.parent, os.W_OK):
+        raise UsageError(f"{path}: no permission to write in {file.parent}")
+
+
+def check_table_output(path: str) -> None:
+    """Like :func:`check_output`, for :func:`write_table`."""
+    name = path.lower()
+    if not name.endswith((".csv", ".tsv", ".parquet", ".pq")):
+        raise UsageError(f"{path}: the output is written as .csv, .tsv or .parquet")
+    if name.endswith((".parquet", ".pq")) and not _has_pyarrow():
+        raise UsageError(f"{path}: Parquet needs pyarrow: pip install 'hedgerow[files]'")
+    check_output(path)
+
+
+def write_table(path: str, columns: Mapping[str, AnyArray]) -> None:
+    """Write columns as CSV or Parquet, by suffix, wholly or not at all."""
+    with replacing(path) as temporary:
+        if path.lower().endswith((".parquet", ".pq")):
+            from hedgerow.cli.arrow_files import write_parquet
+
+            write_parquet(temporary, columns)
+        else:
+            from hedgerow.cli.csv_files import write_csv
+
+            write_csv(temporary, columns, "\t" if path.lower().endswith(".tsv") else ",")
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[str]:
+    """Name of a temporary file that takes the place of ``path`` if the block ends well."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        yield temporary
+        # mkstemp makes the file private; give it the rights any new file gets.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def settle_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
+    """An int64 column as float64 if that is exact, else as it is."""
+    if missing is not None and missing.any():
+        floats = values.astype(np.float64)
+        floats[missing] = np.nan
+        return floats
+    if len(values) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_EXACT:
+        return values
+    return values.astype(np.float64)

@@ -1,0 +1,304 @@
+"""Where the cuts between bins lie.
+
+Glossary
+--------
+cut     threshold between two neighbouring bins, held as a key
+        (:mod:`hedgerow.kernels.keys`); ``value <= cut[b]`` exactly if the bin of
+        the value is ``<= b``
+stride  cells that each feature has in a histogram: a power of two larger than
+        any number of value bins; the last cell is the bin of missing values
+mass    sum of weights, the number of rows where all weights are 1
+
+::
+
+    value      -inf ....... cut[0] ....... cut[1] ....... inf      missing
+    bin             0                1               2             stride - 1
+
+:func:`fit_bins` sorts each column and walks once over its different values
+(:func:`hedgerow.kernels.binning.choose_cuts`): a bin for each value if there
+are few, bins of like mass otherwise, heavy values in bins of their own.  Beyond
+200,000 rows it looks at about as many, chosen by a hash of seed and row number,
+so that neither threads nor chunks change the choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.data.schema import Schema
+from hedgerow.data.table import Table
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.kernels.binning import (
+    FAN_OUT,
+    LOOKUP_WIDTH,
+    choose_cuts,
+    find_runs,
+    gather_columns,
+    sample_rows,
+)
+from hedgerow.kernels.hashing import BIN_SAMPLE_STREAM
+from hedgerow.kernels.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
+from hedgerow.threads import run_blocks
+
+MOST_BINS = 255
+"""Largest ``max_bins``: with the bin of missing values, what eight bits can hold."""
+
+SAMPLE_ROWS = 200_000
+"""Rows from which cuts are chosen, where there are more."""
+
+_SMALLEST_STRIDE = 16
+_VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
+_WEIGHT_BITS = 34  # 200,000 weights below 2**34 sum exactly in a float64
+_LARGEST_FLOAT = np.finfo(np.float64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinSpec:
+    """The cuts of all features.
+
+    Attributes
+    ----------
+    cut_keys : int64
+        Ascending keys of the cuts of feature 0, then those of feature 1, ...
+    cut_start : int64, shape (n_features + 1,)
+        Cuts of feature ``j`` are ``cut_keys[cut_start[j] : cut_start[j + 1]]``.
+    schema : Schema
+    stride : int
+        Power of two from 16 to 256; the missing bin is ``stride - 1`` for
+        every feature, and no bin of values is as high.
+    """
+
+    cut_keys: IntArray
+    cut_start: IntArray
+    schema: Schema
+    stride: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.cut_start) - 1
+
+    @property
+    def missing_bin(self) -> int:
+        """Bin of missing values, the same for every feature."""
+        return self.stride - 1
+
+    def n_bins(self, feature: int) -> int:
+        """Bins for values of ``feature``: one more than cuts."""
+        return int(self.cut_start[feature + 1] - self.cut_start[feature]) + 1
+
+    def bin_counts(self) -> IntArray:
+        """``n_bins`` of every feature."""
+        return np.diff(self.cut_start) + 1
+
+    def lookup(self, dtype: np.dtype) -> AnyArray:
+        """Cuts laid out for :func:`hedgerow.kernels.binning.bin_rows`.
+
+        Parameters
+        ----------
+        dtype : float32, float64 or int64
+            Of the values that are to be compared.  For float32 the cuts are
+            rounded down, which decides every float32 as the cut itself does.
+
+        Returns
+        -------
+        array of ``dtype``, shape (n_features * LOOKUP_WIDTH,)
+        """
+        blocks = np.full((self.n_features, LOOKUP_WIDTH - FAN_OUT), _above_all(dtype), dtype)
+        counts = np.diff(self.cut_start)
+        feature = np.repeat(np.arange(self.n_features), counts)
+        place = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
+        blocks[feature, place] = _cuts_as(self.cut_keys, dtype)
+        return np.hstack([blocks[:, FAN_OUT - 1 :: FAN_OUT], blocks]).reshape(-1)
+
+
+def _above_all(dtype: np.dtype) -> float | int:
+    return np.inf if dtype.kind == "f" else int(np.iinfo(np.int64).max)
+
+
+def _cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
+    if dtype == np.int64:
+        return keys
+    if dtype == np.float64:
+        return floats_of_keys(keys)
+    bits: AnyArray = float32_threshold_keys(keys)
+    floats: AnyArray = (bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+    return floats
+
+
+def fit_bins(
+    table: Table,
+    max_bins: int,
+    weight: FloatArray | None = None,
+    seed: int = 0,
+    n_threads: int = 1,
+) -> BinSpec:
+    """Choose the cuts of every feature.
+
+    Missing values are left out; a column with one value or none has no cut.
+
+    Parameters
+    ----------
+    table : Table
+    max_bins : int
+        Most bins for the values of a feature, 2 to 255.
+    weight : array of shape (n_rows,), optional
+        Positive and finite.  A row of weight k counts as k equal rows, and a
+        common factor changes nothing: exactly for integers up to 2**34 and
+        for powers of two.
+    seed : int
+        Chooses the rows that are looked at, where there are over 200,000.
+    n_threads : int
+
+    Returns
+    -------
+    BinSpec
+
+    Raises
+    ------
+    ParameterError
+        If ``max_bins`` is out of range.
+    DataError
+        If ``weight`` has another length than the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.data import fit_bins, read_table
+    >>> spec = fit_bins(read_table(np.array([[1.0], [2.0], [2.0], [np.nan]])), max_bins=255)
+    >>> spec.n_bins(0), spec.stride
+    (2, 16)
+    """
+    if isinstance(max_bins, bool) or not 2 <= max_bins <= MOST_BINS or int(max_bins) != max_bins:
+        raise ParameterError(
+            f"max_bins must be an integer from 2 to {MOST_BINS}, got {max_bins!r}."
+        )
+    if weight is not None and np.shape(weight) != (table.n_rows,):
+        raise DataError(
+            f"weight must have one number for each of the {table.n_rows} rows, "
+            f"got shape {np.shape(weight)}."
+        )
+    rows = _rows_to_look_at(table.n_rows, seed)
+    columns = _columns_of(table.values, rows, n_threads)
+    mass = None if weight is None else _integer_mass(np.asarray(weight)[rows])
+    found = _find_cuts(columns, mass, int(max_bins), n_threads)
+    counts = [len(below) for below, _ in found]
+    cut_start = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+    most = max(counts) + 1
+    return BinSpec(
+        cut_keys=_cuts_between(found, table),
+        cut_start=cut_start,
+        schema=table.schema,
+        stride=max(_SMALLEST_STRIDE, 1 << most.bit_length()),
+    )
+
+
+def _rows_to_look_at(n_rows: int, seed: int) -> IntArray:
+    if n_rows <= SAMPLE_ROWS:
+        return np.arange(n_rows, dtype=np.int64)
+    # The number found spreads by 0.2% around SAMPLE_ROWS.
+    rows = np.empty(SAMPLE_ROWS + SAMPLE_ROWS // 20, dtype=np.int64)
+    limit = np.uint64((SAMPLE_ROWS << 64) // n_rows)
+    return rows[: sample_rows(_as_int64(seed), BIN_SAMPLE_STREAM, limit, n_rows, rows)]
+
+
+def _as_int64(seed: int) -> int:
+    """Keep the low 64 bits of any integer: every seed is of one type for kernels."""
+    return (int(seed) + 2**63) % 2**64 - 2**63
+
+
+def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
+    """Copy the chosen rows into contiguous columns, shape (n_features, n_chosen)."""
+    n_features = values.shape[1]
+    columns = np.empty((n_features, len(rows)), dtype=values.dtype)
+    any_strides = np.broadcast_to(values, (2, *values.shape))
+    run_blocks(
+        lambda start, stop: gather_columns(any_strides, rows, columns, start, stop),
+        len(rows),
+        n_threads,
+        -(-_VALUES_PER_THREAD // n_features),
+    )
+    return columns
+
+
+def _integer_mass(weight: FloatArray) -> FloatArray:
+    """Scale weights by a power of two and round them: sums of integers are exact."""
+    weight = np.asarray(weight, dtype=np.float64)
+    _, exponent = np.frexp(weight.max())
+    return np.rint(np.ldexp(weight, _WEIGHT_BITS - int(exponent)))
+
+
+def _find_cuts(
+    columns: AnyArray, mass: FloatArray | None, max_bins: int, n_threads: int
+) -> list[tuple[AnyArray, AnyArray]]:
+    """Find, for each column, the values just below and just above its cuts.
+
+    Sorts ``columns`` in place.
+    """
+    n_features, n_rows = columns.shape
+    found: list[tuple[AnyArray, AnyArray]] = [None] * n_features  # type: ignore[list-item]
+    counts = np.arange(n_rows + 1, dtype=np.float64)
+
+    def find(start: int, stop: int) -> None:
+        runs = np.empty(n_rows + 1, dtype=np.int64)
+        cuts = np.empty(max_bins, dtype=np.int64)
+        for j in range(start, stop):
+            column, mass_before = columns[j], counts
+            if mass is None:
+                column.sort()
+            else:
+                order = np.argsort(column)
+                column = column[order]
+                mass_before = np.concatenate(([0.0], np.cumsum(mass[order])))
+            first, last = _present(column)
+            ordered = column[first:last]
+            n_runs = find_runs(ordered, runs) if len(ordered) else 1
+            n_cuts = choose_cuts(runs, n_runs, mass_before[first : last + 1], max_bins, cuts)
+            above = cuts[:n_cuts]
+            found[j] = ordered[above - 1], ordered[above]
+
+    run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))
+    return found
+
+
+def _present(ordered: AnyArray) -> tuple[int, int]:
+    """Find the range of the values that are not missing in a sorted column."""
+    if ordered.dtype.kind == "f":  # NaN is sorted last
+        return 0, int(np.searchsorted(ordered, np.nan))
+    return int(np.searchsorted(ordered, MISSING_KEY, side="right")), len(ordered)
+
+
+def _cuts_between(found: list[tuple[AnyArray, AnyArray]], table: Table) -> IntArray:
+    """Compute keys halfway between the values below and above each cut."""
+    below = np.concatenate([pair[0] for pair in found])
+    above = np.concatenate([pair[1] for pair in found])
+    if table.values.dtype != np.int64:
+        return keys_of_floats(midpoints(below.astype(np.float64), above.astype(np.float64)))
+    is_int = np.repeat(
+        [kind == "int" for kind in table.schema.kinds], [len(pair[0]) for pair in found]
+    )
+    halves = midpoints(floats_of_keys(below), floats_of_keys(above))
+    return np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
+
+
+def midpoints(below: FloatArray, above: FloatArray) -> FloatArray:
+    """Compute float64 numbers ``t`` near the middle with ``below <= t < above``.
+
+    An infinity counts as the largest finite number, so that cuts are finite
+    wherever a finite number lies between.
+    """
+    low = np.maximum(below, -_LARGEST_FLOAT)
+    high = np.minimum(above, _LARGEST_FLOAT)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gap = high - low
+        middle = np.where(np.isfinite(gap), low + gap / 2, low / 2 + high / 2)
+    # Between neighbours the middle is rounded to one of them.
+    return np.where((middle >= below) & (middle < above), middle, below)
+
+
+def integer_midpoints(below: IntArray, above: IntArray) -> IntArray:
+    """Compute ``floor((below + above) / 2)`` without overflow."""
+    return (below & above) + ((below ^ above) >> 1)

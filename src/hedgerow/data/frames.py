@@ -1,0 +1,139 @@
+"""Data frames of any library, column by column, through narwhals.
+
+pandas, polars, pyarrow, modin, cuDF and others are recognised without being
+imported.  A null, ``NaN`` or ``NaT`` is a missing value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.columns import numbers_of_objects, plain_numbers, text_message, with_missing
+from hedgerow.data.schema import Schema, default_names
+from hedgerow.errors import DataError, DataTypeError
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An eager narwhals frame and the names of its columns, as text.
+
+    ``named`` is False if the user's columns are numbered, as pandas does for a
+    frame made of an array.
+    """
+
+    native: Any
+    names: tuple[str, ...]
+    named: bool
+
+
+def as_frame(X: object) -> Frame | None:
+    """Wrap ``X`` as a frame, or return None if it is not one.
+
+    Raises
+    ------
+    DataError
+        If it is a single column, or two columns have one name.
+    DataTypeError
+        If it is a lazy frame, or some names are text and others are not.
+    """
+    import narwhals.stable.v2 as nw
+
+    labels = _labels(X)
+    if labels is not None and len(set(labels)) < len(labels):
+        twice = sorted({str(label) for label in labels if labels.count(label) > 1})
+        raise DataError(f"column names must differ, but these occur twice: {', '.join(twice)}.")
+    frame = nw.from_native(X, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.Series):
+        raise DataError(
+            "Expected a table of two dimensions, got a single column (Series) instead. "
+            "Reshape your data: use X.to_frame() for one feature."
+        )
+    if isinstance(frame, nw.LazyFrame):
+        raise DataTypeError("X is a lazy frame: call its collect() (or compute()) first.")
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    texts = [isinstance(label, str) for label in frame.columns]
+    if all(texts):
+        return Frame(frame, tuple(frame.columns), named=True)
+    if any(texts):
+        odd = frame.columns[texts.index(False)]
+        raise DataTypeError(
+            f"column names must be all text or all not, got {odd!r} among text: "
+            "convert them, for example by X.columns = X.columns.astype(str)."
+        )
+    return Frame(frame, default_names(len(texts)), named=False)
+
+
+def _labels(X: object) -> list[Any] | None:
+    """Return the labels of a pandas-like frame; narwhals refuses two that are equal."""
+    return list(X.columns) if hasattr(X, "iloc") and hasattr(X, "columns") else None
+
+
+def in_order(frame: Frame, schema: Schema) -> Frame:
+    """Put the columns of ``frame`` in the order of ``schema``, matched by name.
+
+    Raises
+    ------
+    DataError
+        If columns are missing or not known.
+    """
+    if not (frame.named and schema.named) or frame.names == schema.names:
+        return frame
+    missing = sorted(set(schema.names) - set(frame.names))
+    unknown = sorted(set(frame.names) - set(schema.names))
+    if missing or unknown:
+        lines = ["The feature names should match those that were passed during fit."]
+        if unknown:
+            lines += ["Feature names unseen at fit time:", *_listed(unknown)]
+        if missing:
+            lines += ["Feature names seen at fit time, yet now missing:", *_listed(missing)]
+        raise DataError("\n".join(lines))
+    return Frame(frame.native.select(list(schema.names)), schema.names, named=True)
+
+
+def _listed(names: Sequence[str], most: int = 10) -> list[str]:
+    more = [f"- ... and {len(names) - most} more"] if len(names) > most else []
+    return [f"- {name}" for name in names[:most]] + more
+
+
+def read_columns(frame: Frame) -> AnyArray | list[AnyArray]:
+    """Read all columns as plain numbers (:mod:`hedgerow.data.columns`).
+
+    Returns
+    -------
+    array of shape (n_rows, n_columns), or list of arrays of shape (n_rows,)
+        The former if all columns are of one float type; without a copy where
+        the frame holds them as one block.
+    """
+    dtypes = frame.native.schema.dtypes()
+    if all(dtype.is_float() for dtype in dtypes) and len(set(dtypes)) == 1:
+        block = frame.native.to_numpy()
+        if block.dtype in (np.float32, np.float64):
+            return plain_numbers(block, frame.names)
+    return [
+        _read_column(frame.native[label], name)
+        for label, name in zip(frame.native.columns, frame.names, strict=True)
+    ]
+
+
+def _read_column(series: Any, name: str) -> AnyArray:
+    dtype = series.dtype
+    kind = type(dtype).__name__
+    if kind in ("String", "Categorical", "Enum", "Decimal", "List", "Array", "Struct", "Time"):
+        raise DataTypeError(text_message(name, dtype))
+    if kind == "Datetime" and dtype.time_zone is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if kind == "Boolean" or dtype.is_integer():
+        missing = series.is_null().to_numpy()
+        if missing.any():
+            filled = series.fill_null(False if kind == "Boolean" else 0).to_numpy()
+            return with_missing(plain_numbers(filled[:, None], [name])[:, 0], missing)
+    values = series.to_numpy()
+    if values.dtype == object:
+        return numbers_of_objects(values, name)
+    return plain_numbers(values[:, None], [name])[:, 0]

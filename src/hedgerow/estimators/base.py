@@ -1,0 +1,373 @@
+"""What the estimators share: parameters, reading of data, prediction, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.arrays import FloatArray
+from hedgerow.booster import Booster
+from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.fit import fit
+from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.data import Schema
+from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.io import load_model, save_model
+from hedgerow.metrics import MetricFunction
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, GrowPolicy, boost_params
+
+EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
+
+_FITTED = (
+    "booster_",
+    "n_features_in_",
+    "feature_names_in_",
+    "n_iter_",
+    "best_iteration_",
+    "evals_result_",
+    "classes_",
+)
+
+
+class HedgerowEstimator(BaseEstimator):
+    """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
+
+    booster_: Booster
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
+    n_iter_: int
+    best_iteration_: int | None
+    evals_result_: dict[str, dict[str, list[float]]]
+
+    _objectives: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaves: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_child_weight: float = 1e-3,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        gamma: float = 0.0,
+        max_delta_step: float = 0.0,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        colsample_bynode: float = 1.0,
+        max_bins: int = 255,
+        grow_policy: GrowPolicy = "leafwise",
+        objective: str = "auto",
+        eval_metric: EvalMetric = None,
+        early_stopping: bool | Literal["auto"] = "auto",
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        min_delta: float = 0.0,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+        progress: bool = False,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_leaves = max_leaves
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.gamma = gamma
+        self.max_delta_step = max_delta_step
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bylevel = colsample_bylevel
+        self.colsample_bynode = colsample_bynode
+        self.max_bins = max_bins
+        self.grow_policy = grow_policy
+        self.objective = objective
+        self.eval_metric = eval_metric
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.min_delta = min_delta
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.progress = progress
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = False
+        tags.target_tags.required = True
+        return tags
+
+    # -- training ------------------------------------------------------------
+
+    def _params(self) -> BoostParams:
+        """Parameters of the trees, validated."""
+        names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
+        values = {name: getattr(self, name) for name in names}
+        return boost_params({**values, "seed": self._seed()})
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if state is None:
+            return 0
+        if isinstance(state, int | np.integer) and not isinstance(state, bool):
+            return int(state)
+        try:
+            return int(check_random_state(state).randint(2**31 - 1))
+        except (TypeError, ValueError):
+            raise ParameterError(
+                "random_state must be an integer, a numpy.random.RandomState, or None; "
+                f"got {state!r}."
+            ) from None
+
+    def _stopping(self) -> StoppingParams:
+        return StoppingParams(
+            self.early_stopping, self.validation_fraction, self.patience, self.min_delta
+        )
+
+    def _check_objective(self) -> None:
+        if self.objective not in ("auto", *self._objectives):
+            known = ", ".join(map(repr, ("auto", *self._objectives)))
+            raise ParameterError(
+                f"objective of a {type(self).__name__} must be one of {known}; "
+                f"got {self.objective!r}."
+            )
+
+    def _check_validation(self, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
+        if (X_val is None) != (y_val is None):
+            given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+            raise DataError(f"{given} is given without {missing}: give both or neither.")
+        if X_val is None and sample_weight_val is not None:
+            raise DataError("sample_weight_val is given without X_val and y_val.")
+
+    def _train(
+        self,
+        train: Sample,
+        validation: Sample | None,
+        objective: Objective,
+        params: BoostParams,
+        stopping: StoppingParams,
+    ) -> Model:
+        if not isinstance(self.progress, bool | np.bool_):
+            raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
+        return fit(
+            train,
+            objective,
+            params,
+            validation=validation,
+            stopping=stopping,
+            eval_metric=self.eval_metric,
+            callbacks=self.callbacks,
+            progress=bool(self.progress),
+            n_jobs=self.n_jobs,
+        )
+
+    def _adopt(self, model: Model, **more: Any) -> Self:
+        """Take a trained model as one's own, in one step."""
+        booster = Booster(model)
+        fitted: dict[str, Any] = {
+            "booster_": booster,
+            "n_features_in_": booster.num_features,
+            "n_iter_": booster.num_rounds,
+            "best_iteration_": booster.best_iteration,
+            "evals_result_": booster.evals_result,
+            **more,
+        }
+        if model.schema.named:
+            fitted["feature_names_in_"] = np.array(booster.feature_names, dtype=object)
+        kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
+        self.__dict__ = kept | fitted
+        return self
+
+    # -- prediction ----------------------------------------------------------
+
+    def _fitted_booster(self, X: Any) -> Booster:
+        """The booster, after the checks of scikit-learn that it does not make itself."""
+        booster: Booster | None = self.__dict__.get("booster_")
+        if booster is None:
+            check_is_fitted(self)  # raises: it looks for any fitted attribute
+            booster = self.booster_
+        schema = booster.model.schema
+        if type(X) is not np.ndarray or schema.named:
+            self._warn_about_names(X, schema)
+        return booster
+
+    def _warn_about_names(self, X: Any, schema: Schema) -> None:
+        import warnings
+
+        named = _has_names(X)
+        name = type(self).__name__
+        if named and not schema.named:
+            text = f"X has feature names, but {name} was fitted without feature names"
+        elif schema.named and not named:
+            text = f"X does not have valid feature names, but {name} was fitted with feature names"
+        else:
+            return
+        warnings.warn(text, UserWarning, stacklevel=5)
+
+    def _raw(self, X: Any) -> FloatArray:
+        booster = self._fitted_booster(X)
+        return booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+
+    def _staged_raw(self, X: Any) -> Iterator[FloatArray]:
+        booster = self._fitted_booster(X)
+        return booster.staged_raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+
+    def apply(self, X: Any) -> npt.NDArray[np.int32]:
+        """Leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of int32, shape (n_rows, n_trees)
+            Number of the node in its tree.  With more than two classes the
+            trees of a round stand side by side, in the order of ``classes_``.
+        """
+        booster = self._fitted_booster(X)
+        return booster.leaves(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Share of each feature in the loss reduction of all splits.
+
+        Shape (n_features,); the sum is 1, or 0 if there is no split.  Other
+        kinds: ``booster_.feature_importance(kind=...)``.
+        """
+        check_is_fitted(self)
+        gain = self.booster_.feature_importance("gain")
+        total = gain.sum()
+        return gain / total if total > 0.0 else gain
+
+    # -- files ---------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a model file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Replaced in one step if it exists.
+
+        Raises
+        ------
+        NotFittedError
+            If it is not fitted.
+        DataTypeError
+            If a parameter cannot be kept in a file (a function, for example).
+        OSError
+            If the file cannot be written; an old file is then intact.
+        """
+        check_is_fitted(self)
+        save_model(self.booster_.model, path, estimator=self._to_record())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator that :meth:`save` has written, from any source.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        estimator
+            Fitted, with the same parameters.
+
+        Raises
+        ------
+        ModelFormatError
+            If the file is damaged, or is no estimator of this class.
+        OSError
+            If the file cannot be read.
+        """
+        model, record = load_model(path)
+        try:
+            return cls._from_record(model, record)
+        except ModelFormatError as error:
+            raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+
+    def _to_record(self) -> dict[str, Any]:
+        params = {
+            name: _to_json(name, value) for name, value in self.get_params(deep=False).items()
+        }
+        return {"class": type(self).__name__, "params": params}
+
+    @classmethod
+    def _from_record(cls, model: Model, record: Mapping[str, Any] | None) -> Self:
+        if record is None:
+            raise ModelFormatError("this is a plain model: read it with hedgerow.load.")
+        params = record.get("params")
+        if record.get("class") != cls.__name__ or not isinstance(params, dict):
+            raise ModelFormatError(
+                f"this is a model of {str(record.get('class'))[:60]}, not of {cls.__name__}."
+            )
+        if model.objective not in cls._objectives:
+            raise ModelFormatError(f"objective {model.objective!r} is not for {cls.__name__}.")
+        known = cls._get_param_names()
+        for name in params:
+            if name not in known:
+                raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
+        estimator = cls(**{name: _from_json(value) for name, value in params.items()})
+        return estimator._adopt(model, **cls._more_from_record(model, record))
+
+    @classmethod
+    def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
+        return {}
+
+
+def _has_names(X: Any) -> bool:
+    """Whether X is a frame whose columns have names of text."""
+    if isinstance(X, np.ndarray | list | tuple):
+        return False
+    from hedgerow.data.frames import as_frame
+
+    frame = as_frame(X)
+    return frame is not None and frame.named
+
+
+def _to_json(name: str, value: Any) -> Any:
+    """A constructor parameter as a JSON-like value."""
+    if isinstance(value, Mapping):
+        return {"pairs": [[_to_json(name, k), _to_json(name, v)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_to_json(name, item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise DataTypeError(
+        f"parameter {name}={value!r} cannot be kept in a model file: clear it first "
+        f"(set_params({name}=None)), or save the model alone (booster_.save)."
+    )
+
+
+def _from_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        pairs: Sequence[Any] = value.get("pairs", ())
+        try:
+            return {_from_json(key): _from_json(item) for key, item in pairs}
+        except (TypeError, ValueError):
+            raise ModelFormatError("a parameter in the model file is malformed.") from None
+    if isinstance(value, list):
+        return [_from_json(item) for item in value]
+    return value

@@ -1,0 +1,361 @@
+"""The classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.sample import Sample, check_weight
+from hedgerow.data import Table, read_table
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.estimators import labels
+from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective, make_objective
+from hedgerow.params import GrowPolicy
+
+ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
+
+
+class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
+    """Gradient-boosted decision trees for classification.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Boosting rounds: trees, or with more than two classes groups of one
+        tree for each class.
+    learning_rate : float > 0, default=0.1
+        Factor on the values of every tree.
+    max_leaves : int from 2 to 65535, or None, default=31
+        Most leaves of a tree; None for no limit.
+    max_depth : int from 1 to 62, or None, default=None
+        Most splits between root and leaf; None for no limit.  One of
+        ``max_leaves`` and ``max_depth`` must be set.
+    min_samples_leaf : int >= 1, default=20
+        Fewest training rows in a leaf, whatever their weights.
+    min_child_weight : float >= 0, default=1e-3
+        Smallest sum of hessians in a leaf.
+    reg_lambda : float >= 0, default=1.0
+        Penalty on the squares of leaf values.
+    reg_alpha : float >= 0, default=0.0
+        Penalty on the absolute leaf values.
+    gamma : float >= 0, default=0.0
+        Loss reduction that a split must exceed.
+    max_delta_step : float >= 0, default=0.0
+        Largest absolute leaf value before the learning rate; 0 for no limit.
+    subsample : float in (0, 1], default=1.0
+        Share of the rows that each round is grown on.
+    colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
+        Share of the features that a tree, a level of it, a node may use; each
+        is taken of what the one before has left.
+    max_bins : int from 2 to 255, default=255
+        Most bins of a feature's values; missing values have one more.
+    grow_policy : {"leafwise", "depthwise"}, default="leafwise"
+        Split the leaf with the largest gain first, or the leaf nearest to the
+        root.
+    objective : {"auto", "logistic", "softmax"}, default="auto"
+        The loss.  ``"auto"`` is ``"logistic"`` for two classes, else ``"softmax"``.
+    eval_metric : str, callable, sequence of these, or None, default=None
+        ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, or
+        ``"auc"`` (two classes).  None is ``"loss"``.  A callable takes ``(y_true, prediction, weight)``,
+        class indices and probabilities, and returns a number; lower is better
+        unless it has a true attribute ``higher_is_better``.  The first metric
+        decides early stopping.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of each class (1 where a dict is silent);
+        ``"balanced"`` gives every class the same total.
+    early_stopping : bool or "auto", default="auto"
+        End the fit when the score on validation rows has not improved for
+        ``patience`` rounds, and keep the trees up to the best round.
+        ``"auto"``: if ``X_val`` is given or there are more than 10,000 rows.
+    validation_fraction : float in (0, 1), default=0.1
+        Share of the rows that early stopping sets aside where ``X_val`` is not
+        given,
+        the same share of each class.
+    patience : int >= 1, default=10
+        Rounds in a row without improvement after which the fit ends.
+    min_delta : float >= 0, default=0.0
+        An improvement is a change of the score by more than this.
+    n_jobs : int or None, default=None
+        Threads of fit and predict: None for all available processors (or
+        ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
+    random_state : int, RandomState or None, default=None
+        Seed of row and column sampling, of rounding and of the validation
+        rows.  None is 0: the same data and parameters give the same model.
+    callbacks : callable or sequence of callables, default=None
+        Each is called after every round with a
+        :class:`hedgerow.boosting.callbacks.Round` and ends the fit by
+        returning True.
+    progress : bool, default=False
+        Draw a progress bar if standard error is a terminal.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels in order, of the type of y.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+        Names of the columns; only if X was a frame with names.
+    n_iter_ : int
+        Rounds in the model.
+    best_iteration_ : int or None
+        Round with the best validation score, equal to ``n_iter_``; None
+        without early stopping.
+    evals_result_ : dict
+        ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
+        The key is ``"train"`` without validation rows; empty if there were
+        neither validation rows nor an ``eval_metric``.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Shares in the loss reduction of all splits.
+    booster_ : hedgerow.Booster
+        The model itself.
+
+    Examples
+    --------
+    >>> from hedgerow import HedgerowClassifier
+    >>> from hedgerow.datasets import load_pima
+    >>> X, y, *_ = load_pima()
+    >>> model = HedgerowClassifier(n_estimators=30).fit(X, y)
+    >>> model.predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    classes_: AnyArray
+
+    _objectives: ClassVar[tuple[str, ...]] = ("logistic", "softmax")
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaves: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_child_weight: float = 1e-3,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        gamma: float = 0.0,
+        max_delta_step: float = 0.0,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        colsample_bynode: float = 1.0,
+        max_bins: int = 255,
+        grow_policy: GrowPolicy = "leafwise",
+        objective: str = "auto",
+        eval_metric: EvalMetric = None,
+        class_weight: ClassWeight = None,
+        early_stopping: bool | Literal["auto"] = "auto",
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        min_delta: float = 0.0,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_leaves=max_leaves,
+            max_depth=max_depth,
+            min_samples_leaf=min_samples_leaf,
+            min_child_weight=min_child_weight,
+            reg_lambda=reg_lambda,
+            reg_alpha=reg_alpha,
+            gamma=gamma,
+            max_delta_step=max_delta_step,
+            subsample=subsample,
+            colsample_bytree=colsample_bytree,
+            colsample_bylevel=colsample_bylevel,
+            colsample_bynode=colsample_bynode,
+            max_bins=max_bins,
+            grow_policy=grow_policy,
+            objective=objective,
+            eval_metric=eval_metric,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            min_delta=min_delta,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            callbacks=callbacks,
+            progress=progress,
+        )
+        self.class_weight = class_weight
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:
+        """Train on X and y.
+
+        A fit that fails or is interrupted leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+            Numbers; NaN, null and ``None`` are missing values, infinities are
+            values.  Frames of pandas, polars, pyarrow and others are read by
+            column.
+        y : array-like of shape (n_rows,)
+            Labels: text, integers, booleans, or whole floats.
+        sample_weight : array-like of shape (n_rows,), optional
+            Not negative; a row of weight 0 counts as absent.
+        X_val, y_val : like X and y, optional
+            Rows for learning curves and early stopping.
+        sample_weight_val : array-like, optional
+            Weights of the validation rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError
+            (``ValueError``) if data or a parameter cannot be used; the message
+            names the column, row or parameter.
+        DataTypeError
+            (``TypeError``) for text, sparse matrices, objects.
+        """
+        params, stopping = self._params(), self._stopping()
+        self._check_objective()
+        reader = type(self).__name__
+        table = read_table(X, reader=reader)
+        y = labels.read_labels(y, table.n_rows, "y", reader)
+        weight = check_weight(sample_weight, table.n_rows)
+        classes, codes = labels.encode(y, weight)
+        by_class = labels.class_weights(self.class_weight, classes, codes, weight)
+        objective = self._make_objective(classes)
+        self._check_validation(X_val, y_val, sample_weight_val)
+        validation = None
+        if X_val is not None:
+            seen = read_table(X_val, table.schema, reader=reader)
+            y_val = labels.read_labels(y_val, seen.n_rows, "y_val", reader)
+            codes_val = labels.indices_of(y_val, classes, "y_val")
+            weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
+            validation = _sample(seen, codes_val, weight_val, by_class)
+        train = _sample(table, codes, weight, by_class)
+        model = self._train(train, validation, objective, params, stopping)
+        return self._adopt(model, classes_=classes)
+
+    def _make_objective(self, classes: AnyArray) -> Objective:
+        name = self.objective
+        if name == "auto":
+            name = "logistic" if len(classes) == 2 else "softmax"
+        if name == "logistic":
+            if len(classes) != 2:
+                raise ParameterError(
+                    f"objective 'logistic' is for two classes, but y has {len(classes)}: "
+                    "use 'softmax' or 'auto'."
+                )
+            return make_objective(name)
+        return make_objective(name, len(classes))
+
+    def predict(self, X: Any) -> AnyArray:
+        """Most probable class of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Of the type of ``classes_``.
+        """
+        return self._classes_of(self._raw(X))
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_classes)
+            In the order of ``classes_``.
+        """
+        booster = self._fitted_booster(X)
+        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+        return booster.link(raw)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithm of :meth:`predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Raw scores: log-odds of the second class, or one score for each class.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
+            The former for two classes.
+        """
+        return _decision(self._raw(X))
+
+    def staged_predict(self, X: Any) -> Iterator[AnyArray]:
+        """Yield :meth:`predict` of the model as it was after each round."""
+        return (self._classes_of(raw) for raw in self._staged_raw(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[FloatArray]:
+        """Yield :meth:`predict_proba` of the model as it was after each round."""
+        return (self.booster_.link(raw) for raw in self._staged_raw(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+        """Yield :meth:`decision_function` of the model as it was after each round."""
+        return (_decision(raw) for raw in self._staged_raw(X))
+
+    def _classes_of(self, raw: FloatArray) -> AnyArray:
+        index = (raw[0] > 0.0).astype(np.intp) if len(raw) == 1 else raw.argmax(axis=0)
+        return self.classes_[index]
+
+    def _to_record(self) -> dict[str, Any]:
+        return super()._to_record() | {"classes": labels.labels_to_record(self.classes_)}
+
+    @classmethod
+    def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
+        n_classes = 2 if model.objective == "logistic" else model.forest.n_outputs
+        if "classes" not in record:
+            raise ModelFormatError("the classes are missing.")
+        return {"classes_": labels.labels_from_record(record["classes"], n_classes)}
+
+
+def _sample(
+    table: Table, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
+) -> Sample:
+    """Rows whose weights are multiplied by those of their classes."""
+    if by_class is not None:
+        factor = by_class[codes.astype(np.intp)]
+        weight = factor if weight is None else weight * factor
+    return Sample(table, codes, weight)
+
+
+def _decision(raw: FloatArray) -> FloatArray:
+    if len(raw) == 1:
+        return raw[0]
+    if len(raw) == 2:
+        return raw[1] - raw[0]
+    return np.ascontiguousarray(raw.T)

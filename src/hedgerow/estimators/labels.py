@@ -1,0 +1,217 @@
+"""Class labels of any type: to indices, to weights, to JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.sample import check_finite, check_length
+from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+
+
+def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
+    """One label for each row.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Text, integers, booleans, or whole floats; no missing values.
+    n_rows : int
+    name, reader : str
+        What and who, for messages.
+
+    Raises
+    ------
+    DataError, DataTypeError, ValueError
+        If there are missing labels, another number of them, or they are
+        continuous; a ``ValueError`` of scikit-learn for a wrong shape.
+    """
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import column_or_1d
+
+    if y is None:
+        raise DataError(
+            f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
+        )
+    labels: AnyArray = column_or_1d(y, warn=True)
+    check_length(len(labels), n_rows, name)
+    if labels.dtype.kind == "f":
+        check_finite(labels, name)
+    if labels.dtype.kind == "O":
+        _refuse_missing(labels, name)
+    check_classification_targets(labels)
+    return labels
+
+
+def _refuse_missing(labels: AnyArray, name: str) -> None:
+    for row, label in enumerate(labels.tolist()):
+        if type(label).__name__ in _MISSING_TYPES or label != label:
+            raise DataError(
+                f"{name} has no label in row {row} ({label!r}): remove the rows without a label, "
+                "or give them one of their own."
+            )
+
+
+def encode(labels: AnyArray, weight: FloatArray | None) -> tuple[AnyArray, FloatArray]:
+    """Classes in order, and the index of each row's class.
+
+    Only rows of positive weight make a class; the others get index 0.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two classes.
+    DataTypeError
+        If labels of different types cannot be ordered.
+    """
+    counted = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
+    try:
+        classes, index = np.unique(labels[counted], return_inverse=True)
+    except TypeError as error:
+        raise DataTypeError(
+            f"y mixes labels of types that cannot be ordered ({error}): make them one type."
+        ) from error
+    if len(classes) < 2:
+        without = " among rows of positive sample_weight" if not counted.all() else ""
+        raise DataError(
+            f"y has only one class, {classes.tolist()[0]!r}{without}: "
+            "a classifier needs at least two classes."
+        )
+    codes = np.zeros(len(labels))
+    codes[counted] = index.reshape(-1)
+    return classes, codes
+
+
+def indices_of(labels: AnyArray, classes: AnyArray, name: str) -> FloatArray:
+    """Index of each label in ``classes``.
+
+    Raises
+    ------
+    DataError
+        If a label is not one of them; the message lists up to five.
+    """
+    place = {label: index for index, label in enumerate(classes.tolist())}
+    found = [place.get(label, -1) for label in labels.tolist()]
+    codes = np.array(found, dtype=np.float64)
+    if (codes < 0).any():
+        row = int(np.argmax(codes < 0))
+        unknown = sorted({repr(label) for label in labels[codes < 0].tolist()})
+        raise DataError(
+            f"{name} has labels that y has not: {', '.join(unknown[:5])} (the first in row {row})."
+        )
+    return codes
+
+
+def class_weights(
+    class_weight: Any, classes: AnyArray, codes: FloatArray, weight: FloatArray | None
+) -> FloatArray | None:
+    """Weight of each class; None if all are 1.
+
+    Parameters
+    ----------
+    class_weight : None, "balanced" or dict
+    classes, codes
+        From :func:`encode`.
+    weight : array of shape (n_rows,), optional
+        Counts rows for ``"balanced"``.
+
+    Raises
+    ------
+    ParameterError
+        If it is something else, names an unknown class, or a weight is not
+        greater than 0.
+    """
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        mass = np.bincount(codes.astype(np.intp), weights=weight, minlength=len(classes))
+        return np.asarray(mass.sum() / (len(classes) * mass))
+    if not isinstance(class_weight, Mapping):
+        raise ParameterError(
+            f"class_weight must be None, 'balanced' or a dict from class to weight; "
+            f"got {class_weight!r}."
+        )
+    labels = classes.tolist()
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown:
+        raise ParameterError(
+            f"class_weight names {unknown[0]!r}, which is not in y; classes: {labels[:20]}."
+        )
+    try:
+        weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"class_weight must map classes to numbers: {error}.") from None
+    if not (np.isfinite(weights).all() and (weights > 0.0).all()):
+        wrong = labels[int(np.argmin(np.where(np.isfinite(weights), weights, -1.0)))]
+        raise ParameterError(
+            f"class_weight must be greater than 0 and finite, but class {wrong!r} "
+            f"has {class_weight[wrong]!r}: leave its rows out instead."
+        )
+    return weights
+
+
+def labels_to_record(classes: AnyArray) -> dict[str, Any]:
+    """Classes as JSON-like values, dtype included.
+
+    Raises
+    ------
+    DataTypeError
+        If labels are neither text, numbers nor booleans.
+    """
+    values = classes.tolist()
+    if classes.dtype.kind not in "biufUOT" or classes.dtype == np.longdouble:
+        raise DataTypeError(f"labels of type {classes.dtype} cannot be saved: use text or numbers.")
+    for value in values:
+        if not isinstance(value, str | bool | int | float):
+            raise DataTypeError(
+                f"the label {value!r} ({type(value).__name__}) cannot be saved: "
+                "use text, numbers or booleans."
+            )
+    kind = classes.dtype.kind
+    return {
+        "dtype": kind if kind in "OT" else classes.dtype.newbyteorder("<").str,
+        "values": values,
+    }
+
+
+def labels_from_record(record: Any, n_classes: int) -> AnyArray:
+    """Inverse of :func:`labels_to_record`, for a record from any source.
+
+    Raises
+    ------
+    ModelFormatError
+        If it is not the record of ``n_classes`` different labels.
+    """
+    try:
+        name, values = record["dtype"], record["values"]
+        dtype = _dtype(name)
+        if not isinstance(values, list) or len(values) != n_classes:
+            raise ValueError("wrong number of labels")
+        if not all(isinstance(value, str | bool | int | float) for value in values):
+            raise ValueError("a label is neither text nor number")
+        classes = np.array(values, dtype=dtype)
+        if classes.shape != (n_classes,) or classes.tolist() != values:
+            raise ValueError("labels do not fit their type")
+        if len(set(values)) != n_classes or sorted(values) != values:
+            raise ValueError("labels are not in order")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ModelFormatError(f"the classes in the model file are malformed: {error}.") from None
+    return classes
+
+
+def _dtype(name: Any) -> np.dtype[Any]:
+    if name == "O":
+        return np.dtype(object)
+    if name == "T" and hasattr(np.dtypes, "StringDType"):
+        return np.dtypes.StringDType()
+    if not isinstance(name, str) or name[:2] not in ("<U", "<i", "<u", "<f", "|b", "|i", "|u"):
+        raise ValueError(f"unknown type {str(name)[:40]!r}")
+    dtype = np.dtype(name)
+    if dtype.itemsize > 1 << 16:
+        raise ValueError("labels are too long")
+    return dtype.newbyteorder("=")

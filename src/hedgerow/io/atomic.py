@@ -1,0 +1,103 @@
+"""Write a file in full or not at all.
+
+The content goes to a new file in the same folder, is flushed to the disk, and
+takes the place of the old file in one step of the file system
+(``os.replace``).  Whenever the process or the machine stops, the path holds
+the old content or the new one, never a part.  After a kill a file
+``.NAME.XXXX.tmp`` may be left over; it can be deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+
+logger = logging.getLogger("hedgerow")
+
+_CHUNK = 1 << 24
+
+
+def write_atomically(path: str | os.PathLike[str], parts: Iterable[bytes | memoryview]) -> None:
+    """Replace the content of ``path`` by the concatenation of ``parts``.
+
+    A symbolic link stays and its target is replaced; an existing file keeps
+    its permissions.
+
+    Raises
+    ------
+    OSError
+        Of the type and number that the system gave, with ``path`` as its file
+        name; the old file is then intact and no temporary file is left.
+    """
+    shown = os.fspath(path)
+    try:
+        _replace(os.path.realpath(shown), parts)
+    except OSError as error:
+        if error.errno is None:
+            error.args = (f"{error} (while saving {shown!r})",)
+        error.filename, error.filename2 = shown, None
+        raise
+
+
+def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
+    folder, name = os.path.split(target)
+    old_mode = _mode_of(target)
+    temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o666)
+    try:
+        try:
+            if old_mode is not None and hasattr(os, "fchmod"):
+                with contextlib.suppress(PermissionError):  # file systems without modes
+                    os.fchmod(descriptor, old_mode)
+            for part in parts:
+                _write_all(descriptor, memoryview(part))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _mode_of(target: str) -> int | None:
+    """Permissions of the file to be replaced; None if there is none."""
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
+    return stat.S_IMODE(mode)
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    """``os.write`` until nothing is left: the system may take less than it is given."""
+    while len(data):
+        data = data[os.write(descriptor, data[:_CHUNK]) :]
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the renaming itself survive a power cut, where the system can.
+
+    The new file is in its place and whole by now, so a failure is no failed
+    save: after a power cut the old file or the new one would be there.
+    """
+    if not hasattr(os, "O_DIRECTORY"):  # Windows
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        logger.warning("saved, but the folder %s could not be flushed: %s", folder, error)

@@ -1,0 +1,206 @@
+"""The container: a valid safetensors file that carries its own checksum.
+
+::
+
+    offset  0        8                                     8 + n
+            | n: u64 | {"__metadata__":{"checksum":"…", …  | arrays … |
+                       ^ offset 8 in every version         ^ multiple of 8
+
+* ``n`` is the length of the JSON header, padded with spaces so that the
+  arrays start at a multiple of 8; arrays of 8-byte numbers stand first, so
+  each array is aligned in the file.
+* The header always begins with the checksum, 64 hexadecimal digits at a fixed
+  place: BLAKE2b-256 of all other bytes of the file.  It finds damage; it is no
+  signature, so everything is validated as if the file came from an enemy.
+* The metadata is a map from string to string, as safetensors demands.
+
+Reading is a chain of checks, each of which bounds the next: length of the
+header, JSON within bounds, arrays that tile the rest of the file exactly,
+checksum.  Nothing is allocated on the word of the header alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, aligned_empty
+from hedgerow.errors import ModelFormatError
+from hedgerow.io import strict_json
+from hedgerow.io.sniff import looks_like
+
+MAX_HEADER = 16 << 20
+"""Longest header in bytes; about 500,000 column names of 20 letters."""
+
+DTYPES: dict[str, np.dtype[np.generic]] = {
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "U8": np.dtype("<u1"),
+}
+"""The element types that a file may hold, by their safetensors names."""
+
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_LENGTH = struct.Struct("<Q")
+LENGTH_BYTES = _LENGTH.size
+_ALIGNMENT = 8
+_START = b'{"__metadata__":{"checksum":"'
+_DIGITS = 64
+_CHECKSUM = slice(LENGTH_BYTES + len(_START), LENGTH_BYTES + len(_START) + _DIGITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One array of a file: element type, shape (one axis), and its bytes after the header."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Decoded header: metadata (without the checksum) and where each array lies."""
+
+    metadata: dict[str, str]
+    entries: dict[str, Entry]
+    payload_start: int
+
+
+def pack(metadata: Mapping[str, str], arrays: Mapping[str, AnyArray]) -> list[bytes | memoryview]:
+    """Lay out a file; its content is the concatenation of the parts returned.
+
+    Parameters
+    ----------
+    metadata : mapping of str to str
+        Keys must sort after ``"checksum"``.
+    arrays : mapping of str to ndarray
+        In the order of the file, widest element type first.
+
+    Returns
+    -------
+    list of bytes
+        Header, then one part per array (no copy where it is little-endian
+        and contiguous already).
+    """
+    tensors: dict[str, object] = {}
+    payload: list[memoryview] = []
+    end = 0
+    for name, array in arrays.items():
+        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        begin, end = end, end + plain.nbytes
+        tensors[name] = {
+            "data_offsets": [begin, end],
+            "dtype": _NAMES[plain.dtype],
+            "shape": list(plain.shape),
+        }
+        payload.append(plain.reshape(-1).view(np.uint8).data)
+    head = {"__metadata__": {"checksum": "0" * _DIGITS, **metadata}, **tensors}
+    text = json.dumps(head, sort_keys=True, separators=(",", ":")).encode("ascii")
+    text += b" " * (-(LENGTH_BYTES + len(text)) % _ALIGNMENT)
+    if len(text) > MAX_HEADER:
+        raise ModelFormatError(
+            f"the model's header (column names, training record) takes {len(text):,} bytes; "
+            f"at most {MAX_HEADER:,} can be saved. Shorten the training record or the names."
+        )
+    start = _LENGTH.pack(len(text)) + text
+    if not start.startswith(_START, LENGTH_BYTES):
+        raise ValueError("a metadata key sorts before 'checksum'")
+    digest = _digest(start, payload)
+    return [start[: _CHECKSUM.start] + digest + start[_CHECKSUM.stop :], *payload]
+
+
+def header_length(prefix: bytes, file_size: int) -> int:
+    """Return the header's length; if the file is none of ours say what it looks like."""
+    begin = prefix[LENGTH_BYTES : _CHECKSUM.start]
+    if not begin or not _START.startswith(begin):
+        guess = looks_like(prefix)
+        hint = f": it looks like {guess}." if guess else "."
+        raise ModelFormatError(f"this is not a Hedgerow model file{hint}")
+    length = int(_LENGTH.unpack_from(prefix)[0])
+    if length > MAX_HEADER:
+        raise ModelFormatError(f"the header is longer than {MAX_HEADER:,} bytes.")
+    if length > file_size - LENGTH_BYTES:
+        raise ModelFormatError(
+            f"the file ends within its header, after {file_size:,} bytes: it was cut short."
+        )
+    return length
+
+
+def parse_header(text: bytes) -> Header:
+    """Decode the header; shapes and offsets are checked for type, not yet against the file."""
+    head = strict_json.decode(text, "the header")
+    metadata = head.pop("__metadata__") if isinstance(head, dict) else None
+    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
+        raise ModelFormatError("the header's metadata is not a map from string to string.")
+    metadata.pop("checksum", None)
+    entries = {name: _entry(name, value) for name, value in head.items()}
+    return Header(metadata, entries, LENGTH_BYTES + len(text))
+
+
+def check_tiling(header: Header, file_size: int) -> None:
+    """Check that the arrays cover the rest of the file: no hole, overlap or trailing byte."""
+    position = 0
+    in_order = sorted(header.entries.items(), key=lambda item: (item[1].begin, item[1].end))
+    for name, entry in in_order:
+        if entry.begin != position:
+            raise ModelFormatError(f"array {name!r} does not follow the one before it.")
+        position = entry.end
+    expected = header.payload_start + position
+    if expected != file_size:
+        what = "it was cut short" if expected > file_size else "something was appended"
+        raise ModelFormatError(
+            f"the header announces a file of {expected:,} bytes, it has {file_size:,}: {what}."
+        )
+
+
+def check_digest(start: bytes, payload: memoryview) -> None:
+    """Compare the checksum with the bytes; ``start`` is everything before the arrays."""
+    if start[_CHECKSUM] != _digest(start, [payload]):
+        raise ModelFormatError("the checksum does not match: the file was damaged or altered.")
+
+
+def array_at(header: Header, name: str, payload: memoryview) -> AnyArray:
+    """Copy an array out, read-only, in native byte order, aligned to a cache line."""
+    entry = header.entries[name]
+    raw = np.frombuffer(payload[entry.begin : entry.end], dtype=entry.dtype)
+    array = aligned_empty(entry.shape, entry.dtype.newbyteorder("="))
+    array[...] = raw.reshape(entry.shape)
+    array.flags.writeable = False
+    return array
+
+
+def _digest(start: bytes, payload: list[memoryview]) -> bytes:
+    digest = hashlib.blake2b(start[: _CHECKSUM.start], digest_size=_DIGITS // 2)
+    digest.update(start[_CHECKSUM.stop :])
+    for part in payload:
+        digest.update(part)
+    return digest.hexdigest().encode("ascii")
+
+
+def _entry(name: str, value: object) -> Entry:
+    """Check one array's description; all sizes are Python integers, which cannot overflow."""
+    if not isinstance(value, dict) or value.keys() != {"dtype", "shape", "data_offsets"}:
+        raise ModelFormatError(f"array {name!r} needs dtype, shape and data_offsets, no more.")
+    dtype = DTYPES.get(value["dtype"]) if isinstance(value["dtype"], str) else None
+    if dtype is None:
+        raise ModelFormatError(f"array {name!r} has a dtype other than {', '.join(DTYPES)}.")
+    shape, offsets = value["shape"], value["data_offsets"]
+    if not (_is_sizes(shape) and _is_sizes(offsets) and len(shape) == 1 and len(offsets) == 2):
+        raise ModelFormatError(f"array {name!r} has a malformed shape or data_offsets.")
+    begin, end = offsets
+    if end - begin != math.prod(shape) * dtype.itemsize:
+        raise ModelFormatError(f"array {name!r} has a shape that does not fit its bytes.")
+    return Entry(dtype, tuple(shape), begin, end)
+
+
+def _is_sizes(value: object) -> bool:
+    """Whether ``value`` is a list of integers from 0 to 2**63 - 1."""
+    return isinstance(value, list) and all(type(v) is int and 0 <= v < 2**63 for v in value)

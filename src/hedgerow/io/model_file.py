@@ -1,0 +1,241 @@
+"""Models to bytes and back; the format is described in ``docs/model-format.md``.
+
+Glossary
+--------
+container         safetensors layout with a checksum (:mod:`hedgerow.io.container`)
+metadata          strings in the header: format, schema_version and JSON records
+estimator record  what a scikit-learn-style estimator needs to come back: its
+                  class, parameters, classes; opaque here
+
+Saving checks the model just as loading does, so a file that was written can
+be read.  Loading gives a fully validated model or ``ModelFormatError``: no
+name in a file is ever imported, no code runs, and nothing is allocated beyond
+twice the size of the file and the bounded header.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from io import BufferedReader
+from typing import Any, TypeAlias, get_args
+
+from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.errors import ModelFormatError
+from hedgerow.io import container, strict_json
+from hedgerow.io.atomic import write_atomically
+from hedgerow.io.container import Header
+from hedgerow.io.sniff import SNIFF_BYTES
+from hedgerow.io.validate import FOREST_DTYPES, check_model
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+
+FORMAT = "hedgerow"
+SCHEMA_VERSION = 1
+
+Record: TypeAlias = dict[str, Any]
+Source: TypeAlias = Callable[[int, int], memoryview]
+"""Gives the bytes at an offset, as many as asked for or as there are."""
+
+_WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
+_KINDS: tuple[str, ...] = get_args(ColumnKind)
+_NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+
+
+def save_model(
+    model: Model, path: str | os.PathLike[str], *, estimator: Mapping[str, Any] | None = None
+) -> None:
+    """Write a model to a file, in full or not at all.
+
+    Parameters
+    ----------
+    model : Model
+    path : str or path-like
+        Replaced in one step if it exists.  The suffix is free;
+        ``.safetensors`` lets other tools recognise the layout.
+    estimator : mapping, optional
+        JSON-like record that :func:`load_model` returns beside the model.
+
+    Raises
+    ------
+    OSError
+        As given by the system, naming ``path``; an old file is then intact.
+    ModelFormatError
+        If the model is inconsistent, or its header too large.
+    DataTypeError
+        If a record holds a value that JSON cannot express.
+    """
+    write_atomically(path, _parts(model, estimator))
+
+
+def model_to_bytes(model: Model, *, estimator: Mapping[str, Any] | None = None) -> bytes:
+    """Return the content of the file that :func:`save_model` writes: equal for equal models."""
+    return b"".join(_parts(model, estimator))
+
+
+def load_model(path: str | os.PathLike[str]) -> tuple[Model, Record | None]:
+    """Read a model file from any source, trusted or not.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    model : Model
+        Validated; its arrays are read-only.
+    estimator : dict or None
+        The record given to :func:`save_model`.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read, e.g. ``FileNotFoundError``.
+    ModelFormatError
+        If it is not a valid model file; the message says why.
+    """
+    try:
+        # A pipe or a device could block on opening or never end.
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise ModelFormatError("this is not a regular file.")
+        with open(path, "rb") as file:
+            return _read(functools.partial(_read_at, file), os.fstat(file.fileno()).st_size)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def model_from_bytes(data: bytes | bytearray | memoryview) -> tuple[Model, Record | None]:
+    """Like :func:`load_model`, from the content of a file."""
+    view = memoryview(data).cast("B")
+    return _read(lambda offset, size: view[offset : offset + size], len(view))
+
+
+def _read_at(file: BufferedReader, offset: int, size: int) -> memoryview:
+    """Return ``size`` bytes at ``offset``, fewer at the end of the file."""
+    buffer = bytearray(size)
+    file.seek(offset)
+    filled = 0
+    while filled < size and (count := file.readinto(memoryview(buffer)[filled:])):
+        filled += count
+    return memoryview(buffer)[:filled]
+
+
+def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | memoryview]:
+    check_model(model)
+    metadata = {
+        "format": FORMAT,
+        "n_features": str(model.forest.n_features),
+        "objective": model.objective,
+        "schema": _schema_text(model.schema),
+        "schema_version": str(SCHEMA_VERSION),
+        "training": strict_json.encode(model.training, "training"),
+    }
+    if estimator is not None:
+        metadata["estimator"] = strict_json.encode(estimator, "estimator")
+    return container.pack(metadata, {name: getattr(model.forest, name) for name in _WIDEST_FIRST})
+
+
+def _read(source: Source, size: int) -> tuple[Model, Record | None]:
+    """Chain of checks, each within the bounds that the one before has set."""
+    length = container.header_length(bytes(source(0, SNIFF_BYTES)), size)
+    start = bytes(source(0, container.LENGTH_BYTES + length))
+    header = container.parse_header(start[container.LENGTH_BYTES :])
+    reader = _reader(header)
+    container.check_tiling(header, size)
+    payload = source(len(start), size - len(start))
+    if len(start) + len(payload) != size:
+        raise ModelFormatError("the file changed while it was read.")
+    container.check_digest(start, payload)
+    model, estimator = reader(header, payload)
+    del payload  # so that the arrays are the only copy while the checks need memory
+    check_model(model)
+    return model, estimator
+
+
+def _reader(header: Header) -> Callable[[Header, memoryview], tuple[Model, Record | None]]:
+    """Choose the function that reads this version; versions once written are read for ever."""
+    metadata = header.metadata
+    if metadata.get("format") != FORMAT:
+        raise ModelFormatError("this is not a Hedgerow model file: it names another format.")
+    version = metadata.get("schema_version", "")
+    if not _NATURAL.fullmatch(version):
+        raise ModelFormatError("the schema_version is missing or malformed.")
+    if int(version) not in _READERS:
+        raise ModelFormatError(
+            f"the file has schema_version {version}, this Hedgerow reads up to "
+            f"{max(_READERS)}: it was written by a newer one. Upgrade with "
+            "'pip install -U hedgerow'."
+        )
+    return _READERS[int(version)]
+
+
+def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    """Build a model; the values in its arrays are not checked yet."""
+    if header.entries.keys() != FOREST_DTYPES.keys():
+        odd = ", ".join(sorted(header.entries.keys() ^ FOREST_DTYPES.keys()))
+        raise ModelFormatError(f"arrays are missing or unknown: {odd[:200]}.")
+    for name, entry in header.entries.items():
+        if entry.dtype != FOREST_DTYPES[name].newbyteorder("<"):
+            raise ModelFormatError(f"array {name!r} must have dtype {FOREST_DTYPES[name]}.")
+    metadata = header.metadata
+    missing = {"n_features", "objective", "schema", "training"} - metadata.keys()
+    if missing:
+        raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
+    if not _NATURAL.fullmatch(metadata["n_features"]):
+        raise ModelFormatError("n_features is malformed.")
+    model = Model(
+        forest=Forest(
+            **{name: container.array_at(header, name, payload) for name in FOREST_DTYPES},
+            n_features=int(metadata["n_features"]),
+        ),
+        schema=_schema(metadata["schema"]),
+        objective=metadata["objective"],
+        training=_record(metadata["training"], "training"),
+    )
+    text = metadata.get("estimator")
+    return model, None if text is None else _record(text, "estimator")
+
+
+_READERS = {1: _read_v1}
+
+
+def _schema_text(schema: Schema) -> str:
+    """Names in order, and the positions of every kind other than float."""
+    kinds: dict[str, list[int]] = {}
+    for position, column in enumerate(schema.columns):
+        if column.kind != "float":
+            kinds.setdefault(column.kind, []).append(position)
+    record = {"kinds": kinds, "named": schema.named, "names": schema.names}
+    return strict_json.encode(record, "schema")
+
+
+def _schema(text: str) -> Schema:
+    record = _record(text, "schema")
+    if record.keys() != {"kinds", "named", "names"}:
+        raise ModelFormatError("schema needs kinds, named and names, no more.")
+    named, names, positions = record["named"], record["names"], record["kinds"]
+    if not isinstance(named, bool) or not isinstance(names, list):
+        raise ModelFormatError("schema has a malformed named or names.")
+    if not all(isinstance(name, str) for name in names) or not isinstance(positions, dict):
+        raise ModelFormatError("schema has malformed names or kinds.")
+    kinds: list[Any] = ["float"] * len(names)
+    for kind, places in positions.items():
+        if kind not in _KINDS or kind == "float" or not isinstance(places, list):
+            raise ModelFormatError(f"schema has an unknown kind of column, {kind[:50]!r}.")
+        for place in places:
+            if type(place) is not int or not 0 <= place < len(names) or kinds[place] != "float":
+                raise ModelFormatError("schema gives a kind to a column twice or to none.")
+            kinds[place] = kind
+    columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
+    return Schema(columns, named)
+
+
+def _record(text: str, name: str) -> Record:
+    record = strict_json.decode(text, name)
+    if not isinstance(record, dict):
+        raise ModelFormatError(f"{name} is not a JSON object.")
+    return record

@@ -1,0 +1,168 @@
+"""Check that a model is whole: kernels walk its arrays without bounds checks.
+
+All checks are vectorised, O(nodes), and use no more than a few arrays of one
+entry per node.
+
+Why a walk ends inside its tree: children stand behind their parent and before
+the end of the tree, and every node but the root has exactly one parent.  So
+each step goes to a higher position, there is no cycle, no shared subtree, and
+a walk takes fewer steps than the tree has nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.data.schema import Schema
+from hedgerow.errors import ModelFormatError
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.objectives import OBJECTIVES
+
+_I64, _F64, _I32, _U8 = (np.dtype(t) for t in (np.int64, np.float64, np.int32, np.uint8))
+
+FOREST_DTYPES: dict[str, np.dtype[np.generic]] = {
+    "threshold": _I64,
+    "value": _F64,
+    "gain": _F64,
+    "cover": _F64,
+    "count": _I64,
+    "tree_start": _I64,
+    "base_score": _F64,
+    "feature": _I32,
+    "left": _I32,
+    "right": _I32,
+    "missing_left": _U8,
+}
+"""Element type of every array of a forest."""
+
+_PER_NODE = tuple(name for name in FOREST_DTYPES if name not in ("tree_start", "base_score"))
+
+_IN_RANGE = "the position of a column, or -1 in a leaf"
+
+_INF_BITS = 0x7FF0_0000_0000_0000
+_HIGHEST_FLOAT_KEY = _INF_BITS
+_LOWEST_FLOAT_KEY = -_INF_BITS - 1
+_NEGATIVE_ZERO_KEY = -1
+
+_LEAST_OUTPUTS = {"softmax": 2}
+"""Objectives with several raw scores per row, and how many they need at least."""
+
+
+def check_model(model: Model) -> None:
+    """Raise ``ModelFormatError`` unless prediction with ``model`` is safe and meaningful.
+
+    Parameters
+    ----------
+    model : Model
+        May come from anywhere, as long as its fields have the declared types.
+    """
+    check_forest(model.forest)
+    _check_schema(model.schema, model.forest.n_features)
+    _check_thresholds(model.forest, model.schema)
+    _check_objective(model.objective, model.forest.n_outputs)
+
+
+def check_forest(forest: Forest) -> None:
+    """Do the part of :func:`check_model` that needs no schema."""
+    _check_arrays(forest)
+    _check_tree_start(forest)
+    leaf = forest.feature == -1
+    _require_all(
+        (forest.feature >= -1) & (forest.feature < forest.n_features), "feature", _IN_RANGE
+    )
+    _require_all(forest.missing_left <= 1, "missing_left", "0 or 1")
+    for name in ("threshold", "missing_left", "left", "right", "gain"):
+        _require_all((getattr(forest, name) == 0) | ~leaf, name, "0 in a leaf")
+    _check_children(forest, np.flatnonzero(~leaf))
+    for name in ("value", "gain", "cover", "base_score"):
+        _require_all(np.isfinite(getattr(forest, name)), name, "finite")
+    for name in ("cover", "count"):
+        _require_all(getattr(forest, name) >= 0, name, "at least 0")
+
+
+def _require_all(holds: npt.NDArray[np.bool_], name: str, rule: str) -> None:
+    """Raise with the first position at which a rule does not hold."""
+    if not holds.all():
+        at = int(np.argmin(holds))
+        raise ModelFormatError(f"{name} must be {rule}; it is not at position {at}.")
+
+
+def _check_arrays(forest: Forest) -> None:
+    """Element types, one axis each, and one entry per node."""
+    for name, dtype in FOREST_DTYPES.items():
+        array: AnyArray = getattr(forest, name)
+        if array.dtype != dtype or array.ndim != 1:
+            raise ModelFormatError(f"{name} must be a one-dimensional array of {dtype}.")
+    n_nodes = len(forest.feature)
+    for name in _PER_NODE:
+        if len(getattr(forest, name)) != n_nodes:
+            raise ModelFormatError(f"{name} must have one entry per node ({n_nodes}).")
+
+
+def _check_tree_start(forest: Forest) -> None:
+    start, n_nodes = forest.tree_start, len(forest.feature)
+    if len(start) < 1 or start[0] != 0 or start[-1] != n_nodes:
+        raise ModelFormatError("tree_start must run from 0 to the number of nodes.")
+    # Compared, not subtracted: a difference of hostile numbers could wrap around.
+    _require_all(start[1:] > start[:-1], "tree_start", "increasing")
+    if forest.n_outputs < 1 or forest.n_trees % forest.n_outputs:
+        raise ModelFormatError(
+            f"{forest.n_trees} trees cannot be shared out to {forest.n_outputs} outputs evenly."
+        )
+
+
+def _check_children(forest: Forest, inner: IntArray) -> None:
+    """Children behind their parent, inside its tree, and each with one parent."""
+    start = forest.tree_start
+    tree = np.searchsorted(start, inner, side="right") - 1
+    root, end = start[tree], start[tree + 1]
+    parents = np.zeros(len(forest.feature), dtype=np.uint8)
+    for name in ("left", "right"):
+        child = root + getattr(forest, name)[inner]
+        if not ((child > inner) & (child < end)).all():
+            raise ModelFormatError(f"{name} must lie behind its node, in the same tree.")
+        # Within one array a child must not repeat; wrap-around of u8 is thus impossible.
+        once = np.zeros(len(parents), dtype=np.uint8)
+        once[child] = 1
+        if np.count_nonzero(once) != len(child):
+            raise ModelFormatError("a node has more than one parent.")
+        parents += once
+    parents[start[:-1]] += 1
+    _require_all(parents == 1, "parents", "exactly one for every node but a root")
+
+
+def _check_schema(schema: Schema, n_features: int) -> None:
+    if n_features < 1 or schema.n_features != n_features:
+        raise ModelFormatError(
+            f"n_features is {n_features}, the schema has {schema.n_features} columns; "
+            "both must be the same and at least 1."
+        )
+    if len(set(schema.names)) != n_features:
+        raise ModelFormatError("the schema names a column twice.")
+
+
+def _check_thresholds(forest: Forest, schema: Schema) -> None:
+    """Check that a threshold is the key of a value of its column, hence never a missing one.
+
+    The key -1 would be that of -0.0; no value has it, as -0.0 is compared as 0.0.
+    """
+    is_int = np.array([column.kind == "int" for column in schema.columns], dtype=np.bool_)
+    inner = np.flatnonzero(forest.feature >= 0)
+    key = forest.threshold[inner]
+    of_float = (key >= _LOWEST_FLOAT_KEY) & (key <= _HIGHEST_FLOAT_KEY)
+    of_float &= key != _NEGATIVE_ZERO_KEY
+    valid = np.where(is_int[forest.feature[inner]], key != MISSING_KEY, of_float)
+    if not valid.all():
+        at = int(inner[np.argmin(valid)])
+        raise ModelFormatError(f"threshold of node {at} is not the key of a value of its column.")
+
+
+def _check_objective(objective: str, n_outputs: int) -> None:
+    if objective not in OBJECTIVES:
+        raise ModelFormatError(f"unknown objective {objective[:50]!r}.")
+    least = _LEAST_OUTPUTS.get(objective, 1)
+    if n_outputs < least or (objective not in _LEAST_OUTPUTS and n_outputs != 1):
+        raise ModelFormatError(f"objective {objective!r} cannot have {n_outputs} outputs.")

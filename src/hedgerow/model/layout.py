@@ -1,0 +1,267 @@
+"""Arranges a forest for the prediction kernels, once for a model.
+
+The words slot, part, exit and mask are those of :mod:`hedgerow.kernels.predict`.
+
+Everything here works on all trees at once, one level of depth at a time, upwards
+or downwards: a forest of 100 trees of 31 leaves takes about 2 ms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, FloatArray, IntArray
+from hedgerow.kernels.keys import float32_threshold_keys
+from hedgerow.kernels.predict import EXITS, FUSED
+from hedgerow.model.forest import Forest
+
+Uint64Array = npt.NDArray[np.uint64]
+
+_LARGEST = np.iinfo(np.int64).max
+_INFINITE_KEY_32 = 0x7F800000
+_INFINITE_KEY_64 = 0x7FF0000000000000
+
+
+def _coding(dtype: type[np.int32] | type[np.int64], *rules: int) -> AnyArray:
+    info = np.iinfo(dtype)
+    return np.array([info.bits - 1, *rules, info.min, info.max], dtype=dtype)
+
+
+CODINGS = {
+    np.dtype(np.float32): _coding(
+        np.int32, np.iinfo(np.int32).max, -1, -_INFINITE_KEY_32 - 1, _INFINITE_KEY_32
+    ),
+    np.dtype(np.float64): _coding(
+        np.int64, np.iinfo(np.int64).max, -1, -_INFINITE_KEY_64 - 1, _INFINITE_KEY_64
+    ),
+    np.dtype(np.int64): _coding(np.int64, 0, 0, MISSING_KEY + 1, _LARGEST),
+}
+"""For each type of values, how :func:`hedgerow.kernels.predict.fill_keys` makes keys."""
+
+
+class Splits(NamedTuple):
+    """The splits of a forest, with nodes counted over all trees.
+
+    Attributes
+    ----------
+    tree : int64, one per node
+        Tree of the node.
+    left, right : int64, one per node
+        Children; the node itself in a leaf.
+    threshold : int64, one per node
+        Largest key that goes left.
+    slot : int64, one per node
+        Slot that the split asks; 0 in a leaf.
+    slots : int64, one per slot
+        ``2 * column``, plus 1 where a missing value is the highest key.
+    levels : list of int64 arrays
+        The inner nodes of each depth, from the roots down.
+    """
+
+    tree: IntArray
+    left: IntArray
+    right: IntArray
+    threshold: IntArray
+    slot: IntArray
+    slots: IntArray
+    levels: list[IntArray]
+
+
+class WalkTables(NamedTuple):
+    """What the walk reads.
+
+    Nodes are renumbered so that siblings are neighbours: the k-th inner node of
+    a tree has the children 1 + 2k and 2 + 2k.
+
+    Attributes
+    ----------
+    slots : int64, one per slot
+    nodes : int64, two per node
+        Threshold, then ``left child << 32 | slot``; in a leaf the largest
+        integer and the leaf itself.
+    value : float64, one per node
+    number : int32, one per node
+        Index of the node in its tree, as in the forest.
+    root, depth : uint64, one per tree
+    """
+
+    slots: IntArray
+    nodes: IntArray
+    value: FloatArray
+    number: npt.NDArray[np.int32]
+    root: Uint64Array
+    depth: Uint64Array
+
+
+class MaskTables(NamedTuple):
+    """What the mask engine reads.
+
+    Attributes
+    ----------
+    slots : int64, one per slot
+    slot : uint64, one per split
+        Splits stand part by part, each padded with splits that clear nothing.
+    threshold : int32 or int64, one per split
+    clear : uint32, one per split
+        Zeros at the exits that a row above the threshold cannot take.
+    part_start : uint64, one per part and one more
+    tree_part : uint64, one per tree and one more
+        First part of each tree, the one with its root.
+    hops : uint64, one per tree
+        Largest number of parts that a row enters after the first.
+    value : float64, 32 per part
+        What each exit adds.
+    onward : uint32, 32 per part
+        The part that follows, counted in the tree; the part itself at a leaf.
+    most_parts : int
+        Largest number of parts of a tree.
+    """
+
+    slots: IntArray
+    slot: Uint64Array
+    threshold: AnyArray
+    clear: npt.NDArray[np.uint32]
+    part_start: Uint64Array
+    tree_part: Uint64Array
+    hops: Uint64Array
+    value: FloatArray
+    onward: npt.NDArray[np.uint32]
+    most_parts: int
+
+
+def find_splits(forest: Forest) -> Splits:
+    """The splits of ``forest``, in the form that the other functions start from.
+
+    A missing value that goes right is the highest key of its slot, which has to
+    be above the threshold.  The one threshold where it is not, the largest
+    integer, says "all but missing go left": such a split is mirrored to
+    "missing goes left, all others right".
+    """
+    sizes = np.diff(forest.tree_start)
+    tree = np.repeat(np.arange(forest.n_trees), sizes)
+    base = forest.tree_start[tree]
+    node = np.arange(len(base))
+    inner = forest.feature >= 0
+    mirrored = inner & (forest.threshold == _LARGEST) & (forest.missing_left == 0)
+    left = np.where(inner, base + np.where(mirrored, forest.right, forest.left), node)
+    right = np.where(inner, base + np.where(mirrored, forest.left, forest.right), node)
+    threshold = np.where(mirrored, MISSING_KEY, forest.threshold)
+    asks = 2 * forest.feature.astype(np.int64) + ((forest.missing_left == 0) & ~mirrored)
+    slots = np.unique(asks[inner])
+    slot = np.where(inner, np.searchsorted(slots, asks), 0)
+    levels = []
+    level = forest.tree_start[:-1]
+    while len(level := level[inner[level]]):
+        levels.append(level)
+        level = np.concatenate((left[level], right[level]))
+    return Splits(tree, left, right, threshold, slot, slots, levels)
+
+
+def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:
+    """32-bit keys that divide float32 values as the given 64-bit keys do."""
+    lowest, highest = -_INFINITE_KEY_64 - 1, _INFINITE_KEY_64
+    keys = float32_threshold_keys(np.clip(threshold, lowest, highest))
+    return np.where(threshold < lowest, np.int32(MISSING_KEY_32), keys)
+
+
+def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTables:
+    """Tables of the walk; ``threshold`` one per node, in the width of the keys."""
+    start = forest.tree_start
+    inner = np.flatnonzero(forest.feature >= 0)
+    before = np.searchsorted(inner, start)  # inner nodes before each tree
+    rank = np.arange(len(inner)) - before[splits.tree[inner]]
+    first_child = start[splits.tree[inner]] + 1 + 2 * rank
+    place = np.repeat(start[:-1], np.diff(start))  # the root's place; others follow
+    place[splits.left[inner]] = first_child
+    place[splits.right[inner]] = first_child + 1
+
+    nodes = np.empty((len(place), 2), dtype=np.int64)
+    nodes[:, 0] = _LARGEST
+    nodes[:, 1] = np.arange(len(place)) << 32
+    nodes[place[inner], 0] = threshold[inner]
+    nodes[place[inner], 1] = first_child << 32 | splits.slot[inner]
+    value, number = np.empty(len(place)), np.empty(len(place), dtype=np.int32)
+    value[place] = forest.value
+    number[place] = np.arange(len(place)) - start[splits.tree]
+    depth = np.zeros(forest.n_trees, dtype=np.uint64)
+    for above, level in enumerate(splits.levels):
+        depth[splits.tree[level]] = above + 1
+    root = start[:-1].astype(np.uint64)
+    return WalkTables(splits.slots, nodes.reshape(-1), value, number, root, depth)
+
+
+def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntArray]:
+    """Cut trees into parts: which nodes are the top of one, and exits below each node.
+
+    From the leaves up; where a node would have more than 32 exits, its larger
+    child becomes a part of its own, and the other too if that is not enough.
+    """
+    top = np.zeros(len(splits.tree), dtype=np.bool_)
+    top[forest.tree_start[:-1]] = True
+    exits = np.ones(len(splits.tree), dtype=np.int64)
+    for level in reversed(splits.levels):
+        left, right = splits.left[level], splits.right[level]
+        larger = np.where(exits[left] >= exits[right], left, right)
+        smaller = left + right - larger
+        too_many = exits[left] + exits[right] > EXITS
+        top[larger[too_many]] = True
+        top[smaller[too_many & (exits[smaller] == EXITS)]] = True
+        seen = np.where(top, 1, exits)
+        exits[level] = seen[left] + seen[right]
+    return top, exits
+
+
+def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTables:
+    """Tables of the mask engine; ``threshold`` one per node, in the width of the keys."""
+    top, exits = _divide(forest, splits)
+    seen = np.where(top, 1, exits)
+    tops = np.flatnonzero(top)
+    tree_part = np.searchsorted(tops, forest.tree_start)
+    part = np.cumsum(top) - 1  # right at the tops; passed down below
+    first = np.zeros(len(part), dtype=np.int64)  # first exit below the node, in its part
+    above = np.zeros(len(part), dtype=np.int64)  # parts entered before that of the node
+    exit_value = np.zeros((len(tops), EXITS))
+    onward = np.zeros((len(tops), EXITS), dtype=np.uint32)
+    hops = np.zeros(forest.n_trees, dtype=np.uint64)
+    for level in splits.levels:
+        left, right = splits.left[level], splits.right[level]
+        for child, start in ((left, first[level]), (right, first[level] + seen[left])):
+            cut = top[child]
+            own, new = part[level], part[child]
+            onward[own[cut], start[cut]] = (new - tree_part[splits.tree[child]])[cut]
+            part[child] = np.where(cut, new, own)
+            first[child] = np.where(cut, 0, start)
+            above[child] = above[level] + cut
+    np.maximum.at(hops, splits.tree, above.astype(np.uint64))
+    leaf = np.flatnonzero(forest.feature < 0)
+    exit_value[part[leaf], first[leaf]] = forest.value[leaf]
+    onward[part[leaf], first[leaf]] = part[leaf] - tree_part[splits.tree[leaf]]
+
+    inner = np.flatnonzero(forest.feature >= 0)
+    inner = inner[np.argsort(part[inner], kind="stable")]
+    sizes = np.bincount(part[inner], minlength=len(tops))
+    padded = -(-sizes // FUSED) * FUSED
+    part_start = np.concatenate(([0], np.cumsum(padded)))
+    shift = part_start[:-1] - (np.cumsum(sizes) - sizes)
+    place = np.arange(len(inner)) + shift[part[inner]]
+    slot = np.zeros(part_start[-1], dtype=np.uint64)
+    thresholds = np.zeros(part_start[-1], dtype=threshold.dtype)
+    clear = np.full(part_start[-1], 0xFFFFFFFF, dtype=np.uint32)
+    slot[place], thresholds[place] = splits.slot[inner], threshold[inner]
+    below = (1 << seen[splits.left[inner]]) - 1 << first[inner]
+    clear[place] = (~below & 0xFFFFFFFF).astype(np.uint32)
+    return MaskTables(
+        splits.slots,
+        slot,
+        thresholds,
+        clear,
+        part_start.astype(np.uint64),
+        tree_part.astype(np.uint64),
+        hops,
+        exit_value.reshape(-1),
+        onward.reshape(-1),
+        int(np.diff(tree_part).max(initial=0)),
+    )

@@ -1,0 +1,279 @@
+"""Raw scores, leaves and staged scores of a forest.
+
+The raw score of a row is ``base_score`` plus the values of its leaves, added in
+tree order in float64: the same bits for any batch, thread count and engine
+(:mod:`hedgerow.kernels.predict` describes the two engines).
+
+A :class:`Predictor` arranges the forest for an engine when it is first used and
+is not changed by a prediction; it holds neither threads nor scratch memory, so
+many threads may use it at once, and so may a forked child.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.data.schema import ColumnKind
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.kernels.predict import (
+    BLOCK,
+    WALK_BLOCK,
+    add_masked_trees,
+    add_walked_trees,
+    find_leaves,
+)
+from hedgerow.model.forest import Forest
+from hedgerow.model.layout import (
+    CODINGS,
+    MaskTables,
+    Splits,
+    WalkTables,
+    find_splits,
+    mask_tables,
+    narrow_thresholds,
+    walk_tables,
+)
+from hedgerow.threads import run_blocks
+
+Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
+"""A table as the kernels take it; see :mod:`hedgerow.kernels.predict`."""
+
+FEW_ROWS = 32
+"""Batches below this are walked: the mask engine works on whole blocks."""
+
+KEY_MEMORY = 1 << 18
+"""Bytes of keys in a block at most, so that they stay in the second-level cache."""
+
+THREAD_WORK = 250_000.0
+"""Nanoseconds of work worth a thread; waking one costs about 64,000."""
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class Predictor:
+    """Predicts with a forest.
+
+    Parameters
+    ----------
+    forest : Forest
+        A valid forest (the kernels check nothing).
+    kinds : sequence of {"float", "int"}
+        How the values of each column compare.
+    """
+
+    def __init__(self, forest: Forest, kinds: Sequence[ColumnKind]) -> None:
+        self.forest = forest
+        self._n_features = forest.n_features
+        self._n_trees = forest.n_trees
+        self._n_outputs = forest.n_outputs
+        self._base_score = np.array(forest.base_score, dtype=np.float64)
+        only_floats = all(kind == "float" for kind in kinds)
+        self._codings = {
+            dtype: coding
+            for dtype, coding in CODINGS.items()
+            if only_floats or dtype == np.dtype(np.int64)
+        }
+
+    def raw_scores(
+        self,
+        values: AnyArray,
+        n_threads: int = 1,
+        first_tree: int = 0,
+        stop_tree: int | None = None,
+    ) -> FloatArray:
+        """Base score plus trees ``first_tree .. stop_tree`` (all by default).
+
+        Parameters
+        ----------
+        values : float32, float64 or int64, shape (n_rows, n_features)
+            Any strides.  int64 values are keys (:mod:`hedgerow.kernels.keys`),
+            and the only type allowed where some column is of kind ``"int"``.
+        n_threads : int, default=1
+            Threads at most; a small batch uses fewer.
+        first_tree, stop_tree : int
+            Range of trees, in the forest's order.
+
+        Returns
+        -------
+        float64, shape (n_outputs, n_rows)
+
+        Raises
+        ------
+        DataError
+            If ``values`` does not have ``n_features`` columns.
+        DataTypeError
+            If its type is another.
+        """
+        n_rows = len(values)
+        scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
+        self._add(self._rows(values), scores, n_threads, first_tree, stop_tree)
+        return scores
+
+    def staged(self, values: AnyArray, n_threads: int = 1) -> Iterator[FloatArray]:
+        """Yield the raw scores after each round, each time a new array.
+
+        The values are copied once, column by column: reading them is most of the
+        work of a single round.  Parameters and errors as for :meth:`raw_scores`.
+        """
+        rows = self._rows(np.asfortranarray(values))
+        scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
+        for first_tree in range(0, self._n_trees, self._n_outputs):
+            stop_tree = first_tree + self._n_outputs
+            self._add(rows, scores, n_threads, first_tree, stop_tree, one_round=True)
+            yield scores.copy()
+
+    def leaves(self, values: AnyArray, n_threads: int = 1) -> npt.NDArray[np.int32]:
+        """Leaf that each row reaches in each tree, as the node's index in its tree.
+
+        Parameters and errors as for :meth:`raw_scores`.
+
+        Returns
+        -------
+        int32, shape (n_rows, n_trees)
+        """
+        rows = self._rows(values)
+        leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
+        tables = self._walk32 if rows[0].itemsize == 4 else self._walk64
+        block = self._block(WALK_BLOCK, 8)
+
+        def task(start: int, stop: int) -> None:
+            find_leaves(rows, tables, leaves, block, start, stop)
+
+        run_blocks(task, len(values), n_threads, self._rows_per_thread(self._walk_cost))
+        return leaves
+
+    def _add(
+        self,
+        rows: Rows,
+        scores: FloatArray,
+        n_threads: int,
+        first_tree: int,
+        stop_tree: int | None,
+        one_round: bool = False,
+    ) -> None:
+        """Add trees to ``scores``, with the engine that is faster for these rows."""
+        n_rows = scores.shape[1]
+        stop_tree = self._n_trees if stop_tree is None else stop_tree
+        narrow = rows[0].itemsize == 4
+        if n_rows < FEW_ROWS:
+            walk = self._walk32 if narrow else self._walk64
+            add_walked_trees(rows, walk, scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree)
+            return
+        masked = self._mask_cost <= self._walk_cost
+        cost = min(self._mask_cost, self._walk_cost)
+        if masked:
+            masks = self._mask32 if narrow else self._mask64
+            block = self._block(BLOCK, 4 if narrow else 8)
+        else:
+            walk = self._walk32 if narrow else self._walk64
+            block = self._block(WALK_BLOCK, 8)
+
+        def task(start: int, stop: int) -> None:
+            if masked:
+                add_masked_trees(rows, masks, scores, block, start, stop, first_tree, stop_tree)
+            else:
+                add_walked_trees(rows, walk, scores, block, start, stop, first_tree, stop_tree)
+
+        share = (stop_tree - first_tree) / max(1, self._n_trees)
+        run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost * share))
+
+    def _rows(self, values: AnyArray) -> Rows:
+        """The table as one flat, read-only array of bits, without copying it.
+
+        Read-only, because the user's memory may be: with one kind of array the
+        kernels are compiled once.
+        """
+        coding = self._codings.get(values.dtype)
+        if coding is None:
+            allowed = ", ".join(str(dtype) for dtype in self._codings)
+            raise DataTypeError(f"values must be {allowed}, got {values.dtype}.")
+        if values.ndim != 2 or values.shape[1] != self._n_features:
+            raise DataError(
+                f"values must have the shape (n_rows, {self._n_features}), got {values.shape}."
+            )
+        n_rows, n_columns = values.shape
+        flags = values.flags
+        origin, row_step, column_step = 0, n_columns, 1
+        if flags.c_contiguous:
+            flat = values.reshape(-1)
+        elif flags.f_contiguous:
+            flat, row_step, column_step = values.T.reshape(-1), 1, n_rows
+        else:
+            flat, origin, row_step, column_step = _flat_view(values)
+        bits = flat.view(coding.dtype)
+        bits.flags.writeable = False
+        return bits, coding, origin, row_step, column_step
+
+    def _block(self, rows: int, key_bytes: int) -> int:
+        """Rows of a block: as given, or fewer where the keys would leave the cache."""
+        row_bytes = key_bytes * max(1, len(self._splits.slots))
+        return max(16, min(rows, KEY_MEMORY // row_bytes // 16 * 16))
+
+    def _rows_per_thread(self, cost: float) -> int:
+        """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
+        return 1 + int(THREAD_WORK / (cost + len(self._splits.slots)))
+
+    @functools.cached_property
+    def _splits(self) -> Splits:
+        return find_splits(self.forest)
+
+    @functools.cached_property
+    def _walk_cost(self) -> float:
+        """About how many nanoseconds the walk takes for a row."""
+        return float(0.6 * self._walk64[5].sum() + 1.0 * self._n_trees)
+
+    @functools.cached_property
+    def _mask_cost(self) -> float:
+        """About how many nanoseconds the mask engine takes for a row."""
+        tables = self._mask64
+        return float(len(tables[1]) / 60 + 0.4 * self._n_trees + 1.0 * tables[6].sum())
+
+    # The kernels take plain tuples: a named one costs a microsecond a call.
+
+    @functools.cached_property
+    def _walk32(self) -> tuple[AnyArray, ...]:
+        return tuple(self._walk(narrow_thresholds(self._splits.threshold)))
+
+    @functools.cached_property
+    def _walk64(self) -> tuple[AnyArray, ...]:
+        return tuple(self._walk(self._splits.threshold))
+
+    @functools.cached_property
+    def _mask32(self) -> tuple[AnyArray | int, ...]:
+        return tuple(self._mask(narrow_thresholds(self._splits.threshold)))
+
+    @functools.cached_property
+    def _mask64(self) -> tuple[AnyArray | int, ...]:
+        return tuple(self._mask(self._splits.threshold))
+
+    def _walk(self, threshold: AnyArray) -> WalkTables:
+        return walk_tables(self.forest, self._splits, threshold)
+
+    def _mask(self, threshold: AnyArray) -> MaskTables:
+        return mask_tables(self.forest, self._splits, threshold)
+
+
+def _flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:
+    """Flat array, origin and steps of a table with any strides.
+
+    Only a table whose elements do not stand at whole multiples of their size
+    (a field of packed records) is copied.
+    """
+    size = values.itemsize
+    if not values.flags.aligned or any(stride % size for stride in values.strides):
+        values = np.ascontiguousarray(values)
+    steps = [stride // size for stride in values.strides]
+    spans = [(length - 1) * step for length, step in zip(values.shape, steps, strict=True)]
+    if min(values.shape) == 0:
+        return values.reshape(-1), 0, 0, 0
+    origin = -sum(span for span in spans if span < 0)
+    extent = 1 + sum(abs(span) for span in spans)
+    lowest = values[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in steps)]
+    flat = np.lib.stride_tricks.as_strided(lowest, (extent,), (size,), writeable=False)
+    return flat, origin, steps[0], steps[1]

@@ -1,0 +1,118 @@
+"""Words for the parts of a tree, shared by text, picture and frame.
+
+Glossary
+--------
+condition   ``petal_width <= 0.8``: true for the rows that go left
+node        position within its tree, the root being 0, as in ``left`` and ``right``
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import SupportsIndex, TypeAlias
+
+import numpy as np
+
+from hedgerow.data.schema import Column, Schema
+from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+
+ModelLike: TypeAlias = Model | Forest
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One tree with the names of its columns.
+
+    Attributes
+    ----------
+    nodes : Forest
+        The tree as a forest of its own.
+    schema : Schema
+    index, n_trees, output, n_outputs : int
+        Where it stands in its forest, and the raw score that it adds to.
+    """
+
+    nodes: Forest
+    schema: Schema
+    index: int
+    n_trees: int
+    output: int
+    n_outputs: int
+
+    def is_leaf(self, node: int) -> bool:
+        return bool(self.nodes.feature[node] < 0)
+
+    def children(self, node: int) -> tuple[int, int]:
+        """Left and right child."""
+        return int(self.nodes.left[node]), int(self.nodes.right[node])
+
+    def column(self, node: int) -> Column:
+        return self.schema.columns[self.nodes.feature[node]]
+
+    def depths(self) -> list[int]:
+        """Depth of each node; one pass, as children stand behind their parent."""
+        depths = [0] * len(self.nodes.feature)
+        for node in np.flatnonzero(self.nodes.feature >= 0).tolist():
+            for child in self.children(node):
+                depths[child] = depths[node] + 1
+        return depths
+
+    def title(self) -> str:
+        """``tree 3 of 100``, with the output where there are several."""
+        text = f"tree {self.index} of {self.n_trees}"
+        return f"{text}, output {self.output}" if self.n_outputs > 1 else text
+
+
+def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
+    """Forest and schema of a model, or of a forest whose schema is given beside it."""
+    if isinstance(model, Model):
+        return model.forest, model.schema if schema is None else schema
+    if schema is None:
+        raise TypeError("a Forest does not know its columns: give schema=, or a Model instead.")
+    return model, schema
+
+
+def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> Tree:
+    """Tree number ``tree``, counted from the end if negative; ``IndexError`` if there is none."""
+    forest, schema = as_forest(model, schema)
+    index = operator.index(tree)
+    if not -forest.n_trees <= index < forest.n_trees:
+        raise IndexError(f"tree {index} is out of range: the model has {forest.n_trees} trees.")
+    index %= forest.n_trees
+    return Tree(
+        forest.tree(index),
+        schema,
+        index,
+        forest.n_trees,
+        index % forest.n_outputs,
+        forest.n_outputs,
+    )
+
+
+def shown_name(name: str) -> str:
+    """Return a column name that cannot break a line or steer a terminal."""
+    return name if name and name.isprintable() else ascii(name)
+
+
+def threshold_value(column: Column, key: int) -> float | int:
+    """Decode the largest value that goes left."""
+    if column.kind == "int":
+        return int(key)
+    return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
+
+
+def short_number(value: float) -> str:
+    """Four significant digits, for figures that only inform."""
+    return f"{value:.4g}"
+
+
+def condition(tree: Tree, node: int, *, digits: int | None = None) -> str:
+    """``name <= threshold``: exact (shortest digits that give it back) unless ``digits`` is set."""
+    column = tree.column(node)
+    value = threshold_value(column, int(tree.nodes.threshold[node]))
+    exact = digits is None or isinstance(value, int)
+    number = repr(value) if exact else f"{value:.{digits}g}"
+    return f"{shown_name(column.name)} <= {number}"

@@ -1,0 +1,417 @@
+"""The command line from outside: what it writes, what it says, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.cli import tables
+from hedgerow.cli.main import main
+
+pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
+
+Run = Callable[..., tuple[int, str, str]]
+SMALL = ("--set", "n_estimators=5", "--set", "min_samples_leaf=5", "--set", "early_stopping=false")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command line in this process, inside an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A table with a text target, a whole-number target and a real one."""
+    rng = np.random.default_rng(0)
+    age, hours = rng.integers(18, 80, 300), rng.normal(38, 6, 300)
+    value = age * 0.1 + hours
+    lines = ["age,hours,city,income,klass,value"]
+    for i in range(300):
+        gap = "" if i % 11 == 0 else f"{hours[i]:.3f}"
+        income = "high" if value[i] > 43 else "low"
+        klass = int(np.digitize(value[i], (40, 45)))
+        lines.append(f"{age[i]},{gap},Oslo,{income},{klass},{value[i]:.4f}")
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def train(run: Run, data: Path, target: str, *more: str) -> str:
+    others = {"income", "klass", "value"} - {target, *more}
+    drops = [part for name in ("city", *sorted(others)) for part in ("--drop", name)]
+    code, out, err = run(
+        "train", str(data), "--target", target, "--model", "m.hedgerow", *drops, *SMALL, *more
+    )
+    assert code == 0, err
+    return out
+
+
+@pytest.mark.parametrize(
+    ("target", "task", "columns"),
+    [
+        ("income", "classification", ["prediction", "probability_high", "probability_low"]),
+        ("klass", "classification", ["prediction", *(f"probability_{k}" for k in range(3))]),
+        ("value", "regression", ["prediction"]),
+    ],
+)
+def test_train_predict_inspect(
+    run: Run, people: Path, tmp_path: Path, target: str, task: str, columns: list[str]
+) -> None:
+    out = train(run, people, target)
+    assert out.startswith(task)
+    code, out, err = run("predict", "m.hedgerow", str(people), "-o", "p.csv")
+    assert (code, err) == (0, "")
+    result = tables.read_table("p.csv")
+    assert list(result.columns) == columns
+    assert result.n_rows == 300
+    truth = tables.read_table(str(people)).columns[target]
+    if task == "classification":
+        assert np.mean(result.columns["prediction"] == truth) > 0.6
+        total = sum(result.columns[name] for name in columns[1:])
+        np.testing.assert_allclose(total, 1.0, atol=1e-12)
+    else:
+        assert np.corrcoef(result.columns["prediction"], truth)[0, 1] > 0.8
+    code, out, err = run("inspect", "m.hedgerow", "--json")
+    facts = json.loads(out)
+    assert facts["task"] == task
+    assert facts["features"] == ["age", "hours"]
+    code, out, err = run("inspect", "m.hedgerow")
+    assert code == 0
+    assert "hours" in out
+    code, out, err = run("inspect", "m.hedgerow", "--tree", "0")
+    assert code == 0
+    assert "hours" in out or "age" in out
+    assert {item.name for item in tmp_path.iterdir()} == {"people.csv", "p.csv", "m.hedgerow"}
+
+
+def test_predict_matches_the_python_interface(run: Run, people: Path) -> None:
+    import hedgerow
+
+    train(run, people, "value")
+    run("predict", "m.hedgerow", str(people), "-o", "p.csv")
+    table = tables.read_table(str(people)).columns
+    X = np.column_stack((table["age"], table["hours"]))
+    predicted = hedgerow.load("m.hedgerow").predict(X)
+    np.testing.assert_array_equal(tables.read_table("p.csv").columns["prediction"], predicted)
+
+
+@pytest.mark.parametrize("kind", ["raw", "leaf", "probability"])
+@pytest.mark.parametrize("target", ["income", "klass", "value"])
+def test_kinds_of_prediction(run: Run, people: Path, target: str, kind: str) -> None:
+    train(run, people, target)
+    code, _, err = run("predict", "m.hedgerow", str(people), "-o", "p.csv", "--kind", kind)
+    if kind == "probability" and target == "value":
+        assert code == 2
+        assert "classification" in err
+        return
+    assert code == 0, err
+    assert all(name.startswith(kind) for name in tables.read_table("p.csv").columns)
+
+
+def test_columns_go_by_name(run: Run, people: Path) -> None:
+    train(run, people, "value")
+    run("predict", "m.hedgerow", str(people), "-o", "a.csv")
+    table = tables.read_table(str(people)).columns
+    tables.write_table("turned.csv", {"hours": table["hours"], "age": table["age"]})
+    run("predict", "m.hedgerow", "turned.csv", "-o", "b.csv")
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+
+
+def test_parquet_and_csv_give_the_same_model(run: Run, people: Path) -> None:
+    pytest.importorskip("pyarrow")
+    tables.write_table("people.parquet", tables.read_table(str(people)).columns)
+    train(run, people, "income")
+    from_csv = Path("m.hedgerow").read_bytes()
+    train(run, Path("people.parquet"), "income")
+    assert Path("m.hedgerow").read_bytes() == from_csv
+
+
+def test_model_does_not_depend_on_pyarrow(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(run, people, "income")
+    with_arrow = Path("m.hedgerow").read_bytes()
+    monkeypatch.setattr(tables, "_has_pyarrow", lambda: False)
+    train(run, people, "income")
+    assert Path("m.hedgerow").read_bytes() == with_arrow
+
+
+def test_validation_table(run: Run, people: Path) -> None:
+    out = train(run, people, "income", "--valid", str(people))
+    assert "validation" in out
+
+
+def test_weight_column_is_no_feature(run: Run, people: Path) -> None:
+    train(run, people, "value", "--weight", "klass")
+    code, out, _ = run("inspect", "m.hedgerow", "--json")
+    assert code == 0
+    assert json.loads(out)["features"] == ["age", "hours"]
+
+
+BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "no command": ((), "required"),
+    "unknown command": (("trian",), "trian"),
+    "no target": (("train", "people.csv"), "--target"),
+    "no file": (("train", "peple.csv", "--target", "value"), "Did you mean 'people.csv'"),
+    "folder": (("train", ".", "--target", "value"), "folder"),
+    "ending": (("train", "people.xls", "--target", "value"), "known endings"),
+    "no column": (("train", "people.csv", "--target", "valeu"), "Did you mean 'value'"),
+    "no drop column": (
+        ("train", "people.csv", "--target", "value", "--drop", "citty"),
+        "Did you mean 'city'",
+    ),
+    "text column": (("train", "people.csv", "--target", "value"), "--drop city"),
+    "text for regression": (
+        ("train", "people.csv", "--target", "income", "--task", "regression", "--drop", "city"),
+        "--task classification",
+    ),
+    "unknown parameter": (
+        ("train", "people.csv", "--target", "value", "--set", "max_leafs=3"),
+        "Did you mean 'max_leaves'",
+    ),
+    "parameter without value": (
+        ("train", "people.csv", "--target", "value", "--set", "max_leaves"),
+        "name=value",
+    ),
+    "parameter out of range": (
+        ("train", "num.csv", "--target", "value", "--set", "learning_rate=-1"),
+        "learning_rate",
+    ),
+    "parameter of a wrong type": (
+        ("train", "num.csv", "--target", "value", "--set", "max_leaves=many"),
+        "max_leaves",
+    ),
+    "missing target": (("train", "gaps.csv", "--target", "y"), "row 2"),
+    "only a target": (("train", "single.csv", "--target", "y"), "no column is left"),
+    "one class": (("train", "single2.csv", "--target", "y"), "class"),
+    "no folder for the model": (
+        ("train", "num.csv", "--target", "value", "--model", "no/where/m.hedgerow"),
+        "does not exist",
+    ),
+    "model is a folder": (
+        ("train", "num.csv", "--target", "value", "--model", "sub"),
+        "is a folder",
+    ),
+    "model is the table": (
+        ("train", "num.csv", "--target", "value", "--model", "num.csv"),
+        "is the table itself",
+    ),
+    "no model": (("predict", "none.hedgerow", "num.csv", "-o", "o.csv"), "none.hedgerow"),
+    "model is a folder to read": (("predict", "sub", "num.csv", "-o", "o.csv"), "sub"),
+    "not a model": (("predict", "num.csv", "num.csv", "-o", "o.csv"), "num.csv"),
+    "no output": (("predict", "m.hedgerow", "num.csv"), "--out"),
+    "output ending": (("predict", "m.hedgerow", "num.csv", "-o", "o.xls"), "written as"),
+    "output folder": (("predict", "m.hedgerow", "num.csv", "-o", "no/o.csv"), "does not exist"),
+    "output is the input": (("predict", "m.hedgerow", "num.csv", "-o", "num.csv"), "replace"),
+    "missing column": (("predict", "m.hedgerow", "gaps.csv", "-o", "o.csv"), "lacks"),
+    "bad kind": (("predict", "m.hedgerow", "num.csv", "-o", "o.csv", "--kind", "x"), "--kind"),
+    "inspect nothing": (("inspect", "none.hedgerow"), "none.hedgerow"),
+    "inspect a table": (("inspect", "num.csv"), "num.csv"),
+    "inspect no such tree": (("inspect", "m.hedgerow", "--tree", "99"), "trees 0 to 4"),
+    "inspect tree and json": (("inspect", "m.hedgerow", "--tree", "0", "--json"), "together"),
+    "demo into a file": (("demo", "--out", "num.csv"), "name a folder"),
+    "bench of nothing": (("bench", "--rows", "0"), "--rows"),
+}
+
+
+@pytest.fixture(scope="session")
+def model_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("model")
+    tables.write_table(str(folder / "num.csv"), numbers())
+    arguments = ["train", str(folder / "num.csv"), "--target", "value", *SMALL]
+    assert main([*arguments, "--model", str(folder / "m.hedgerow")]) == 0
+    return (folder / "m.hedgerow").read_bytes()
+
+
+def numbers() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((2, 100))
+    return {"a": a, "b": b, "value": a + b**2}
+
+
+@pytest.mark.parametrize("case", BAD_COMMANDS)
+def test_bad_commands_end_in_one_line(
+    case: str, run: Run, people: Path, tmp_path: Path, model_bytes: bytes
+) -> None:
+    tables.write_table("num.csv", numbers())
+    Path("gaps.csv").write_text("x,y\n1,2.5\n2,\n3,4\n")
+    Path("single.csv").write_text("y\n1\n2\n")
+    Path("single2.csv").write_text("x,y\n1,a\n2,a\n3,a\n")
+    Path("people.xls").write_text("")
+    Path("m.hedgerow").write_bytes(model_bytes)
+    Path("sub").mkdir()
+    before = {item: item.read_bytes() for item in tmp_path.iterdir() if item.is_file()}
+    arguments, message = BAD_COMMANDS[case]
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert message in err
+    assert err.startswith("hedgerow: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    after = {item: item.read_bytes() for item in tmp_path.iterdir() if item.is_file()}
+    assert after == before
+
+
+def test_parquet_without_pyarrow_names_the_extra(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("t.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, err = run("train", "t.parquet", "--target", "y")
+    assert code == 2
+    assert "pip install 'hedgerow[files]'" in err
+
+
+def test_damaged_models(run: Run, model_bytes: bytes) -> None:
+    tables.write_table("num.csv", numbers())
+    for damaged in (b"", model_bytes[:40], model_bytes[:-1], model_bytes[:200] + b"\xff" * 50):
+        Path("m.hedgerow").write_bytes(damaged)
+        code, _, err = run("predict", "m.hedgerow", "num.csv", "-o", "o.csv")
+        assert code == 2
+        assert "m.hedgerow" in err
+        assert not Path("o.csv").exists()
+
+
+def test_failing_write_leaves_nothing(
+    run: Run, model_bytes: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tables.write_table("num.csv", numbers())
+    Path("m.hedgerow").write_bytes(model_bytes)
+    Path("o.csv").write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "o.csv")
+
+    monkeypatch.setattr("hedgerow.cli.csv_files.write_csv", full)
+    code, _, err = run("predict", "m.hedgerow", "num.csv", "-o", "o.csv")
+    assert (code, err) == (2, "hedgerow: o.csv: No space left on device\n")
+    assert Path("o.csv").read_text() == "old"
+    assert {item.name for item in tmp_path.iterdir()} == {"num.csv", "m.hedgerow", "o.csv"}
+
+
+def test_unexpected_errors_are_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr("hedgerow.cli.tables.check_output", fail)
+    code, _, err = run("train", "x.csv", "--target", "y")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "two lines" in err
+    monkeypatch.setenv("HEDGEROW_DEBUG", "1")
+    with pytest.raises(RuntimeError):
+        run("train", "x.csv", "--target", "y")
+
+
+def test_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hedgerow.cli.tables.check_output", interrupt)
+    code, _, err = run("train", "x.csv", "--target", "y")
+    assert code == 130
+    assert err == "hedgerow: interrupted\n"
+
+
+def test_demo(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("demo", "--out", "shown")
+    assert code == 0, err
+    assert err == ""
+    lines = {
+        line[:16].strip(): [*map(float, line[16:].split())]
+        for line in out.splitlines()
+        if re.match(r"(base rate|a single tree|hedgerow) .*\d$", line)
+    }
+    assert list(lines) == ["base rate", "a single tree", "hedgerow"]
+    # Columns: accuracy train and test, logloss train and test.
+    assert lines["hedgerow"][1] > lines["base rate"][1]
+    assert lines["hedgerow"][3] < lines["base rate"][3]
+    assert lines["hedgerow"][3] < lines["a single tree"][3]
+    written = {item.name for item in (tmp_path / "shown").iterdir()}
+    assert {"model.hedgerow", "tree.txt"} <= written
+    assert "Glucose" in (tmp_path / "shown" / "tree.txt").read_text()
+    code, out, _ = run("inspect", "shown/model.hedgerow")
+    assert code == 0
+    assert "Glucose" in out
+
+
+def test_bench_and_warmup(run: Run) -> None:
+    code, out, err = run("bench", "--rows", "500", "--trees", "3", "--rounds", "1")
+    assert code == 0, err
+    assert "hedgerow" in out
+    code, out, err = run("warmup")
+    assert code == 0, err
+    assert "kernels ready" in out
+
+
+def in_a_process(*arguments: str, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "hedgerow.cli.main", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from hedgerow.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numba', 'sklearn', 'numpy', 'pyarrow'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"
+    assert "demo" in result.stdout
+
+
+def test_pipe_is_quiet_and_may_close(tmp_path: Path) -> None:
+    tables.write_table(str(tmp_path / "num.csv"), numbers())
+    with in_a_process("train", "num.csv", "--target", "value", *SMALL, cwd=tmp_path) as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert "\r" not in out
+    with in_a_process("inspect", "model.hedgerow", "--json", cwd=tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
+def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns = {f"c{j}": rng.standard_normal(20_000) for j in range(20)}
+    tables.write_table(str(tmp_path / "t.csv"), columns)
+    arguments = ("--target", "c0", "--set", "n_estimators=100000", "--set", "early_stopping=false")
+    with in_a_process("train", "t.csv", *arguments, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("regression")
+        time.sleep(4.0)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "hedgerow: interrupted\n"
+    assert [item.name for item in tmp_path.iterdir()] == ["t.csv"]

@@ -1,0 +1,229 @@
+"""Reading and writing tables on the command line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.cli import features, tables
+from hedgerow.cli.csv_files import read_csv
+from hedgerow.cli.settings import parse_settings, parse_value
+from hedgerow.cli.usage import UsageError
+
+TABLE = """\
+whole,real,flag,text,gaps,big,empty,day
+1,0.5,true,a,,9007199254740993,,2024-01-05
+-2,1e3,false,"b, c",3,1,,2024-02-01
+3,NaN,True,,NA,2,?,
+"""
+
+
+@pytest.fixture(params=["csv", "tsv", "csv.gz"])
+def table_file(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / f"table.{request.param}"
+    text = TABLE
+    if request.param == "tsv":
+        text = text.replace('"b, c"', "b; c").replace(",", "\t").replace("b; c", "b, c")
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if request.param == "csv.gz" else data)
+    return path
+
+
+def check_columns(columns: dict[str, np.ndarray]) -> None:
+    assert ",".join(columns) == TABLE.splitlines()[0]
+    np.testing.assert_array_equal(columns["whole"], [1.0, -2.0, 3.0])
+    np.testing.assert_array_equal(columns["real"], [0.5, 1000.0, np.nan])
+    np.testing.assert_array_equal(columns["flag"], [1.0, 0.0, 1.0])
+    np.testing.assert_array_equal(columns["gaps"], [np.nan, 3.0, np.nan])
+    np.testing.assert_array_equal(columns["empty"], [np.nan] * 3)
+    assert columns["text"].tolist() == ["a", "b, c", None]
+    assert columns["day"].tolist() == ["2024-01-05", "2024-02-01", None]
+    assert columns["big"].dtype == np.int64
+    assert columns["big"].tolist() == [9007199254740993, 1, 2]
+    for name in ("whole", "real", "flag", "gaps", "empty"):
+        assert columns[name].dtype == np.float64, name
+
+
+def test_standard_library_reader(table_file: Path) -> None:
+    check_columns(read_csv(str(table_file)))
+
+
+def test_arrow_reader_gives_the_same(table_file: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from hedgerow.cli.arrow_files import read_csv_with_arrow
+
+    check_columns(read_csv_with_arrow(str(table_file)))
+
+
+def test_readers_give_the_same_bits(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from hedgerow.cli.arrow_files import read_csv_with_arrow
+
+    values = np.random.default_rng(0).standard_normal((500, 3)) * 10.0 ** np.arange(-200, 201, 200)
+    path = tmp_path / "t.csv"
+    columns = {f"c{j}": values[:, j] for j in range(3)}
+    tables.write_table(str(path), columns)
+    for reader in (read_csv, read_csv_with_arrow):
+        for name, column in reader(str(path)).items():
+            np.testing.assert_array_equal(column, columns[name])
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.parquet"])
+def test_written_tables_are_read_back(tmp_path: Path, name: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    columns = {"value": np.array([0.1, 1e-300, -3.0]), "label": np.array(["x", "y z", "ü,"])}
+    tables.write_table(str(path), columns)
+    table = tables.read_table(str(path))
+    np.testing.assert_array_equal(table.columns["value"], columns["value"])
+    assert table.columns["label"].tolist() == columns["label"].tolist()
+    assert [item.name for item in tmp_path.iterdir()] == [name]
+
+
+def test_parquet_types(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import datetime as dt
+
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "t.parquet"
+    day = dt.date(2024, 1, 1)
+    table = pa.table(
+        {
+            "small": pa.array([1, None, 3], pa.int8()),
+            "half": pa.array([0.5, None, 2.0], pa.float32()),
+            "flag": pa.array([True, None, False]),
+            "city": pa.array(["a", None, "a"]).dictionary_encode(),
+            "day": pa.array([day, None, day]),
+        }
+    )
+    parquet.write_table(table, path)
+    columns = tables.read_table(str(path)).columns
+    np.testing.assert_array_equal(columns["small"], [1.0, np.nan, 3.0])
+    np.testing.assert_array_equal(columns["half"], [0.5, np.nan, 2.0])
+    np.testing.assert_array_equal(columns["flag"], [1.0, np.nan, 0.0])
+    assert columns["city"].tolist() == ["a", None, "a"]
+    np.testing.assert_array_equal(columns["day"], [1704067200e6, np.nan, 1704067200e6])
+
+
+BAD_TABLES = {
+    "empty": ("t.csv", b"", "is empty"),
+    "header only": ("t.csv", b"a,b\n", "no rows"),
+    "repeated name": ("t.csv", b"a,a\n1,2\n", "two columns are called 'a'"),
+    "nameless column": ("t.csv", b"a,,c\n1,2,3\n", "column 2 has no name"),
+    "short row": ("t.csv", b"a,b\n1,2\n3\n", "row 3 has 1 values"),
+    "not text": ("t.csv", b"a,b\n\xff\xfe,2\n", "UTF-8"),
+    "not gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read as CSV"),
+    "cut gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:30], "cannot be read"),
+    "unknown ending": ("t.xlsx", b"", "unknown kind of file"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_tables_without_arrow(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, data, message = BAD_TABLES[case]
+    monkeypatch.setattr(tables, "_has_pyarrow", lambda: False)
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UsageError, match=message):
+        tables.read_table(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_bad_tables_with_arrow(case: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    name, data, _ = BAD_TABLES[case]
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(UsageError) as caught:
+        tables.read_table(str(tmp_path / name))
+    assert name in str(caught.value)
+
+
+def test_replacing_keeps_the_old_file_on_failure(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("old")
+
+    def write_and_fail() -> None:
+        with tables.replacing(path) as temporary:
+            Path(temporary).write_text("half of the n")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_and_fail()
+    assert path.read_text() == "old"
+    assert [item.name for item in tmp_path.iterdir()] == ["out.csv"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3),
+        ("-1e-3", -1e-3),
+        ("none", None),
+        ("None", None),
+        ("True", True),
+        ("false", False),
+        ("leafwise", "leafwise"),
+        ("'quoted'", "quoted"),
+        ("[1, 0, -1]", [1, 0, -1]),
+        ("", ""),
+        ("__import__('os')", "__import__('os')"),
+    ],
+)
+def test_values_of_settings(text: str, value: object) -> None:
+    assert parse_value(text) == value
+    assert type(parse_value(text)) is type(value)
+
+
+class Estimator:
+    def __init__(self, *, max_leaves: int = 31, learning_rate: float = 0.1) -> None: ...
+
+
+def test_settings() -> None:
+    assert parse_settings(["max_leaves=7", "learning_rate = 0.5"], Estimator) == {
+        "max_leaves": 7,
+        "learning_rate": 0.5,
+    }
+    for pairs, message in {
+        ("max_leaf=7",): "Did you mean 'max_leaves'",
+        ("max_leaves",): "name=value",
+        ("=3",): "name=value",
+        ("max_leaves=7", "max_leaves=8"): "already set",
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            parse_settings(pairs, Estimator)
+
+
+@pytest.mark.parametrize(
+    ("column", "task"),
+    [
+        (np.array(["a", "b"], dtype=object), "classification"),
+        (np.array([0.0, 1.0, 1.0]), "classification"),
+        (np.arange(10.0), "classification"),
+        (np.arange(11.0), "regression"),
+        (np.array([0.5, 1.0]), "regression"),
+    ],
+)
+def test_guessed_task(column: np.ndarray, task: str) -> None:
+    assert features.guess_task(column)[0] == task
+
+
+def test_feature_matrix_keeps_large_whole_numbers() -> None:
+    large = np.array([2**53 + 1, 1])
+    table = tables.NamedColumns("t", {"a": large, "b": np.array([0.5, np.nan])})
+    matrix = features.feature_matrix(table, ["b", "a"])
+    assert matrix[0, 1] == 2**53 + 1
+    assert features.feature_matrix(table, ["b"]).dtype == np.float64
+
+
+def test_feature_matrix_names_what_is_wrong() -> None:
+    table = tables.NamedColumns("t.csv", {"a": np.array([None, "x"], dtype=object)})
+    with pytest.raises(UsageError, match=r"'a' holds text \('x' in row 2\).*--drop a"):
+        features.feature_matrix(table, ["a"])
+    with pytest.raises(UsageError, match=r"t\.csv lacks 1 column\(s\) of the model: 'z'"):
+        features.feature_matrix(table, ["z"])

@@ -1,0 +1,689 @@
+"""The estimators: scikit-learn's conventions, labels, frames, bad input, promises 3, 4, 6, 8, 9."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import hedgerow
+from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow.datasets import load_pima
+from hedgerow.errors import (
+    DataError,
+    DataTypeError,
+    LossError,
+    ModelFormatError,
+    ParameterError,
+)
+from hedgerow.io import load_model, model_to_bytes, save_model
+
+X, Y, NAMES, _ = load_pima()
+SMALL = {"n_estimators": 15, "n_jobs": 1}
+SHORT = {"n_estimators": 5, "n_jobs": 1}
+
+
+@parametrize_with_checks(
+    [
+        HedgerowClassifier(**SMALL),
+        HedgerowRegressor(**SMALL),
+        HedgerowClassifier(**SMALL, min_samples_leaf=1),
+        HedgerowRegressor(**SMALL, min_samples_leaf=1),
+    ],
+)
+def test_scikit_learn_conventions(estimator, check) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> HedgerowClassifier:
+    return HedgerowClassifier(**SHORT).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def regressor() -> HedgerowRegressor:
+    return HedgerowRegressor(**SHORT).fit(X[:, :7], X[:, 7])
+
+
+# -- labels --------------------------------------------------------------------
+
+LABELS = {
+    "text": np.array(["no", "yes"]),
+    "objects": np.array(["no", "yes"], dtype=object),
+    "bool": np.array([False, True]),
+    "int8": np.array([-7, 3], dtype=np.int8),
+    "uint64": np.array([0, 2**64 - 1], dtype=np.uint64),
+    "float32": np.array([-1.0, 2.0], dtype=np.float32),
+    "float64": np.array([0.0, 1.0]),
+    "mixed numbers": np.array([False, 2], dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_any_type_come_back(name, classifier, tmp_path) -> None:
+    labels = LABELS[name]
+    if name == "mixed numbers":
+        labels = np.array([1, 2], dtype=object)
+        with pytest.raises(ValueError, match="Unknown label type"):
+            HedgerowClassifier(**SHORT).fit(X, labels[Y])
+        return
+    model = HedgerowClassifier(**SHORT).fit(X, labels[Y])
+    assert model.classes_.dtype == labels.dtype
+    np.testing.assert_array_equal(model.classes_, labels)
+    assert model.predict(X).dtype == labels.dtype
+    np.testing.assert_array_equal(model.predict(X), labels[classifier.predict(X)])
+    np.testing.assert_array_equal(model.predict_proba(X), classifier.predict_proba(X))
+    model.save(tmp_path / "m")
+    again = HedgerowClassifier.load(tmp_path / "m")
+    assert again.classes_.dtype == labels.dtype
+    assert again.classes_.tolist() == labels.tolist()
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("dtype", ["text", "category", "int"])
+def test_target_column_of_a_frame(library, dtype) -> None:
+    module = pytest.importorskip(library)
+    values = Y.tolist() if dtype == "int" else ["yes" if y else "no" for y in Y]
+    if library == "pandas":
+        column = module.Series(values, dtype="category" if dtype == "category" else None)
+    elif library == "polars":
+        column = module.Series("y", values)
+        column = column.cast(module.Categorical) if dtype == "category" else column
+    else:
+        column = module.chunked_array([values])
+        column = column.dictionary_encode() if dtype == "category" else column
+    model = HedgerowClassifier(**SHORT).fit(X, column)
+    assert model.classes_.tolist() == ([0, 1] if dtype == "int" else ["no", "yes"])
+    assert set(model.predict(X)) == set(model.classes_.tolist())
+
+
+def test_more_classes() -> None:
+    levels = np.array(["young", "middle", "old"])[np.digitize(X[:, 7], [25.0, 35.0])]
+    model = HedgerowClassifier(**SHORT).fit(X, levels)
+    assert model.classes_.tolist() == ["middle", "old", "young"]
+    assert model.predict_proba(X).shape == model.decision_function(X).shape == (768, 3)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, rtol=1e-14)
+    np.testing.assert_array_equal(
+        model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)]
+    )
+    assert model.score(X, levels) > 0.8
+    assert model.apply(X).shape == (768, 15)
+
+
+def test_softmax_of_two_classes() -> None:
+    model = HedgerowClassifier(**SHORT, objective="softmax").fit(X, Y)
+    assert model.booster_.num_trees == 10
+    assert model.decision_function(X).shape == (768,)
+    np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
+
+
+# -- weights -------------------------------------------------------------------
+
+
+def test_class_of_weight_zero_does_not_exist() -> None:
+    three = np.where(X[:, 7] > 60, 2, Y)
+    weight = (three != 2).astype(float)
+    model = HedgerowClassifier(**SHORT).fit(X, three, sample_weight=weight)
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_class_weight_is_a_factor_on_sample_weight() -> None:
+    factor = HedgerowClassifier(**SHORT, class_weight={1: 3.0}).fit(X, Y)
+    rows = HedgerowClassifier(**SHORT).fit(X, Y, sample_weight=np.where(Y == 1, 3.0, 1.0))
+    assert model_to_bytes(factor.booster_.model) == model_to_bytes(rows.booster_.model)
+
+
+def test_balanced_classes_weigh_the_same() -> None:
+    model = HedgerowClassifier(n_estimators=1, class_weight="balanced", n_jobs=1).fit(X, Y)
+    assert model.booster_.model.forest.base_score[0] == pytest.approx(0.0, abs=1e-12)
+    weight = np.random.default_rng(0).integers(0, 3, len(Y))
+    weighted = clone(model).fit(X, Y, sample_weight=weight)
+    repeated = clone(model).fit(X.repeat(weight, axis=0), Y.repeat(weight))
+    assert weighted.booster_.model.forest.base_score[0] == pytest.approx(0.0, abs=1e-12)
+    assert repeated.booster_.model.forest.base_score[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "words"),
+    [
+        ("balance", "'balanced'"),
+        ({2: 1.0}, r"names 2, which is not in y; classes: \[0, 1\]"),
+        ({1: 0.0}, "class 1 has 0.0"),
+        ({0: -1.0}, "class 0 has -1.0"),
+        ({1: np.nan}, "class 1 has nan"),
+        ({1: "much"}, "class_weight must map classes to numbers"),
+    ],
+)
+def test_wrong_class_weight_is_named(class_weight, words) -> None:
+    with pytest.raises(ParameterError, match=words):
+        HedgerowClassifier(**SHORT, class_weight=class_weight).fit(X, Y)
+
+
+# -- frames --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_are_read_by_name(library, classifier) -> None:
+    module = pytest.importorskip(library)
+    build = module.table if library == "pyarrow" else module.DataFrame
+    columns = dict(zip(NAMES, X.T, strict=True))
+    turned = build({name: columns[name] for name in reversed(NAMES)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = HedgerowClassifier(**SHORT).fit(build(columns), Y)
+        assert model.feature_names_in_.tolist() == list(NAMES)
+        np.testing.assert_array_equal(model.predict_proba(turned), classifier.predict_proba(X))
+    with pytest.raises(ValueError, match=r"unseen at fit time:\n- Glocose"):
+        model.predict(build({name.replace("Glu", "Glo"): columns[name] for name in NAMES}))
+
+
+def test_names_on_one_side_only_are_warned_about(classifier) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=NAMES)
+    named = HedgerowClassifier(**SHORT).fit(frame, Y)
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but Hedgerow"):
+        named.predict(X)
+    with pytest.warns(UserWarning, match="X has feature names, but HedgerowClassifier was"):
+        classifier.predict(frame)
+    named.fit(X, Y)
+    assert not hasattr(named, "feature_names_in_")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        numbered = pandas.DataFrame(X)
+        np.testing.assert_array_equal(named.predict(numbered), classifier.predict(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F", "strided", "read-only", "byte-swapped", "list"])
+def test_any_memory_layout(classifier, dtype, order) -> None:
+    table = X.astype(dtype)
+    if order == "strided":
+        table = np.repeat(np.repeat(table, 2, axis=0), 3, axis=1)[::2, ::3]
+    elif order == "byte-swapped":
+        table = table.astype(table.dtype.newbyteorder())
+    elif order == "list":
+        table = table.tolist()
+    else:
+        table = np.array(table, order="F" if order == "F" else "C")
+        table.flags.writeable = order != "read-only"
+    before = np.array(table)
+    model = HedgerowClassifier(**SHORT).fit(table, Y)
+    np.testing.assert_array_equal(model.predict_proba(table), classifier.predict_proba(X))
+    np.testing.assert_array_equal(np.array(table), before)
+
+
+def test_prediction_does_not_depend_on_the_batch(classifier, regressor) -> None:
+    for model, table in ((classifier, X), (regressor, X[:, :7])):
+        whole = model.predict(table)
+        for size in (1, 7, 100):
+            parts = [model.predict(table[i : i + size]) for i in range(0, len(table), size)]
+            np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+# -- early stopping and stages -------------------------------------------------
+
+
+def test_early_stopping_on_given_rows() -> None:
+    seen = []
+    model = HedgerowClassifier(
+        n_estimators=200, learning_rate=0.3, eval_metric="auc", callbacks=seen.append, n_jobs=1
+    ).fit(X[:600], Y[:600], X_val=X[600:], y_val=Y[600:])
+    curve = model.evals_result_["validation"]["auc"]
+    assert model.n_iter_ == model.best_iteration_ == 1 + int(np.argmax(curve)) < 200
+    assert len(curve) == len(seen) == model.n_iter_ + 10
+    from sklearn.metrics import roc_auc_score
+
+    probability = model.predict_proba(X[600:])[:, 1]
+    assert roc_auc_score(Y[600:], probability) == pytest.approx(max(curve), rel=1e-12)
+
+
+def test_early_stopping_on_rows_set_aside() -> None:
+    model = HedgerowRegressor(
+        n_estimators=300, learning_rate=0.3, early_stopping=True, patience=5, n_jobs=1
+    ).fit(X[:, :7], X[:, 7])
+    assert model.n_iter_ < 300
+    assert len(model.evals_result_["validation"]["loss"]) == model.n_iter_ + 5
+    assert model.booster_.model.training["n_rows"] == 768 - 77
+
+
+def test_class_weight_counts_in_validation_too() -> None:
+    weighted = HedgerowClassifier(**SHORT, class_weight={1: 5.0})
+    weighted.fit(X, Y, X_val=X, y_val=Y)
+    rows = np.where(Y == 1, 5.0, 1.0)
+    by_hand = HedgerowClassifier(**SHORT)
+    by_hand.fit(X, Y, rows, X_val=X, y_val=Y, sample_weight_val=rows)
+    assert weighted.evals_result_ == by_hand.evals_result_
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_stages_end_with_the_whole_model(n_classes) -> None:
+    y = Y if n_classes == 2 else np.digitize(X[:, 7], [25.0, 35.0])
+    model = HedgerowClassifier(**SHORT).fit(X, y)
+    for name in ("predict", "predict_proba", "decision_function"):
+        stages = list(getattr(model, f"staged_{name}")(X))
+        assert len(stages) == model.n_iter_
+        np.testing.assert_array_equal(stages[-1], getattr(model, name)(X))
+        shorter = clone(model).set_params(n_estimators=3).fit(X, y)
+        np.testing.assert_array_equal(stages[2], getattr(shorter, name)(X))
+
+
+def test_stages_of_a_regressor(regressor) -> None:
+    stages = list(regressor.staged_predict(X[:, :7]))
+    assert len(stages) == 5
+    np.testing.assert_array_equal(stages[-1], regressor.predict(X[:, :7]))
+
+
+def test_attributes(classifier) -> None:
+    assert classifier.n_features_in_ == 8
+    assert classifier.n_iter_ == 5
+    assert classifier.best_iteration_ is None
+    assert classifier.evals_result_ == {}
+    importances = classifier.feature_importances_
+    assert importances.shape == (8,)
+    assert importances.sum() == pytest.approx(1.0)
+    assert NAMES[int(importances.argmax())] == "Glucose"
+    assert not hasattr(HedgerowClassifier(), "feature_importances_")
+    stump = HedgerowRegressor(**SHORT).fit(X[:5], Y[:5])
+    assert stump.feature_importances_.tolist() == [0.0] * 8
+
+
+# -- scikit-learn around it ----------------------------------------------------
+
+
+def test_grid_search_and_pipeline() -> None:
+    pipeline = make_pipeline(StandardScaler(), HedgerowClassifier(**SHORT))
+    grid = {"hedgerowclassifier__max_leaves": [2, 8]}
+    search = GridSearchCV(pipeline, grid, scoring="roc_auc", cv=3).fit(X, Y)
+    assert search.best_score_ > 0.75
+    assert cross_val_score(HedgerowRegressor(**SMALL), X[:, :7], X[:, 7], cv=3).mean() > 0.1
+
+
+def test_validation_rows_are_routed_as_metadata() -> None:
+    with config_context(enable_metadata_routing=True):
+        model = HedgerowClassifier(**SHORT).set_fit_request(
+            sample_weight=True, X_val=True, y_val=True
+        )
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, model, transform_input=["X_val"])
+        pipeline.fit(X, Y, sample_weight=np.ones(768), X_val=X, y_val=Y)
+    by_hand = clone(model).fit(scaler.transform(X), Y, X_val=scaler.transform(X), y_val=Y)
+    assert pipeline[-1].evals_result_ == by_hand.evals_result_
+
+
+def test_clone_has_the_parameters_and_nothing_else(classifier) -> None:
+    twin = clone(classifier)
+    assert twin.get_params() == classifier.get_params()
+    assert not [name for name in vars(twin) if name.endswith("_")]
+    with pytest.raises(NotFittedError):
+        twin.predict(X)
+    with pytest.raises(NotFittedError):
+        twin.staged_predict(X)
+    with pytest.raises(NotFittedError):
+        twin.save("nowhere")
+
+
+def test_pickle(classifier, regressor) -> None:
+    for model, table in ((classifier, X), (regressor, X[:, :7])):
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(table), model.predict(table))
+        assert again.get_params() == model.get_params()
+
+
+def test_has_a_picture_in_a_notebook(classifier) -> None:
+    assert "HedgerowClassifier" in classifier._repr_html_()
+
+
+# -- files ---------------------------------------------------------------------
+
+
+def test_save_and_load_give_the_same_estimator_back(tmp_path) -> None:
+    params = {
+        "n_estimators": 7,
+        "learning_rate": np.float64(0.2),
+        "max_leaves": None,
+        "max_depth": 3,
+        "eval_metric": ["auc", "logloss"],
+        "class_weight": {"no": 1.0, "yes": 2},
+        "early_stopping": False,
+        "random_state": np.int64(3),
+    }
+    y = np.array(["no", "yes"])[Y]
+    model = HedgerowClassifier(**params).fit(X, y, X_val=X, y_val=y)
+    model.save(tmp_path / "m.safetensors")
+    again = HedgerowClassifier.load(tmp_path / "m.safetensors")
+    assert again.get_params() == model.get_params()
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.evals_result_ == model.evals_result_
+    assert {n for n in vars(again) if n.endswith("_")} == {
+        n for n in vars(model) if n.endswith("_")
+    }
+    again.save(tmp_path / "again.safetensors")
+    files = [(tmp_path / name).read_bytes() for name in ("m.safetensors", "again.safetensors")]
+    assert files[0] == files[1]
+    assert clone(again).fit(X, y).booster_.num_trees == 7
+    np.testing.assert_array_equal(
+        hedgerow.load(tmp_path / "m.safetensors").predict(X, "raw"), model.decision_function(X)
+    )
+
+
+def test_names_of_columns_are_in_the_file(tmp_path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X[:, :7], columns=NAMES[:7])
+    HedgerowRegressor(**SHORT).fit(frame, X[:, 7]).save(tmp_path / "m")
+    again = HedgerowRegressor.load(tmp_path / "m")
+    assert again.feature_names_in_.tolist() == list(NAMES[:7])
+
+
+def test_what_cannot_be_saved_is_named(tmp_path) -> None:
+    model = HedgerowRegressor(**SHORT, callbacks=print_nothing).fit(X, Y)
+    with pytest.raises(DataTypeError, match=r"set_params\(callbacks=None\)"):
+        model.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def print_nothing(state) -> None:
+    return None
+
+
+def test_file_of_another_kind_is_a_format_error(tmp_path, classifier, regressor) -> None:
+    classifier.save(tmp_path / "c")
+    with pytest.raises(ModelFormatError, match="HedgerowClassifier, not of HedgerowRegressor"):
+        HedgerowRegressor.load(tmp_path / "c")
+    regressor.booster_.save(tmp_path / "plain")
+    with pytest.raises(ModelFormatError, match=r"hedgerow\.load"):
+        HedgerowRegressor.load(tmp_path / "plain")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"class": "Other"},
+        {"class": 3},
+        {"params": []},
+        {"params": {"no_such_parameter": 1}},
+        {"params": {"class_weight": {"pairs": [[[1], 2]]}}},
+        {"params": {"class_weight": {"pairs": 3}}},
+        {"classes": None},
+        {"classes": {"dtype": "<i8", "values": [0]}},
+        {"classes": {"dtype": "<i8", "values": [1, 0]}},
+        {"classes": {"dtype": "<i8", "values": [0, 0]}},
+        {"classes": {"dtype": "<i8", "values": [0, 2**63]}},
+        {"classes": {"dtype": "<i8", "values": [0, 0.5]}},
+        {"classes": {"dtype": "<i8", "values": [0, [1]]}},
+        {"classes": {"dtype": "<U1", "values": ["a", "abc"]}},
+        {"classes": {"dtype": "<U999999999", "values": ["a", "b"]}},
+        {"classes": {"dtype": "<f8,<f8", "values": ["a", "b"]}},
+        {"classes": {"dtype": "|V8", "values": ["a", "b"]}},
+        {"classes": {"dtype": "O", "values": [None, "b"]}},
+        {"classes": {"dtype": "O", "values": [1, "b"]}},
+        {"classes": {"dtype": 3, "values": [1, 2]}},
+        {"classes": [1, 2]},
+    ],
+)
+def test_forged_record_is_a_format_error(tmp_path, classifier, change) -> None:
+    path = tmp_path / "m"
+    classifier.save(path)
+    model, record = load_model(path)
+    assert record is not None
+    save_model(model, path, estimator=record | change)
+    with pytest.raises(ModelFormatError):
+        HedgerowClassifier.load(path)
+
+
+# -- bad input -----------------------------------------------------------------
+
+ONES = np.ones(768)
+BAD_FITS = {
+    "no rows": (X[:0], Y[:0], {}, DataError, r"0 sample\(s\)"),
+    "no columns": (X[:, :0], Y, {}, DataError, r"0 feature\(s\)"),
+    "one class": (X, np.full(768, "a"), {}, DataError, "only one class, 'a'"),
+    "one class by weight": (
+        X,
+        Y,
+        {"sample_weight": Y},
+        DataError,
+        "one class, 1 among rows of pos",
+    ),
+    "labels missing": (X, np.where(Y, Y, np.nan), {}, DataError, "NaN .* the first in row 1"),
+    "labels None": (X, np.where(Y, "a", None), {}, DataError, "no label in row 1"),
+    "continuous labels": (X, X[:, 6], {}, ValueError, "Unknown label type: continuous"),
+    "no y": (X, None, {}, DataError, "requires y to be passed, but the target y is None"),
+    "short y": (X, Y[:7], {}, DataError, "y has 7 values for 768 rows"),
+    "two columns of y": (X, np.ones((768, 2)), {}, ValueError, "y should be a 1d array"),
+    "negative weight": (X, Y, {"sample_weight": -ONES}, DataError, "row 0 has -1"),
+    "zero weights": (X, Y, {"sample_weight": 0 * ONES}, DataError, "zero in all 768 rows"),
+    "short weight": (X, Y, {"sample_weight": ONES[:3]}, DataError, "3 values for 768 rows"),
+    "text weight": (X, Y, {"sample_weight": ["a"] * 768}, DataTypeError, "sample_weight must hold"),
+    "one row of X": (X[0], Y, {}, DataError, "Reshape your data"),
+    "cube": (X[None], Y, {}, DataError, "dim 3"),
+    "text in X": (np.full((768, 2), "a"), Y, {}, DataTypeError, "column 'x0'"),
+    "X_val alone": (X, Y, {"X_val": X}, DataError, "X_val is given without y_val"),
+    "y_val alone": (X, Y, {"y_val": Y}, DataError, "y_val is given without X_val"),
+    "weight_val alone": (X, Y, {"sample_weight_val": ONES}, DataError, "without X_val and y_val"),
+    "narrow X_val": (X, Y, {"X_val": X[:, :3], "y_val": Y}, DataError, "X has 3 features, but"),
+    "strange y_val": (X, Y, {"X_val": X, "y_val": Y + 1}, DataError, "labels that y has not: 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FITS)
+def test_bad_data_is_named_and_the_estimator_stays(case) -> None:
+    table, y, more, error, words = BAD_FITS[case]
+    model = HedgerowClassifier(**SHORT).fit(X, Y)
+    before = dict(vars(model))
+    with pytest.raises(error, match=words):
+        model.fit(table, y, **more)
+    assert vars(model) == before
+    with pytest.raises(NotFittedError):
+        clone(model).predict(X)
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (np.where(Y, Y, np.nan), r"Input y contains NaN \(500 of 768 values, the first in row 1\)"),
+        (np.where(Y, Y, np.inf), "Input y contains infinity"),
+        (np.full(768, "a"), "y must hold numbers"),
+        (None, "requires y to be passed"),
+    ],
+)
+def test_bad_target_of_a_regressor_is_named(y, words) -> None:
+    with pytest.raises((ValueError, TypeError), match=words):
+        HedgerowRegressor(**SHORT).fit(X, y)
+
+
+def test_sparse_tables_are_a_type_error() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    for container in (sparse.csr_array, sparse.csc_matrix):
+        with pytest.raises(TypeError, match="Sparse"):
+            HedgerowClassifier(**SHORT).fit(container(np.nan_to_num(X)), Y)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"learning_rate": np.nan}, "learning_rate must be a number greater than 0; got nan"),
+        ({"n_estimators": True}, "n_estimators must be an integer at least 1"),
+        ({"n_estimators": 2.0}, "n_estimators must be an integer at least 1"),
+        ({"max_leaves": 1}, "max_leaves must be"),
+        ({"max_leaves": None}, "max_leaves and max_depth are both None"),
+        ({"reg_lambda": -1}, "reg_lambda must be"),
+        ({"subsample": 0.0}, "subsample must be"),
+        ({"grow_policy": "leafwise "}, "Did you mean 'leafwise'"),
+        ({"objective": "squared_error"}, "one of 'auto', 'logistic', 'softmax'"),
+        ({"eval_metric": "logloss "}, "Did you mean 'logloss'"),
+        ({"eval_metric": "rmse"}, "this model is for two classes"),
+        ({"early_stopping": "Auto"}, "early_stopping must be True, False or 'auto'"),
+        ({"patience": 0}, "patience must be"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"n_jobs": "two"}, "n_jobs"),
+        ({"random_state": -1}, "seed must be|random_state must be"),
+        ({"random_state": "one"}, "random_state must be"),
+        ({"callbacks": 3}, "callbacks must be"),
+        ({"progress": "yes"}, "progress must be"),
+    ],
+)
+def test_wrong_parameter_is_named_at_fit(params, words) -> None:
+    model = HedgerowClassifier(**{**SHORT, **params})  # nothing is checked here
+    with pytest.raises(ParameterError, match=words):
+        model.fit(X, Y)
+
+
+def test_logistic_is_for_two_classes() -> None:
+    with pytest.raises(ParameterError, match="y has 3: use 'softmax'"):
+        HedgerowClassifier(**SHORT, objective="logistic").fit(X, np.arange(768) % 3)
+
+
+def test_numpy_numbers_are_parameters() -> None:
+    params = {
+        "n_estimators": np.int32(5),
+        "learning_rate": np.float32(0.5),
+        "max_leaves": np.int8(4),
+    }
+    model = HedgerowRegressor(**params, n_jobs=np.int64(1)).fit(X, Y)
+    assert model.n_iter_ == 5
+
+
+def test_random_state_seeds_the_fit() -> None:
+    def raw(random_state):
+        model = HedgerowClassifier(**SHORT, subsample=0.5, random_state=random_state)
+        return model.fit(X, Y).decision_function(X)
+
+    np.testing.assert_array_equal(raw(None), raw(None))
+    np.testing.assert_array_equal(raw(3), raw(3))
+    assert (raw(3) != raw(4)).any()
+    state = np.random.RandomState(0)
+    assert (raw(state) != raw(state)).any()
+
+
+def test_constant_target_is_predicted_exactly() -> None:
+    for value in (0.1, 1e300, -1e-300, 0.0):
+        model = HedgerowRegressor(**SHORT).fit(X, np.full(768, value))
+        np.testing.assert_array_equal(model.predict(X), np.full(768, value))
+
+
+# -- promises 8 and 9 ----------------------------------------------------------
+
+
+class Stop(BaseException):
+    pass
+
+
+def failing(error):
+    def callback(state):
+        if state.round == 2:
+            raise error
+
+    return callback
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Stop(), RuntimeError("no")])
+def test_interrupted_fit_leaves_the_estimator_as_it_was(error) -> None:
+    model = HedgerowClassifier(**SHORT).fit(X, Y)
+    model.set_params(callbacks=failing(error))
+    before, expected = dict(vars(model)), model.predict_proba(X)
+    n_threads = threading.active_count()
+    with pytest.raises(type(error)):
+        model.fit(X[:, :3], Y)
+    assert vars(model) == before
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    assert threading.active_count() <= n_threads
+    fresh = HedgerowClassifier(**SHORT, callbacks=failing(error))
+    with pytest.raises(type(error)):
+        fresh.fit(X, Y)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+
+
+def test_metric_that_fails_leaves_the_estimator_as_it_was() -> None:
+    model = HedgerowRegressor(**SHORT, eval_metric=lambda y, p, w: np.nan)
+    with pytest.raises(LossError, match="round 1"):
+        model.fit(X, Y)
+    assert not hasattr(model, "booster_")
+
+
+def test_refit_forgets_the_fit_before() -> None:
+    model = HedgerowClassifier(**SHORT).fit(X, Y, X_val=X, y_val=Y)
+    fresh = HedgerowClassifier(**SHORT).fit(X[:, :5], Y)
+    model.fit(X[:, :5], Y)
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(fresh.booster_.model)
+    assert model.evals_result_ == {}
+    assert model.n_features_in_ == 5
+
+
+def run_all(tasks) -> None:
+    errors: list[BaseException] = []
+
+    def guarded(task) -> None:
+        try:
+            task()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not errors, errors
+
+
+def test_two_fits_in_two_threads_at_once() -> None:
+    params = {"n_estimators": 10, "n_jobs": 2}
+    expected = [
+        HedgerowClassifier(**params).fit(X, Y).predict_proba(X),
+        HedgerowRegressor(**params).fit(X[:, :7], X[:, 7]).predict(X[:, :7]),
+    ]
+
+    def classify() -> None:
+        found = HedgerowClassifier(**params).fit(X, Y).predict_proba(X)
+        np.testing.assert_array_equal(found, expected[0])
+
+    def regress() -> None:
+        found = HedgerowRegressor(**params).fit(X[:, :7], X[:, 7]).predict(X[:, :7])
+        np.testing.assert_array_equal(found, expected[1])
+
+    run_all([classify, regress, classify, regress])
+
+
+def test_many_threads_predict_with_one_model(classifier) -> None:
+    expected = classifier.predict_proba(X)
+    shared = pickle.loads(pickle.dumps(classifier))  # its forest is not arranged yet
+
+    def predict() -> None:
+        for start in (0, 100, 700):
+            found = shared.predict_proba(X[start:])
+            np.testing.assert_array_equal(found, expected[start:])
+
+    run_all([predict] * 8)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_fork_after_fit_then_predict_and_fit() -> None:
+    table = np.tile(X, (20, 1))
+    model = HedgerowClassifier(n_estimators=10, n_jobs=2).fit(X, Y)
+    expected = model.predict_proba(table)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            same = (model.predict_proba(table) == expected).all()
+            again = HedgerowClassifier(n_estimators=10, n_jobs=2).fit(X, Y)
+            code = 0 if same and (again.predict_proba(table) == expected).all() else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(model.predict_proba(table), expected)
