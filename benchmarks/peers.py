@@ -224,6 +224,7 @@ class CatBoost(_EstimatorPeer):
             boosting_type="Plain",
             bootstrap_type="No",
             random_strength=0,
+            boost_from_average=settings.task != "multiclass" or None,
             leaf_estimation_iterations=1,
             thread_count=settings.threads,
             random_seed=settings.seed,

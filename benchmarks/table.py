@@ -65,9 +65,9 @@ def by_peer(result: Result) -> dict[str, Any]:
 
 
 def duration(seconds: float) -> str:
-    if seconds < 1e-3:
+    if abs(seconds) < 1e-3:
         return f"{seconds * 1e6:.0f} us"
-    if seconds < 1.0:
+    if abs(seconds) < 1.0:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.3g} s"
 
@@ -107,7 +107,20 @@ def timed(results: dict[str, Result]) -> list[Result]:
     return fits + rest
 
 
+def same_conditions(results: list[Result]) -> None:
+    """Refuse to put figures of unequal runs into one table."""
+    for key in ("trees", "learning_rate", "bins", "threads"):
+        found = {result["workload"]: result["settings"][key] for result in results}
+        if len(set(found.values())) > 1:
+            raise SystemExit(f"the results differ in {key}: {found}; run some of them again")
+    for key in ("cpu", "cores"):
+        found = {result["workload"]: result["machine"][key] for result in results}
+        if len(set(found.values())) > 1:
+            raise SystemExit(f"the results differ in {key}: {found}; run some of them again")
+
+
 def machine_line(results: list[Result]) -> str:
+    same_conditions(results)
     machine, settings = results[0]["machine"], results[0]["settings"]
     versions = sorted(
         {

@@ -55,9 +55,7 @@ def binned_leaf_value(tree: dict[str, np.ndarray], bins: np.ndarray, missing_bin
     node = 0
     while tree["feature"][node] >= 0:
         bin_ = bins[tree["feature"][node]]
-        if bin_ == missing_bin:
-            goes_left = tree["missing_left"][node]
-        else:
-            goes_left = bin_ <= tree["bin"][node]
+        missing = bin_ == missing_bin
+        goes_left = tree["missing_left"][node] if missing else bin_ <= tree["bin"][node]
         node = tree["left"][node] if goes_left else tree["right"][node]
     return float(tree["value"][node])

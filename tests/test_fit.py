@@ -211,7 +211,9 @@ def test_few_rows_give_the_base_value_only() -> None:
 
 
 def test_threads_do_not_change_the_model() -> None:
-    models = [fit(sample(n_rows=3000), OBJECTIVE, PARAMS, n_jobs=n) for n in (1, 2, 3)]
+    rows = sample(n_rows=40_000)  # enough to pay for five threads
+    params = BoostParams(n_estimators=8, subsample=0.7)
+    models = [fit(rows, OBJECTIVE, params, validation=rows, n_jobs=n) for n in (1, 2, 3, 5)]
     assert len({model_to_bytes(model) for model in models}) == 1
 
 

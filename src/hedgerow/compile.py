@@ -120,9 +120,7 @@ def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) 
     """
     if function is None:
         return functools.partial(kernel, inline=inline)
-    dispatcher = numba.njit(
-        nogil=True, error_model="numpy", forceinline=inline
-    )(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy", forceinline=inline)(function)
     if cache_folder() is not None and not numba.config.DISABLE_JIT:
         dispatcher._cache = _KernelCache(function)
     return dispatcher

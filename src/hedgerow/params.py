@@ -33,9 +33,10 @@ class Interval:
             return False
         if self.integer and not isinstance(value, numbers.Integral):
             return False
-        above = value > self.low if self.low_open else value >= self.low
-        below = value < self.high if self.high_open else value <= self.high
-        return bool(above and below)
+        number = float(value)
+        above = number > self.low if self.low_open else number >= self.low
+        below = number < self.high if self.high_open else number <= self.high
+        return above and below
 
     def __str__(self) -> str:
         kind = "an integer" if self.integer else "a number"

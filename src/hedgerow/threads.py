@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import numbers
 import os
 import sys
 import threading
@@ -50,7 +51,7 @@ def available_threads() -> int:
         allowed = len(os.sched_getaffinity(0))
     except AttributeError:  # not on this platform
         allowed = os.cpu_count() or 1
-    return max(1, min(allowed, math.ceil(_cgroup_quota())))
+    return max(1, math.ceil(min(allowed, _cgroup_quota())))
 
 
 def resolve_threads(n_jobs: int | None) -> int:
@@ -66,12 +67,10 @@ def resolve_threads(n_jobs: int | None) -> int:
         If ``n_jobs`` is 0 or not an integer.
     """
     if n_jobs is None:
-        limit = os.environ.get("HEDGEROW_NUM_THREADS") or os.environ.get(
-            "OMP_NUM_THREADS"
-        )
+        limit = os.environ.get("HEDGEROW_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS")
         threads = available_threads()
         return min(threads, int(limit)) if limit and limit.isdigit() and int(limit) else threads
-    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:
         raise ParameterError(
             f"n_jobs must be None or an integer other than 0, got {n_jobs!r}: "
             "use 1 for one thread, -1 for all."

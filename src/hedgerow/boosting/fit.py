@@ -188,13 +188,15 @@ def _grow(
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
 
-    def binned(sample: Sample) -> TrainingData:
-        matrix = bin_table(sample.table, spec, n_threads)
+    def binned(sample: Sample, columns: bool) -> TrainingData:
+        matrix = bin_table(sample.table, spec, n_threads, columns=columns)
         return TrainingData(matrix, sample.target, sample.weight, sample.offset)
 
-    unseen = None if validation is None else binned(validation)
+    seen = binned(train, columns=True)
+    unseen = None if validation is None else binned(validation, columns=False)
     can_split = train.n_rows >= 2 * params.min_samples_leaf
-    with closing(rounds(binned(train), objective, params, unseen, n_threads)) as states:
+    states = rounds(seen, objective, params, unseen, n_threads)
+    with closing(states):
         for state in states:
             if not can_split:
                 return state.freeze(0)

@@ -9,7 +9,7 @@ A state is live: it shows the fit as it is now, until the next round.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,7 +97,7 @@ def rounds(
     params: BoostParams,
     validation: TrainingData | None = None,
     n_threads: int = 1,
-) -> Iterator[BoostState]:
+) -> Generator[BoostState, None, None]:
     """Yield the state after each of ``params.n_estimators`` rounds.
 
     The generator holds threads: close it (``contextlib.closing``) if it is not
@@ -118,7 +118,10 @@ def rounds(
     BoostState
     """
     matrix = data.matrix
-    base = objective.initial_score(data.target, data.weight)
+    # An offset is itself the start, as in the C++ libraries: a prior would count twice.
+    base = np.zeros(objective.n_outputs)
+    if data.offset is None:
+        base = objective.initial_score(data.target, data.weight)
     train_raw = _first_scores(base, data)
     validation_raw = None if validation is None else _first_scores(base, validation)
     state = BoostState(matrix.spec, base, train_raw, validation_raw)

@@ -100,14 +100,11 @@ def _fit(settings: dict[str, Any], X: Any, y: Any, names: list[str]) -> Any:
 
 
 def _print_scores(rows: dict[str, Any], train: Any, test: Any) -> None:
-    print(f"{'':16}{'accuracy':^18}{'logloss':^18}")
-    print(f"{'':16}" + f"{'train':>8}{'test':>8}  " * 2)
+    print(f"{'':16}{'accuracy':^16}  {'logloss':^16}".rstrip())
+    print(f"{'':16}" + "  ".join([f"{'train':>8}{'test':>8}"] * 2))
     for name, predict in rows.items():
-        values = [_scores(y, predict(X)) for X, y in (train, test)]
-        cells = "".join(
-            f"{values[0][measure]:8.3f}{values[1][measure]:8.3f}  " for measure in (0, 1)
-        )
-        print(f"{name:16}{cells}")
+        (right, loss), (test_right, test_loss) = (_scores(y, predict(X)) for X, y in (train, test))
+        print(f"{name:16}{right:8.3f}{test_right:8.3f}  {loss:8.3f}{test_loss:8.3f}")
 
 
 def _scores(y: Any, probability: Any) -> tuple[float, float]:

@@ -116,8 +116,8 @@ def read_columns(frame: Frame) -> AnyArray | list[AnyArray]:
         if block.dtype in (np.float32, np.float64):
             return plain_numbers(block, frame.names)
     return [
-        _read_column(frame.native[label], name)
-        for label, name in zip(frame.native.columns, frame.names, strict=True)
+        _read_column(series, name)
+        for series, name in zip(frame.native.iter_columns(), frame.names, strict=True)
     ]
 
 

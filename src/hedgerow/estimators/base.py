@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
@@ -24,10 +23,11 @@ from hedgerow.io import load_model, save_model
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, GrowPolicy, boost_params
+from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, GrowPolicy, Interval, boost_params
 
 EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
 
+_SEED = Interval(0, 2**63 - 1, integer=True)
 _FITTED = (
     "booster_",
     "n_features_in_",
@@ -127,15 +127,13 @@ class HedgerowEstimator(BaseEstimator):
         state = self.random_state
         if state is None:
             return 0
-        if isinstance(state, int | np.integer) and not isinstance(state, bool):
-            return int(state)
-        try:
-            return int(check_random_state(state).randint(2**31 - 1))
-        except (TypeError, ValueError):
+        if isinstance(state, np.random.RandomState):
+            return int(state.randint(2**31 - 1))
+        if state not in _SEED:
             raise ParameterError(
-                "random_state must be an integer, a numpy.random.RandomState, or None; "
-                f"got {state!r}."
-            ) from None
+                f"random_state must be {_SEED}, a numpy.random.RandomState, or None; got {state!r}."
+            )
+        return int(state)
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(

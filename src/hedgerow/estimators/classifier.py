@@ -63,10 +63,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         The loss.  ``"auto"`` is ``"logistic"`` for two classes, else ``"softmax"``.
     eval_metric : str, callable, sequence of these, or None, default=None
         ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, or
-        ``"auc"`` (two classes).  None is ``"loss"``.  A callable takes ``(y_true, prediction, weight)``,
-        class indices and probabilities, and returns a number; lower is better
-        unless it has a true attribute ``higher_is_better``.  The first metric
-        decides early stopping.
+        ``"auc"`` (two classes).  None is ``"loss"``.  A callable takes
+        ``(y_true, prediction, weight)``, class indices and probabilities, and
+        returns a number; lower is better unless it has a true attribute
+        ``higher_is_better``.  The first metric decides early stopping.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class (1 where a dict is silent);
         ``"balanced"`` gives every class the same total.

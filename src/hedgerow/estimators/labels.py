@@ -38,7 +38,7 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
         raise DataError(
             f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
         )
-    labels: AnyArray = column_or_1d(y, warn=True)
+    labels: AnyArray = column_or_1d(_plain(y), warn=True)
     check_length(len(labels), n_rows, name)
     if labels.dtype.kind == "f":
         check_finite(labels, name)
@@ -46,6 +46,22 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
         _refuse_missing(labels, name)
     check_classification_targets(labels)
     return labels
+
+
+def _plain(y: Any) -> Any:
+    """Columns of frame libraries, and text of NumPy's own type, as ordinary arrays.
+
+    Nullable integers would become floats otherwise.
+    """
+    if not hasattr(y, "dtype"):
+        return y
+    array = np.asarray(y)
+    if array.dtype.kind == "T":
+        return array.astype(object)
+    if array.dtype.kind != "O" or isinstance(y, np.ndarray):
+        return array
+    kinds = {type(label) for label in array.ravel().tolist()}
+    return array.astype(kinds.pop()) if kinds in ({int}, {bool}) else array
 
 
 def _refuse_missing(labels: AnyArray, name: str) -> None:
@@ -164,7 +180,7 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
         If labels are neither text, numbers nor booleans.
     """
     values = classes.tolist()
-    if classes.dtype.kind not in "biufUOT" or classes.dtype == np.longdouble:
+    if classes.dtype.kind not in "biufUO" or classes.dtype == np.longdouble:
         raise DataTypeError(f"labels of type {classes.dtype} cannot be saved: use text or numbers.")
     for value in values:
         if not isinstance(value, str | bool | int | float):
@@ -172,11 +188,8 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
                 f"the label {value!r} ({type(value).__name__}) cannot be saved: "
                 "use text, numbers or booleans."
             )
-    kind = classes.dtype.kind
-    return {
-        "dtype": kind if kind in "OT" else classes.dtype.newbyteorder("<").str,
-        "values": values,
-    }
+    name = "O" if classes.dtype.kind == "O" else classes.dtype.newbyteorder("<").str
+    return {"dtype": name, "values": values}
 
 
 def labels_from_record(record: Any, n_classes: int) -> AnyArray:
@@ -207,8 +220,6 @@ def labels_from_record(record: Any, n_classes: int) -> AnyArray:
 def _dtype(name: Any) -> np.dtype[Any]:
     if name == "O":
         return np.dtype(object)
-    if name == "T" and hasattr(np.dtypes, "StringDType"):
-        return np.dtypes.StringDType()
     if not isinstance(name, str) or name[:2] not in ("<U", "<i", "<u", "<f", "|b", "|i", "|u"):
         raise ValueError(f"unknown type {str(name)[:40]!r}")
     dtype = np.dtype(name)

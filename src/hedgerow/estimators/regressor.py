@@ -56,9 +56,10 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     objective : {"auto", "squared_error"}, default="auto"
         The loss.  ``"auto"`` is ``"squared_error"``.
     eval_metric : str, callable, sequence of these, or None, default=None
-        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``.  None is ``"loss"``.  A callable takes ``(y_true, prediction,
-        weight)`` and returns a number; lower is better unless it has a true
-        attribute ``higher_is_better``.  The first metric decides early stopping.
+        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``.  None is ``"loss"``.
+        A callable takes ``(y_true, prediction, weight)`` and returns a number;
+        lower is better unless it has a true attribute ``higher_is_better``.
+        The first metric decides early stopping.
     early_stopping : bool or "auto", default="auto"
         End the fit when the score on validation rows has not improved for
         ``patience`` rounds, and keep the trees up to the best round.

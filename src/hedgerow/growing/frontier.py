@@ -126,8 +126,13 @@ def start_tree(settings: Settings, rules: SplitRules, tree: Tree, scalars: IntAr
 
 @kernel
 def keep_best(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray,
-    found: IntArray, node: int, child: int,
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    node: int,
+    child: int,
 ) -> None:
     """Write the best split that any thread found into the table."""
     best = 0

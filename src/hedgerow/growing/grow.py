@@ -95,8 +95,14 @@ def partition_node(
     if last > first:
         column = bins.by_column[row[NODE_FEATURE]]
         n_left = divide(
-            column, row[NODE_BIN], bins.stride - 1, row[NODE_MISSING_LEFT],
-            ids, scratch, start + first, start + last,
+            column,
+            row[NODE_BIN],
+            bins.stride - 1,
+            row[NODE_MISSING_LEFT],
+            ids,
+            scratch,
+            start + first,
+            start + last,
         )
     counts[thread, COUNT_LEFT] = n_left
     if n_parts > 1:
@@ -146,8 +152,17 @@ def build_node(
         first, last = share(count, part, n_parts)
         target = slot if part == 0 else private + thread
         build_histogram(
-            bins, packing, rows.packed, columns, chosen, rows.rows,
-            start + first, start + last, cells, wide, target * slot_size,
+            bins,
+            packing,
+            rows.packed,
+            columns,
+            chosen,
+            rows.rows,
+            start + first,
+            start + last,
+            cells,
+            wide,
+            target * slot_size,
         )
     if n_parts == 1:
         return
@@ -209,8 +224,16 @@ def search_node(
         if sampled and search.allowed[child, feature] == 0:
             continue
         best = search_feature(
-            wide, slot_start + feature * bins.stride, feature, bins.n_bins[feature],
-            bins.stride, sums, units, rules, scratch, best,
+            wide,
+            slot_start + feature * bins.stride,
+            feature,
+            bins.n_bins[feature],
+            bins.stride,
+            sums,
+            units,
+            rules,
+            scratch,
+            best,
         )
     found = search.found[thread, child]
     found[FOUND_SCORE] = bits_of_float(best.score)
@@ -243,8 +266,17 @@ def search_children(thread: int, state: State) -> None:
             place = (table[node, NODE_START], table[node, NODE_COUNT])
             cells = state.threads.cells[thread]
             build_node(
-                thread, crew, settings, bins, columns, state.rows, cells, wide,
-                place, slot, scalars,
+                thread,
+                crew,
+                settings,
+                bins,
+                columns,
+                state.rows,
+                cells,
+                wide,
+                place,
+                slot,
+                scalars,
             )
         if node == 0:
             if mine[0] == 0 and mine[1] > 0:
@@ -252,8 +284,18 @@ def search_children(thread: int, state: State) -> None:
             barrier(crew)
         if searched == 1:
             search_node(
-                thread, mine, settings, state.rules, bins, columns, wide, slot * slot_size,
-                state.search, child, table[node], scalars,
+                thread,
+                mine,
+                settings,
+                state.rules,
+                bins,
+                columns,
+                wide,
+                slot * slot_size,
+                state.search,
+                child,
+                table[node],
+                scalars,
             )
     barrier(crew)
 
@@ -292,8 +334,15 @@ def work(thread: int, state: State, order: int) -> None:
             if thread == 0:
                 advance(settings, rules, tree, scalars, search.found)
         finish_tree(
-            thread, crew, settings, rules, state.rows, state.loss_data.raw,
-            state.threads.leaf_sums, tree, scalars,
+            thread,
+            crew,
+            settings,
+            rules,
+            state.rows,
+            state.loss_data.raw,
+            state.threads.leaf_sums,
+            tree,
+            scalars,
         )
         if thread == 0:
             return

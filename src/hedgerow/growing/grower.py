@@ -136,9 +136,7 @@ class TreeGrower:
             count=table[:, layout.NODE_COUNT].copy(),
         )
 
-    def _missing_left(
-        self, table: IntArray, inner: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.uint8]:
+    def _missing_left(self, table: IntArray, inner: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
         """Learned direction; towards the larger child for a column without missing values."""
         feature = table[:, layout.NODE_FEATURE]
         larger_left = 2 * table[:, layout.NODE_N_LEFT] >= table[:, layout.NODE_COUNT]

@@ -34,7 +34,9 @@ _AHEAD = 32
 
 
 @kernel
-def sum_leaves(table: IntArray, n_nodes: int, rows: Rows, place: tuple[int, int], sums: IntArray) -> None:
+def sum_leaves(
+    table: IntArray, n_nodes: int, rows: Rows, place: tuple[int, int], sums: IntArray
+) -> None:
     """Add up g and h over each leaf's rows at places ``place[0]:place[1]``."""
     ids, fixed = rows.rows, rows.fixed
     two, one = np.uint64(2), np.uint64(1)

@@ -81,8 +81,13 @@ def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: f
 
 @kernel
 def allow_columns(
-    settings: Settings, columns: np.ndarray, allowed: np.ndarray, child: int, node: int,
-    depth: int, scalars: IntArray,
+    settings: Settings,
+    columns: np.ndarray,
+    allowed: np.ndarray,
+    child: int,
+    node: int,
+    depth: int,
+    scalars: IntArray,
 ) -> None:
     """Mark in ``allowed[child]`` the columns in which a split of ``node`` is looked for."""
     order = allowed[2]

@@ -204,8 +204,16 @@ def build_histogram(
             for block in range(start, stop, chunk):
                 end = min(block + chunk, stop)
                 add_rows(
-                    bins, tile, columns, (first, last), rows, block, end,
-                    packed, limb * limb_size, cells,
+                    bins,
+                    tile,
+                    columns,
+                    (first, last),
+                    rows,
+                    block,
+                    end,
+                    packed,
+                    limb * limb_size,
+                    cells,
                 )
                 for k in range(first, last):
                     at = columns.position[k] * stride

@@ -32,13 +32,9 @@ def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
     """Fetch the cache line of ``array[index]`` (any address is allowed)."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(
-            _element(context, builder, signature.args[0], *args), _BYTES
-        )
+        pointer = builder.bitcast(_element(context, builder, signature.args[0], *args), _BYTES)
         signature_ir = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
-        function = cgutils.get_or_insert_function(
-            builder.module, signature_ir, "llvm.prefetch.p0"
-        )
+        function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0")
         read, keep, data = _INT32(0), _INT32(3), _INT32(1)
         builder.call(function, [pointer, read, keep, data])
         return context.get_dummy_value()

@@ -1,4 +1,4 @@
-"""Raw scores of rows: two engines, one result to the last bit.
+r"""Raw scores of rows: two engines, one result to the last bit.
 
 Glossary
 --------
@@ -19,11 +19,11 @@ where ``clear`` has zeros at the exits below the left child.  The lowest bit tha
 is left is the row's exit.  No branch, no gather; the compiler makes vector code
 of it::
 
-    part        a            exits 0 1 2         clear of a  1 1 0   (bit 0 at right)
-               / \\                                 clear of b  1 0 1
-              0   b          key[a] > t: right
-                 / \\         key[b] <= t: left   mask = 1 1 0, lowest bit 1: exit 1
-                1   2
+    part      a           exits 2 1 0
+             / \          clear 1 1 0 of a: its left child is exit 0
+            0   b               1 0 1 of b: its left child is exit 1
+               / \
+              1   2       right at a, left at b: mask 1 1 0, lowest bit 1, exit 1
 
 A tree of more than 32 leaves has several parts; the exit taken in one names the
 next (:func:`add_masked_trees`).
@@ -44,6 +44,7 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 
 EXITS = 32
@@ -82,7 +83,15 @@ def trailing_zeros(typingctx: Any, number: Any) -> Any:
 
 
 @kernel(inline=True)
-def fill_keys(rows, slots, first_row, n_rows, keys, row_step_out, slot_step_out):  # type: ignore[no-untyped-def]
+def fill_keys(
+    rows: tuple[Any, ...],
+    slots: IntArray,
+    first_row: int,
+    n_rows: int,
+    keys: AnyArray,
+    row_step_out: int,
+    slot_step_out: int,
+) -> None:
     """Write the keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``.
 
     ``coding`` is ``[shift, flip, minus_zero, bottom, top, lowest, highest]`` in the
@@ -107,7 +116,9 @@ def fill_keys(rows, slots, first_row, n_rows, keys, row_step_out, slot_step_out)
 
 
 @kernel(inline=True)
-def clear_exits(keys, masks, block, part, splits, at):  # type: ignore[no-untyped-def]
+def clear_exits(
+    keys: AnyArray, masks: AnyArray, block: int, part: int, splits: tuple[Any, ...], at: int
+) -> None:
     """Ask ``FUSED`` splits from position ``at`` on of all rows of a block."""
     slot, threshold, clear = splits
     b, c, d, e = at + _ONE, at + np.uint64(2), at + np.uint64(3), at + np.uint64(4)
@@ -132,7 +143,16 @@ def clear_exits(keys, masks, block, part, splits, at):  # type: ignore[no-untype
 
 
 @kernel
-def add_masked_trees(rows, tables, scores, block, start, stop, first_tree, stop_tree):  # type: ignore[no-untyped-def]
+def add_masked_trees(
+    rows: tuple[Any, ...],
+    tables: tuple[Any, ...],
+    scores: FloatArray,
+    block: int,
+    start: int,
+    stop: int,
+    first_tree: int,
+    stop_tree: int,
+) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
     Parameters
@@ -178,7 +198,7 @@ def add_masked_trees(rows, tables, scores, block, start, stop, first_tree, stop_
 
 
 @kernel(inline=True)
-def step(nodes, keys, first, node):  # type: ignore[no-untyped-def]
+def step(nodes: IntArray, keys: AnyArray, first: int, node: int) -> int:
     """The child to which the row goes whose keys start at ``first``; a leaf stays."""
     link = np.uint64(nodes[node + node + _ONE])
     above = keys[first + (link & _LOW_BITS)] > nodes[node + node]
@@ -186,7 +206,15 @@ def step(nodes, keys, first, node):  # type: ignore[no-untyped-def]
 
 
 @kernel(inline=True)
-def walk_tree(nodes, root, depth, keys, n_slots, n_rows, ends):  # type: ignore[no-untyped-def]
+def walk_tree(
+    nodes: IntArray,
+    root: int,
+    depth: int,
+    keys: AnyArray,
+    n_slots: int,
+    n_rows: int,
+    ends: AnyArray,
+) -> None:
     """Write the leaf that each row of a block reaches to ``ends``.
 
     Eight rows at a time hide the 12 or so cycles from a node to its child.
@@ -215,7 +243,16 @@ def walk_tree(nodes, root, depth, keys, n_slots, n_rows, ends):  # type: ignore[
 
 
 @kernel
-def add_walked_trees(rows, tables, scores, block, start, stop, first_tree, stop_tree):  # type: ignore[no-untyped-def]
+def add_walked_trees(
+    rows: tuple[Any, ...],
+    tables: tuple[Any, ...],
+    scores: FloatArray,
+    block: int,
+    start: int,
+    stop: int,
+    first_tree: int,
+    stop_tree: int,
+) -> None:
     """Like :func:`add_masked_trees`, by walking; for few rows or large trees.
 
     ``tables`` is :class:`hedgerow.model.layout.WalkTables` as a plain tuple.
@@ -223,8 +260,8 @@ def add_walked_trees(rows, tables, scores, block, start, stop, first_tree, stop_
     slots, nodes, value, _, roots, depths = tables
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
     stop = np.uint64(stop)
-    block = min(np.uint64(block), stop - np.uint64(start))
-    keys = np.empty(n_slots * block, np.int64)
+    block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
+    keys = np.empty(n_slots * block, rows[0].dtype)
     ends = np.empty(block, np.uint64)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
@@ -237,13 +274,20 @@ def add_walked_trees(rows, tables, scores, block, start, stop, first_tree, stop_
 
 
 @kernel
-def find_leaves(rows, tables, leaves, block, start, stop):  # type: ignore[no-untyped-def]
+def find_leaves(
+    rows: tuple[Any, ...],
+    tables: tuple[Any, ...],
+    leaves: AnyArray,
+    block: int,
+    start: int,
+    stop: int,
+) -> None:
     """Write the leaf of each row and tree to int32 ``leaves`` (n_rows, n_trees)."""
     slots, nodes, _, number, roots, depths = tables
     n_slots = np.uint64(len(slots))
     stop = np.uint64(stop)
-    block = min(np.uint64(block), stop - np.uint64(start))
-    keys = np.empty(n_slots * block, np.int64)
+    block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
+    keys = np.empty(n_slots * block, rows[0].dtype)
     ends = np.empty(block, np.uint64)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)

@@ -161,9 +161,14 @@ def find_splits(forest: Forest) -> Splits:
 
 
 def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:
-    """32-bit keys that divide float32 values as the given 64-bit keys do."""
+    """32-bit keys that divide float32 values as the given 64-bit keys do.
+
+    No value has the key -1, which as a float would be -0.0; a threshold there, as
+    the middle of two keys may be, divides as -2 does.
+    """
     lowest, highest = -_INFINITE_KEY_64 - 1, _INFINITE_KEY_64
-    keys = float32_threshold_keys(np.clip(threshold, lowest, highest))
+    finite = np.clip(np.where(threshold == -1, -2, threshold), lowest, highest)
+    keys = float32_threshold_keys(finite)
     return np.where(threshold < lowest, np.int32(MISSING_KEY_32), keys)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,8 +44,11 @@ from hedgerow.threads import run_blocks
 Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
 """A table as the kernels take it; see :mod:`hedgerow.kernels.predict`."""
 
-FEW_ROWS = 32
-"""Batches below this are walked: the mask engine works on whole blocks."""
+FEW_ROWS = 16
+"""Batches below this are walked; more rows go to the engine that costs less."""
+
+BLOCK_COST = 64
+"""What a block of the mask engine costs beside its rows, in rows."""
 
 KEY_MEMORY = 1 << 18
 """Bytes of keys in a block at most, so that they stay in the second-level cache."""
@@ -109,7 +112,14 @@ class Predictor:
             If ``values`` does not have ``n_features`` columns.
         DataTypeError
             If its type is another.
+        ValueError
+            If the range of trees is not inside the forest.
         """
+        stop_tree = self._n_trees if stop_tree is None else stop_tree
+        if not 0 <= first_tree <= stop_tree <= self._n_trees:
+            raise ValueError(
+                f"trees {first_tree} to {stop_tree} are not in a forest of {self._n_trees} trees."
+            )
         n_rows = len(values)
         scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
         self._add(self._rows(values), scores, n_threads, first_tree, stop_tree)
@@ -125,7 +135,7 @@ class Predictor:
         scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
         for first_tree in range(0, self._n_trees, self._n_outputs):
             stop_tree = first_tree + self._n_outputs
-            self._add(rows, scores, n_threads, first_tree, stop_tree, one_round=True)
+            self._add(rows, scores, n_threads, first_tree, stop_tree)
             yield scores.copy()
 
     def leaves(self, values: AnyArray, n_threads: int = 1) -> npt.NDArray[np.int32]:
@@ -154,22 +164,20 @@ class Predictor:
         scores: FloatArray,
         n_threads: int,
         first_tree: int,
-        stop_tree: int | None,
-        one_round: bool = False,
+        stop_tree: int,
     ) -> None:
         """Add trees to ``scores``, with the engine that is faster for these rows."""
         n_rows = scores.shape[1]
-        stop_tree = self._n_trees if stop_tree is None else stop_tree
         narrow = rows[0].itemsize == 4
         if n_rows < FEW_ROWS:
             walk = self._walk32 if narrow else self._walk64
             add_walked_trees(rows, walk, scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree)
             return
-        masked = self._mask_cost <= self._walk_cost
-        cost = min(self._mask_cost, self._walk_cost)
+        mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
+        masked = mask_cost <= self._walk_cost
         if masked:
             masks = self._mask32 if narrow else self._mask64
-            block = self._block(BLOCK, 4 if narrow else 8)
+            block = self._block(min(BLOCK, n_rows + 15), 4 if narrow else 8)
         else:
             walk = self._walk32 if narrow else self._walk64
             block = self._block(WALK_BLOCK, 8)
@@ -180,8 +188,8 @@ class Predictor:
             else:
                 add_walked_trees(rows, walk, scores, block, start, stop, first_tree, stop_tree)
 
-        share = (stop_tree - first_tree) / max(1, self._n_trees)
-        run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost * share))
+        cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
+        run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
 
     def _rows(self, values: AnyArray) -> Rows:
         """The table as one flat, read-only array of bits, without copying it.
@@ -213,11 +221,11 @@ class Predictor:
     def _block(self, rows: int, key_bytes: int) -> int:
         """Rows of a block: as given, or fewer where the keys would leave the cache."""
         row_bytes = key_bytes * max(1, len(self._splits.slots))
-        return max(16, min(rows, KEY_MEMORY // row_bytes // 16 * 16))
+        return max(16, min(rows, KEY_MEMORY // row_bytes) // 16 * 16)
 
     def _rows_per_thread(self, cost: float) -> int:
         """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
-        return 1 + int(THREAD_WORK / (cost + len(self._splits.slots)))
+        return 1 + int(THREAD_WORK / (1.0 + cost + len(self._splits.slots)))
 
     @functools.cached_property
     def _splits(self) -> Splits:
@@ -245,11 +253,11 @@ class Predictor:
         return tuple(self._walk(self._splits.threshold))
 
     @functools.cached_property
-    def _mask32(self) -> tuple[AnyArray | int, ...]:
+    def _mask32(self) -> tuple[Any, ...]:
         return tuple(self._mask(narrow_thresholds(self._splits.threshold)))
 
     @functools.cached_property
-    def _mask64(self) -> tuple[AnyArray | int, ...]:
+    def _mask64(self) -> tuple[Any, ...]:
         return tuple(self._mask(self._splits.threshold))
 
     def _walk(self, threshold: AnyArray) -> WalkTables:

@@ -34,7 +34,10 @@ class Objective(Protocol):
     name: ClassVar[str]
     kernel_id: ClassVar[int]
     constant_hessian: ClassVar[bool]
-    n_outputs: int
+
+    @property
+    def n_outputs(self) -> int:
+        """Raw scores per row."""
 
     def check_target(self, target: FloatArray) -> None:
         """Raise ``DataError`` with the first offending row if ``target`` is outside the domain."""

@@ -41,9 +41,7 @@ class LossData(NamedTuple):
 
 
 @kernel
-def class_probabilities(
-    data: LossData, start: int, stop: int, block: FloatArray
-) -> None:
+def class_probabilities(data: LossData, start: int, stop: int, block: FloatArray) -> None:
     """Write the softmax of the raw scores of rows ``start`` to ``stop``.
 
     ``block`` is scratch space of shape (2, rows of a block).  Classes are the

@@ -8,7 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
+
+LARGEST_TARGET = 1e140
+"""Beyond it a gain, the square of a sum of gradients, is not finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,14 @@ class SquaredError:
     n_outputs: int = 1
 
     def check_target(self, target: FloatArray) -> None:
-        """Every finite target is in the domain."""
+        """Refuse targets whose square is not a finite float64."""
+        outside = ~(np.abs(target) <= LARGEST_TARGET)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                f"objective 'squared_error' needs targets between -{LARGEST_TARGET:g} and "
+                f"{LARGEST_TARGET:g}; row {row} holds {target[row]!r}: rescale the target."
+            )
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         # Relative to the first value: exact for a constant target of any size.

@@ -1,0 +1,329 @@
+"""The one place where tests touch the insides of the engine.
+
+Kernels are called with what the tests speak in: tables, integer gradients by
+row, sums by feature and bin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from hedgerow.arrays import aligned_zeros
+from hedgerow.boosting.rounds import TrainingData, rounds
+from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.growing import state as layout
+from hedgerow.growing.gradients import SMALL_FIT, choose_packing, pack_block
+from hedgerow.growing.grower import TreeGrower, _bins
+from hedgerow.kernels.histogram import Columns, Packing, Wide, add_wide, build_histogram
+from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.split import (
+    NO_SPLIT,
+    CutScratch,
+    NodeSums,
+    SplitRules,
+    Units,
+    search_feature,
+    split_gain,
+)
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+
+PAD = 64
+
+
+def binned(X, max_bins=255, weight=None):
+    """Bins of a table, in both layouts."""
+    table = read_table(X)
+    return bin_table(table, fit_bins(table, max_bins, weight))
+
+
+def columns_of(matrix):
+    """Bins as (n_features, n_rows)."""
+    return matrix.by_column[:, : matrix.n_rows]
+
+
+# -- packing and histograms -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Packed gradients of all rows and how they lie in an int64."""
+
+    numbers: np.ndarray
+    packing: Packing
+    dropped: int
+
+    def g_and_h(self, n_rows):
+        """What histograms add up for each row: integers, hessian 1 where it is constant."""
+        p = self.packing
+        g, h = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
+        limb_size = len(self.numbers) // int(p.n_limbs)
+        for limb in range(int(p.n_limbs)):
+            numbers = self.numbers[limb * limb_size : limb * limb_size + n_rows]
+            rest = numbers >> p.count_bits
+            shift = p.limb_bits * (p.n_limbs - 1 - limb)
+            g += (rest >> p.hessian_bits) << shift
+            h += (rest & ((1 << int(p.hessian_bits)) - 1)) << shift
+        if p.hessian_bits == 0:
+            h[:] = 1
+        return g, h
+
+
+def _counts(n_rows, mean_g, mean_h):
+    counts = np.zeros((1, layout.COUNTS), dtype=np.int64)
+    counts[0, layout.COUNT_G_MOST] = counts[0, layout.COUNT_H_MOST] = np.float64(1.0).view(np.int64)
+    counts[0, layout.COUNT_G_SUM] = mean_g * n_rows
+    counts[0, layout.COUNT_H_SUM] = mean_h * n_rows
+    return counts
+
+
+def packing_for(n_rows, mean_g=2**29, mean_h=2**29, constant=False):
+    """``(count_bits, hessian_bits, limb_bits, n_limbs)`` and dropped bits for such gradients.
+
+    Means are of |fixed g| and fixed h, which are at most ``2**30``.
+    """
+    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
+    choose_packing(_counts(n_rows, mean_g, mean_h), scalars, int(constant), n_rows)
+    cells = (
+        layout.IS_COUNT_BITS,
+        layout.IS_HESSIAN_BITS,
+        layout.IS_LIMB_BITS,
+        layout.IS_N_LIMBS,
+    )
+    return Packing(*(scalars[cell] for cell in cells)), int(scalars[layout.IS_DROPPED_BITS])
+
+
+def pack(g, h, mode, seed=0, tree=0):
+    """Pack integer gradients as mode ``"constant"``, ``"narrow"`` or ``"wide"`` does."""
+    n_rows = len(g)
+    packing, dropped = packing_for(
+        SMALL_FIT + 1 if mode == "narrow" else 1, constant=mode == "constant"
+    )
+    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
+    scalars[layout.IS_COUNT_BITS] = packing.count_bits
+    scalars[layout.IS_HESSIAN_BITS] = packing.hessian_bits
+    scalars[layout.IS_LIMB_BITS] = packing.limb_bits
+    scalars[layout.IS_N_LIMBS] = packing.n_limbs
+    scalars[layout.IS_DROPPED_BITS] = dropped
+    scalars[layout.IS_TREE] = tree
+    fixed = np.column_stack([g, h]).astype(np.int32).reshape(-1)
+    numbers = aligned_zeros(2 * n_rows, np.int64)
+    empty = np.zeros(PAD, dtype=np.uint32)
+    rows = layout.Rows(empty, empty, fixed, numbers)
+    pack_block(scalars, int(mode == "constant"), np.uint64(seed), rows, 0, n_rows)
+    return Packed(numbers, packing, dropped)
+
+
+def padded(rows):
+    """Row ids with the space behind them that fetching ahead needs."""
+    rows = np.asarray(rows, dtype=np.uint32)
+    return np.concatenate([rows, np.zeros(PAD, np.uint32)])
+
+
+def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
+    """Histogram of some rows: g, h, n of shape (n_features, stride); -7 where none was built."""
+    bins = _bins(matrix)
+    features = np.arange(matrix.n_features) if columns is None else np.asarray(columns)
+    features = features.astype(np.int32)
+    chosen = Columns(features, features % np.int32(matrix.features_per_tile))
+    stride = matrix.spec.stride
+    cells = aligned_zeros(matrix.features_per_tile * stride, np.int64)
+    size = matrix.n_features * stride
+    slot = 3  # anywhere but at the start
+    wide = Wide(*(np.full(size + slot, -7, dtype) for dtype in (np.int64, np.int64, np.int32)))
+    build_histogram(
+        bins, packed.packing, packed.numbers, chosen,
+        (0, len(features)) if part is None else part,
+        padded(rows), start, len(rows) if stop is None else stop, cells, wide, slot,
+    )
+    assert not cells.any(), "scratch cells must be left empty"
+    assert all((sums[:slot] == -7).all() for sums in wide)
+    return tuple(sums[slot:].reshape(matrix.n_features, stride) for sums in wide)
+
+
+def add_histograms(a, b, sign):
+    """``a + sign * b`` of two histograms, by the engine."""
+    wide = Wide(*(np.concatenate([x.reshape(-1), y.reshape(-1)]) for x, y in zip(a, b, strict=True)))
+    add_wide(wide, 0, a[0].size, a[0].size, sign)
+    return tuple(sums[: a[0].size].reshape(a[0].shape) for sums in wide)
+
+
+# -- split search -------------------------------------------------------------------
+
+
+def split_rules(rules):
+    """The engine's rules for :class:`naive.Rules`."""
+    return SplitRules(
+        np.int64(rules.min_samples_leaf),
+        float(rules.min_child_weight),
+        float(rules.reg_lambda),
+        float(rules.reg_alpha),
+        float(rules.gamma),
+        float(rules.max_delta_step) or math.inf,
+    )
+
+
+def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
+    """Best split of a node with these histograms, and its gain (-1: none)."""
+    stride = len(g[0])
+    wide = Wide(
+        np.array(g, np.int64).reshape(-1),
+        np.array(h, np.int64).reshape(-1),
+        np.array(n, np.int32).reshape(-1),
+    )
+    score = np.full(stride, np.nan)
+    scratch = CutScratch(np.full((3, stride), -7, np.int64), score, score.view(np.int64))
+    sums, unit, engine_rules = NodeSums(*map(np.int64, node)), Units(*units), split_rules(rules)
+    best = NO_SPLIT
+    for feature in range(len(n_bins)):
+        best = search_feature(
+            wide, feature * stride, feature, int(n_bins[feature]), stride,
+            sums, unit, engine_rules, scratch, best,
+        )
+    return best, split_gain(best.score, sums, unit, engine_rules)
+
+
+# -- partition ------------------------------------------------------------------------
+
+
+def partition(column, threshold, missing_bin, missing_left, rows, start, stop, n_parts=1):
+    """Divide ``rows[start:stop]`` as ``n_parts`` threads do; the new rows and the left count."""
+    rows = np.array(rows, dtype=np.uint32)
+    scratch = np.full(len(rows), 2**32 - 1, dtype=np.uint32)
+    count = stop - start
+    edges = [(count * t // n_parts, count * (t + 1) // n_parts) for t in range(n_parts)]
+    n_left = [
+        divide(
+            column, threshold, missing_bin, missing_left, rows, scratch, start + a, start + b
+        )
+        if b > a
+        else 0
+        for a, b in edges
+    ]
+    total = sum(n_left)
+    for t, (a, b) in enumerate(edges):
+        if b <= a:
+            continue
+        before = sum(n_left[:t])
+        middle = start + a + n_left[t]
+        copy_forward(rows, scratch, start + before, start + a, middle)
+        copy_reversed(rows, scratch, start + total + a - before, middle, start + b)
+    return rows, total
+
+
+# -- trees and fits ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """What the gradient pass of a tree left behind."""
+
+    g: np.ndarray  # float64: fixed times unit
+    h: np.ndarray
+    fixed: np.ndarray  # int32 (n_rows, 2)
+    packed: Packed
+    exponents: tuple[int, int]
+    constant: bool
+
+
+def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, output=0, seed=0):
+    """Run the gradient pass of one tree (in a tree that cannot be split)."""
+    params = BoostParams(min_samples_leaf=2**31 - 1, seed=seed)
+    raw = np.array(raw, dtype=np.float64)
+    grower = TreeGrower(matrix, y, weight, raw, objective, params, n_threads)
+    with contextlib.closing(grower):
+        for k in range(output + 1):
+            grower.grow(tree, k)
+        s = grower._state.scalars
+        constant = bool(grower._state.settings.constant_hessian)
+        fixed = grower._state.rows.fixed.reshape(-1, 2)[: matrix.n_rows].copy()
+        packed = grower._state.rows.packed.copy()
+    packing = Packing(
+        s[layout.IS_COUNT_BITS], s[layout.IS_HESSIAN_BITS], s[layout.IS_LIMB_BITS],
+        s[layout.IS_N_LIMBS],
+    )
+    exponents = int(s[layout.IS_G_EXPONENT]), int(s[layout.IS_H_EXPONENT])
+    g = np.ldexp(fixed[:, 0].astype(np.float64), exponents[0] - 30)
+    h = np.ldexp(fixed[:, 1].astype(np.float64), 0 if constant else exponents[1] - 30)
+    dropped = int(s[layout.IS_DROPPED_BITS])
+    return Gradients(g, h, fixed, Packed(packed, packing, dropped), exponents, constant)
+
+
+def grow(matrix, y, params, objective="squared_error", weight=None, n_threads=1, n_trees=1):
+    """Grow trees on a matrix from the prior on; the trees and the raw scores."""
+    loss = make_objective(objective) if isinstance(objective, str) else objective
+    y = np.asarray(y, dtype=np.float64)
+    base = loss.initial_score(y, weight)
+    raw = np.repeat(base[:, None], len(y), axis=1)
+    trees = []
+    grower = TreeGrower(matrix, y, weight, raw, loss, params, n_threads)
+    with contextlib.closing(grower):
+        for number in range(n_trees * loss.n_outputs):
+            trees.append(grower.grow(number, number % loss.n_outputs))
+    return trees, raw, base
+
+
+TREE_FIELDS = (
+    "feature", "bin", "missing_left", "left", "right", "value", "gain", "cover", "count",
+)  # fmt: skip
+
+
+def tree_bytes(trees):
+    """All arrays of some trees."""
+    return b"".join(getattr(tree, name).tobytes() for tree in trees for name in TREE_FIELDS)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished run of the boosting loop."""
+
+    forest: object
+    train_raw: np.ndarray
+    validation_raw: np.ndarray | None
+    kinds: tuple
+
+    def predict_raw(self, X):
+        values = read_table(X).values
+        return Predictor(self.forest, self.kinds).raw_scores(values)
+
+
+def boost(
+    X, y, params, objective="squared_error", n_outputs=1, weight=None, n_threads=1, X_val=None,
+    y_val=None,
+):
+    """Run all rounds."""
+    table = read_table(X)
+    spec = fit_bins(table, params.max_bins, weight, params.seed)
+    y = np.asarray(y, dtype=np.float64)
+    data = TrainingData(bin_table(table, spec), y, weight)
+    validation = None
+    if X_val is not None:
+        unseen = bin_table(read_table(X_val, table.schema), spec)
+        validation = TrainingData(unseen, np.asarray(y_val, dtype=np.float64))
+    loss = make_objective(objective, n_outputs)
+    with contextlib.closing(rounds(data, loss, params, validation, n_threads)) as states:
+        for last in states:
+            pass
+        return Fit(last.freeze(), last.train_raw, last.validation_raw, table.schema.kinds)
+
+
+def leaf_rows(tree, matrix):
+    """Number of rows of a matrix that reach each node of a grown tree."""
+    bins, counts = columns_of(matrix), np.zeros(len(tree.feature), dtype=np.int64)
+    stack = [(0, np.arange(matrix.n_rows))]
+    while stack:
+        node, rows = stack.pop()
+        counts[node] = len(rows)
+        if tree.feature[node] >= 0:
+            column = bins[tree.feature[node]][rows]
+            left = np.where(
+                column == matrix.spec.missing_bin,
+                tree.missing_left[node] == 1,
+                column <= tree.bin[node],
+            )
+            stack += [(int(tree.left[node]), rows[left]), (int(tree.right[node]), rows[~left])]
+    return counts
