@@ -15,6 +15,9 @@ settings.register_profile("dev", max_examples=25, **_COMMON)
 settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
+# Tests call inner kernels by themselves.
+os.environ.setdefault("HEDGEROW_OPEN_KERNELS", "1")
+
 # Pictures are drawn without a display.
 os.environ.setdefault("MPLBACKEND", "Agg")
 

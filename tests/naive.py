@@ -188,6 +188,11 @@ def node_sums(bins, stride, g, h, rows):
     return sums
 
 
+def slow_best_split(sums, n_bins, node, rules):
+    """:func:`best_split` in the form that :func:`grow_tree` asks for."""
+    return best_split(*sums, n_bins, node, rules)
+
+
 def fast_best_split(sums, n_bins, node, rules):
     """:func:`best_split` by arrays, for the trees of many rows (checked against it)."""
     best = None
@@ -337,11 +342,24 @@ def gradients(loss, target, raw, weight=None):
     return g * weight, h * weight
 
 
+def on_grid(values):
+    """Rounded to 2**-30 of the power of two above the largest: sums are exact in float64."""
+    largest = np.abs(values).max()
+    if largest == 0.0:
+        return values
+    unit = 2.0 ** (math.ceil(math.log2(largest)) - 30)
+    return np.rint(values / unit) * unit
+
+
 def boost(
     bins, n_bins, stride, target, base, rules, n_rounds, loss="squared_error", weight=None,
-    test_bins=None, **tree_options,
+    test_bins=None, grid=False, **tree_options,
 ):
-    """Boosting in float64: raw scores of the training rows, of the test rows, and the trees."""
+    """Boosting in float64: raw scores of the training rows, of the test rows, and the trees.
+
+    With ``grid`` gradients are rounded first (:func:`on_grid`), so that cuts
+    that part the rows alike have equal gains and ties are decided by the rules.
+    """
     raw = np.repeat(np.asarray(base, dtype=np.float64)[:, None], len(target), axis=1)
     n_test = 0 if test_bins is None else test_bins.shape[1]
     test_raw = np.repeat(np.asarray(base, dtype=np.float64)[:, None], n_test, axis=1)
@@ -349,6 +367,8 @@ def boost(
     for _ in range(n_rounds):
         g, h = gradients(loss, target, raw, weight)
         for output in range(len(raw)):
+            if grid:
+                g[output], h[output] = on_grid(g[output]), on_grid(h[output])
             nodes = grow_tree(bins, n_bins, stride, g[output], h[output], rules, **tree_options)
             tree = as_arrays(nodes, bins, stride)
             for node in nodes:

@@ -1,4 +1,4 @@
-"""The one door to Numba: every kernel of the package is made by :func:`kernel`.
+r"""The one door to Numba: every kernel of the package is made by :func:`kernel`.
 
 Numba's own on-disk cache notices a change of the file in which a kernel
 stands, but not of the kernels that it calls in other files, and it may end
@@ -38,11 +38,15 @@ _PACKAGE = Path(__file__).parent
 _KERNEL_SOURCES = ("compile.py", "kernels", "growing", "objectives")
 
 
+def _open_kernels() -> bool:
+    return os.environ.get("HEDGEROW_OPEN_KERNELS", "") not in ("", "0")
+
+
 @functools.cache
 def source_digest() -> str:
     """Digest of everything that decides what the compiled kernels do."""
     digest = hashlib.blake2b(digest_size=10)
-    digest.update(f"{numba.__version__} {llvmlite.__version__}".encode())
+    digest.update(f"{numba.__version__} {llvmlite.__version__} {_open_kernels()}".encode())
     for name in _KERNEL_SOURCES:
         place = _PACKAGE / name
         for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
@@ -74,7 +78,7 @@ def cache_folder() -> Path | None:
     return folder
 
 
-class _DigestLocator(caching._CacheLocator):
+class _DigestLocator(caching._CacheLocator):  # noqa: SLF001  (no public way)
     """Tells Numba to keep a kernel in :func:`cache_folder`, whatever its file's age."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
@@ -96,14 +100,16 @@ class _DigestLocator(caching._CacheLocator):
 
 
 class _KernelCacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes = [_DigestLocator]
+    _locator_classes = (_DigestLocator,)
 
 
 class _KernelCache(caching.FunctionCache):
     _impl_class = _KernelCacheImpl
 
 
-def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None, *, inline: bool = False, inner: bool = False
+) -> Any:
     """Compile ``function`` with Numba: no Python objects, no interpreter lock, cached.
 
     Division by zero follows IEEE 754 (``error_model="numpy"``) and no fast-math
@@ -117,12 +123,24 @@ def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) 
     inline : bool, default=False
         Ask LLVM to copy the body into each caller.  For small functions that
         stand in an inner loop.
+    inner : bool, default=False
+        Only other kernels call this one, so the code by which Python calls it
+        is left out: a quarter of the time of the first compilation, as it has
+        to take apart every array of every argument.  With
+        ``HEDGEROW_OPEN_KERNELS=1`` in the environment it is made all the same,
+        for tests that call such a kernel by itself.
     """
     if function is None:
-        return functools.partial(kernel, inline=inline)
-    dispatcher = numba.njit(nogil=True, error_model="numpy", forceinline=inline)(function)
+        return functools.partial(kernel, inline=inline, inner=inner)
+    dispatcher = numba.njit(
+        nogil=True,
+        error_model="numpy",
+        forceinline=inline,
+        no_cpython_wrapper=inner and not _open_kernels(),
+        no_cfunc_wrapper=True,
+    )(function)
     if cache_folder() is not None and not numba.config.DISABLE_JIT:
-        dispatcher._cache = _KernelCache(function)
+        dispatcher._cache = _KernelCache(function)  # noqa: SLF001
     return dispatcher
 
 

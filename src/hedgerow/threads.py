@@ -15,6 +15,7 @@ Two ways to run a kernel on several threads:
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import numbers
 import os
@@ -123,7 +124,7 @@ def run_blocks(
         task(0, n_items)
         return
     edges = [n_items * i // n_blocks for i in range(n_blocks + 1)]
-    blocks = list(zip(edges[:-1], edges[1:], strict=True))
+    blocks = list(itertools.pairwise(edges))
     futures = _pool.submit(task, blocks[1:])
     try:
         task(*blocks[0])

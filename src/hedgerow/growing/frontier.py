@@ -61,7 +61,7 @@ from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
 
 
-@kernel
+@kernel(inner=True)
 def add_node(tree: Tree, scalars: IntArray, start: int, count: int, depth: int) -> int:
     """Append a leaf to the table and return its number."""
     node = scalars[IS_N_NODES]
@@ -77,7 +77,7 @@ def add_node(tree: Tree, scalars: IntArray, start: int, count: int, depth: int) 
     return node
 
 
-@kernel
+@kernel(inner=True)
 def take_slot(tree: Tree, scalars: IntArray) -> int:
     """A free histogram slot, or -1."""
     n_free = scalars[IS_N_FREE]
@@ -87,7 +87,7 @@ def take_slot(tree: Tree, scalars: IntArray) -> int:
     return tree.free_slots[n_free - 1]
 
 
-@kernel
+@kernel(inner=True)
 def release_slot(tree: Tree, scalars: IntArray, node: int) -> None:
     """Give the node's histogram slot back, if it has one."""
     slot = tree.table[node, NODE_SLOT]
@@ -97,14 +97,14 @@ def release_slot(tree: Tree, scalars: IntArray, node: int) -> None:
         tree.table[node, NODE_SLOT] = -1
 
 
-@kernel
+@kernel(inner=True)
 def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> bool:
     """Whether rows and depth leave room for a split of the node."""
     enough = tree.table[node, NODE_COUNT] >= 2 * least_rows
     return enough and tree.table[node, NODE_DEPTH] < settings.max_depth
 
 
-@kernel
+@kernel(inner=True)
 def start_tree(settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray) -> None:
     """Thread 0: empty the tree and make the root the node to be searched."""
     for slot in range(settings.n_slots):
@@ -124,7 +124,7 @@ def start_tree(settings: Settings, rules: SplitRules, tree: Tree, scalars: IntAr
     scalars[IS_SEARCH_LARGE] = 0
 
 
-@kernel
+@kernel(inner=True)
 def keep_best(
     settings: Settings,
     rules: SplitRules,
@@ -160,7 +160,7 @@ def keep_best(
     row[NODE_N_LEFT] = found[best, child, FOUND_N_LEFT]
 
 
-@kernel
+@kernel(inner=True)
 def settle(
     settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, found: IntArray
 ) -> None:
@@ -174,7 +174,7 @@ def settle(
             release_slot(tree, scalars, node)
 
 
-@kernel
+@kernel(inner=True)
 def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
     """The open node that comes first in the order of growth, or -1."""
     table = tree.table
@@ -194,7 +194,7 @@ def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
     return best
 
 
-@kernel
+@kernel(inner=True)
 def open_children(
     settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, parent: int
 ) -> None:
@@ -227,7 +227,7 @@ def open_children(
         release_slot(tree, scalars, parent)
 
 
-@kernel
+@kernel(inner=True)
 def plan_histograms(
     n_slots: int, tree: Tree, scalars: IntArray, parent: int, children: tuple[int, int]
 ) -> None:
@@ -250,7 +250,7 @@ def plan_histograms(
     scalars[IS_LARGE_SLOT] = large_slot if large_slot >= 0 else n_slots + 1
 
 
-@kernel
+@kernel(inner=True)
 def advance(
     settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, found: IntArray
 ) -> None:

@@ -67,13 +67,13 @@ adds at most 1% to the variance of a gradient."""
 ROUNDING_STREAM = 1
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def power_of_two(exponent: int) -> float:
     """``2.0 ** exponent`` for exponents of normal numbers."""
     return float_of_bits((np.int64(exponent) + 1023) << 52)
 
 
-@kernel
+@kernel(inner=True)
 def exponent_above(x: float) -> int:
     """Smallest e with ``x <= 2**e`` (0 for x = 0), within the normal numbers."""
     if not x > 0.0:
@@ -84,7 +84,7 @@ def exponent_above(x: float) -> int:
     return min(max(e, -900), 900)
 
 
-@kernel
+@kernel(inner=True)
 def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
     """What one counts for in fixed numbers shifted right by ``dropped`` bits."""
     g_unit = power_of_two(scalars[IS_G_EXPONENT] - FIXED_BITS + dropped)
@@ -92,7 +92,7 @@ def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
     return Units(g_unit, 1.0 if constant_hessian == 1 else h_unit)
 
 
-@kernel
+@kernel(inner=True)
 def fix_block(
     block: np.ndarray, scalars: IntArray, constant: int, fixed: np.ndarray, start: int, stop: int
 ) -> None:
@@ -106,7 +106,7 @@ def fix_block(
         fixed[two * (first + i) + np.uint64(1)] = np.int32(np.rint(h_block[i] * h_scale))
 
 
-@kernel
+@kernel(inner=True)
 def pack_block(
     scalars: IntArray, constant: int, seed: int, rows: Rows, start: int, stop: int
 ) -> None:
@@ -136,7 +136,7 @@ def pack_block(
             packed[i] = (((g << hessian_bits) + h) << count_bits) + 1
 
 
-@kernel
+@kernel(inner=True)
 def measure_block(
     block: np.ndarray, fixed: np.ndarray, counts: IntArray, start: int, stop: int
 ) -> None:
@@ -157,7 +157,7 @@ def measure_block(
     counts[COUNT_H_SUM] += h_sum
 
 
-@kernel
+@kernel(inner=True)
 def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
     """Thread 0: check the units and the packing against what the pass has measured."""
     g_most, h_most, g_sum, h_sum = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -189,7 +189,7 @@ def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: i
     scalars[IS_REDO] = redo
 
 
-@kernel
+@kernel(inner=True)
 def gradient_pass(
     thread: int,
     crew: Crew,

@@ -80,7 +80,7 @@ ORDER_STOP = 0
 ORDER_GROW = 1
 
 
-@kernel
+@kernel(inner=True)
 def partition_node(
     thread: int, crew: Crew, bins: Bins, rows: Rows, row: IntArray, counts: IntArray
 ) -> None:
@@ -119,7 +119,7 @@ def partition_node(
     barrier(crew)
 
 
-@kernel
+@kernel(inner=True)
 def build_node(
     thread: int,
     crew: Crew,
@@ -176,7 +176,7 @@ def build_node(
             add_wide(wide, slot * slot_size + at, source, bins.stride, 1)
 
 
-@kernel
+@kernel(inner=True)
 def subtract_node(
     mine: tuple[int, int], columns: Columns, stride: int, wide: Wide, large: int, small: int
 ) -> None:
@@ -186,7 +186,7 @@ def subtract_node(
         add_wide(wide, large + at, small + at, stride, -1)
 
 
-@kernel
+@kernel(inner=True)
 def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: IntArray) -> None:
     """Read the root's sums off the histogram of its first column."""
     at = slot_start + columns.feature[0] * stride
@@ -198,7 +198,7 @@ def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: I
     root[NODE_H] = h
 
 
-@kernel
+@kernel(inner=True)
 def search_node(
     thread: int,
     mine: tuple[int, int],
@@ -245,7 +245,7 @@ def search_node(
     found[FOUND_N_LEFT] = best.n_left
 
 
-@kernel
+@kernel(inner=True)
 def search_children(thread: int, state: State) -> None:
     """Histograms and best splits of the one or two nodes that have just been made."""
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars

@@ -33,7 +33,7 @@ from hedgerow.kernels.split import SplitRules, leaf_weight
 _AHEAD = 32
 
 
-@kernel
+@kernel(inner=True)
 def sum_leaves(
     table: IntArray, n_nodes: int, rows: Rows, place: tuple[int, int], sums: IntArray
 ) -> None:
@@ -57,7 +57,7 @@ def sum_leaves(
         sums[1, node] = h
 
 
-@kernel
+@kernel(inner=True)
 def set_values(
     settings: Settings, rules: SplitRules, tree: Tree, sums: IntArray, scalars: IntArray
 ) -> None:
@@ -82,7 +82,7 @@ def set_values(
         numbers[node, NUMBER_VALUE] = settings.learning_rate * step
 
 
-@kernel
+@kernel(inner=True)
 def add_to_scores(
     tree: Tree, n_nodes: int, ids: np.ndarray, place: tuple[int, int], raw: np.ndarray
 ) -> None:
@@ -98,7 +98,7 @@ def add_to_scores(
             raw[np.uint64(ids[i])] += value
 
 
-@kernel
+@kernel(inner=True)
 def finish_tree(
     thread: int,
     crew: Crew,

@@ -29,7 +29,7 @@ LEVEL_STREAM = 2 << 40
 NODE_STREAM = 3 << 40
 
 
-@kernel
+@kernel(inner=True)
 def sample_rows(
     thread: int, crew: Crew, settings: Settings, rows: RowArray, counts: IntArray, scalars: IntArray
 ) -> None:
@@ -68,7 +68,7 @@ def sample_rows(
     barrier(crew)
 
 
-@kernel
+@kernel(inner=True)
 def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: float) -> int:
     """Put a random choice of about ``fraction`` of ``order[:n]`` to the front; its size."""
     n_taken = max(np.int64(1), np.int64(np.rint(fraction * n)))
@@ -79,7 +79,7 @@ def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: f
     return n_taken
 
 
-@kernel
+@kernel(inner=True)
 def allow_columns(
     settings: Settings,
     columns: np.ndarray,
@@ -107,7 +107,7 @@ def allow_columns(
         allowed[child, order[k]] = 1
 
 
-@kernel
+@kernel(inner=True)
 def allow_children(
     settings: Settings, columns: np.ndarray, allowed: np.ndarray, table: IntArray, scalars: IntArray
 ) -> None:

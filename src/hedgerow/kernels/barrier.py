@@ -39,7 +39,7 @@ class Crew(NamedTuple):
     sleep_address: np.int64
 
 
-@kernel
+@kernel(inner=True)
 def barrier(crew: Crew) -> None:
     """Return when every thread of the crew has called this."""
     if crew.n_threads == 1:
@@ -56,14 +56,14 @@ def barrier(crew: Crew) -> None:
             call_address(crew.yield_address, 0)
 
 
-@kernel
+@kernel(inner=True)
 def give_order(crew: Crew, order: int) -> None:
     """Wake the threads that stand in :func:`await_order`; called by thread 0."""
     crew.signal[_ORDER] = order
     atomic_add(crew.signal, _ORDER_NUMBER, 1)
 
 
-@kernel
+@kernel(inner=True)
 def await_order(crew: Crew, last_number: int) -> int:
     """Wait for an order later than number ``last_number`` and return it.
 
@@ -80,7 +80,7 @@ def await_order(crew: Crew, last_number: int) -> int:
     return crew.signal[_ORDER]
 
 
-@kernel
+@kernel(inner=True)
 def share(total: int, part: int, n_parts: int) -> tuple[int, int]:
     """Start and stop of part ``part`` when ``range(total)`` is divided evenly."""
     return total * part // n_parts, total * (part + 1) // n_parts

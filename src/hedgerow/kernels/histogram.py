@@ -90,7 +90,7 @@ class Columns(NamedTuple):
     position: np.ndarray
 
 
-@kernel
+@kernel(inner=True)
 def add_rows(
     bins: Bins,
     tile: int,
@@ -135,7 +135,7 @@ def add_rows(
                 cells[j * stride + np.uint64(by_row[at + j])] += value
 
 
-@kernel
+@kernel(inner=True)
 def unpack(
     cells: IntArray, packing: Packing, limb: int, wide: Wide, to: int, start: int, stop: int
 ) -> None:
@@ -158,7 +158,7 @@ def unpack(
         n[offset + c] += np.int32(count)
 
 
-@kernel
+@kernel(inner=True)
 def clear_wide(wide: Wide, start: int, stop: int) -> None:
     """Set the sums ``start:stop`` to zero."""
     for c in range(np.uint64(start), np.uint64(stop)):
@@ -167,7 +167,7 @@ def clear_wide(wide: Wide, start: int, stop: int) -> None:
         wide.n[c] = 0
 
 
-@kernel
+@kernel(inner=True)
 def build_histogram(
     bins: Bins,
     packing: Packing,
@@ -221,7 +221,7 @@ def build_histogram(
         first = last
 
 
-@kernel
+@kernel(inner=True)
 def add_wide(wide: Wide, target: int, source: int, size: int, sign: int) -> None:
     """``wide[target:+size] += sign * wide[source:+size]``: merge (1) or subtract (-1)."""
     g, h, n = wide.g, wide.h, wide.n

@@ -20,7 +20,7 @@ from hedgerow.arrays import BinArray, RowArray
 from hedgerow.compile import kernel
 
 
-@kernel
+@kernel(inner=True)
 def divide(
     column: BinArray,
     threshold: int,
@@ -53,7 +53,7 @@ def divide(
     return np.int64(left) - start
 
 
-@kernel
+@kernel(inner=True)
 def copy_forward(rows: RowArray, scratch: RowArray, to: int, start: int, stop: int) -> None:
     """``rows[to:] = scratch[start:stop]``."""
     target = np.uint64(to) - np.uint64(start)
@@ -61,7 +61,7 @@ def copy_forward(rows: RowArray, scratch: RowArray, to: int, start: int, stop: i
         rows[target + i] = scratch[i]
 
 
-@kernel
+@kernel(inner=True)
 def copy_reversed(rows: RowArray, scratch: RowArray, to: int, start: int, stop: int) -> None:
     """``rows[to:] = scratch[start:stop]`` back to front."""
     last = np.uint64(stop - 1)

@@ -86,7 +86,7 @@ NO_SPLIT = Split(-1.0, -1, 0, 0, 0, 0, 0)
 """A split that every valid one beats."""
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def leaf_weight(g: float, h: float, rules: SplitRules) -> float:
     """Newton step of a leaf: ``-S(G) / (H + lambda)``, at most ``max_delta_step`` long."""
     shrunk = max(abs(g) - rules.reg_alpha, 0.0)
@@ -95,7 +95,7 @@ def leaf_weight(g: float, h: float, rules: SplitRules) -> float:
     return -step if g > 0.0 else step
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def node_score(g: float, h: float, rules: SplitRules) -> float:
     """Twice the loss that a leaf with these sums takes away (gamma not counted)."""
     shrunk = max(abs(g) - rules.reg_alpha, 0.0)
@@ -104,7 +104,7 @@ def node_score(g: float, h: float, rules: SplitRules) -> float:
     return step * (2.0 * shrunk - denominator * step)
 
 
-@kernel
+@kernel(inner=True)
 def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, sums: IntArray) -> int:
     """Running sums over the bins; returns the number of bins up to the last row's."""
     g_sum, h_sum, n_sum = np.int64(0), np.int64(0), np.int64(0)
@@ -121,7 +121,7 @@ def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, sums: IntArray
     return n_bins
 
 
-@kernel
+@kernel(inner=True)
 def score_cuts(
     node: NodeSums,
     units: Units,
@@ -165,7 +165,7 @@ def score_cuts(
         scores[b] = score if allowed else -1.0
 
 
-@kernel
+@kernel(inner=True)
 def best_cut(bits: IntArray, n_cuts: int) -> int:
     """Lowest bin with the highest score."""
     highest = np.int64(-(2**62))
@@ -177,7 +177,7 @@ def best_cut(bits: IntArray, n_cuts: int) -> int:
     return 0
 
 
-@kernel
+@kernel(inner=True)
 def search_feature(
     wide: Wide,
     at: int,
@@ -216,7 +216,7 @@ def search_feature(
     return best
 
 
-@kernel
+@kernel(inner=True)
 def split_gain(score: float, node: NodeSums, units: Units, rules: SplitRules) -> float:
     """Loss reduction of a split with this score, or -1 where there is none worth its price.
 

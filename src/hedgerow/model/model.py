@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hedgerow.model.forest import Forest
 from hedgerow.data.schema import Schema
+from hedgerow.model.forest import Forest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

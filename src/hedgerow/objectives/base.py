@@ -40,13 +40,13 @@ class Objective(Protocol):
         """Raw scores per row."""
 
     def check_target(self, target: FloatArray) -> None:
-        """Raise ``DataError`` with the first offending row if ``target`` is outside the domain."""
+        """Raise ``DataError`` that names the first row whose target is outside the domain."""
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Raw score per output that minimises the weighted loss of a constant."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        """Prediction for raw scores of shape (n_outputs, n_rows): (n_rows,) or (n_rows, classes)."""
+        """Prediction, (n_rows,) or (n_rows, classes), for raw scores (n_outputs, n_rows)."""
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         """Weighted mean loss."""

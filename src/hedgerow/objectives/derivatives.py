@@ -40,7 +40,7 @@ class LossData(NamedTuple):
     probability: FloatArray
 
 
-@kernel
+@kernel(inner=True)
 def class_probabilities(data: LossData, start: int, stop: int, block: FloatArray) -> None:
     """Write the softmax of the raw scores of rows ``start`` to ``stop``.
 
@@ -71,7 +71,7 @@ def class_probabilities(data: LossData, start: int, stop: int, block: FloatArray
             probability[first + i] /= total[i]
 
 
-@kernel
+@kernel(inner=True)
 def derivatives(
     loss: int, data: LossData, output: int, start: int, stop: int, block: FloatArray
 ) -> None:

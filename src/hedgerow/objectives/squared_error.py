@@ -11,7 +11,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
 
-LARGEST_TARGET = 1e140
+LARGEST_SPREAD = 1e140
 """Beyond it a gain, the square of a sum of gradients, is not finite."""
 
 
@@ -25,13 +25,14 @@ class SquaredError:
     n_outputs: int = 1
 
     def check_target(self, target: FloatArray) -> None:
-        """Refuse targets whose square is not a finite float64."""
-        outside = ~(np.abs(target) <= LARGEST_TARGET)
+        """Refuse targets that lie so far apart that squares of residuals overflow."""
+        with np.errstate(over="ignore"):
+            outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
         if outside.any():
             row = int(np.argmax(outside))
             raise DataError(
-                f"objective 'squared_error' needs targets between -{LARGEST_TARGET:g} and "
-                f"{LARGEST_TARGET:g}; row {row} holds {target[row]!r}: rescale the target."
+                f"objective 'squared_error' needs targets within {LARGEST_SPREAD:g} of each "
+                f"other; rows 0 and {row} hold {target[0]!r} and {target[row]!r}: rescale them."
             )
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:

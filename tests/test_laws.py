@@ -1,0 +1,380 @@
+"""Laws that every fit obeys, whatever the data.
+
+Where a law changes the order in which floats are added, or a unit that is no
+power of two, results agree to rounding; everywhere else to the last bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.boosting import rounds as rounds_module
+from hedgerow.io import model_to_bytes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NO_PENALTY = {
+    "reg_lambda": 0.0, "reg_alpha": 0.0, "gamma": 0.0, "min_child_weight": 0.0,
+    "min_samples_leaf": 1,
+}  # fmt: skip
+seeds = st.integers(0, 2**32 - 1)
+objectives = st.sampled_from(["squared_error", "logistic", "softmax"])
+
+
+def data(objective="squared_error", n_rows=300, n_features=4, seed=0, missing=0.1, grid=None):
+    """Rows with targets; with ``grid`` all targets are multiples of 1/grid."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features))
+    y = X[:, 0] + X[:, -1] * X[:, n_features // 2] + 0.4 * rng.normal(size=n_rows)
+    X[rng.random(X.shape) < missing] = np.nan
+    if objective == "logistic":
+        y = (y > 0).astype(float)
+        y[:2] = [0, 1]
+    elif objective == "softmax":
+        y = np.digitize(y, [-0.7, 0.7]).astype(float)
+        y[:3] = [0, 1, 2]
+    elif grid:
+        y = np.round(grid * y) / grid
+    return X, y
+
+
+def fit(X, y, objective="squared_error", weight=None, **params):
+    params = {"n_estimators": 5, "max_leaves": 8, "n_jobs": 1, **params}
+    return train({"objective": objective, **params}, Dataset(X, y, weight=weight))
+
+
+def raw(booster, X):
+    return booster.predict(X, kind="raw")
+
+
+def content(booster):
+    return model_to_bytes(booster.model)
+
+
+# -- the same bytes -------------------------------------------------------------------
+
+
+CASES = {
+    "regression": ("squared_error", {}),
+    "binary": ("logistic", {}),
+    "multi-class": ("softmax", {}),
+    "weighted regression": ("squared_error", {"weighted": True}),
+    "weighted binary": ("logistic", {"weighted": True}),
+    "missing": ("logistic", {"missing": 0.4}),
+    "rows sampled": ("logistic", {"subsample": 0.6}),
+    "rows sampled, classes": ("softmax", {"subsample": 0.3}),
+    "columns sampled": (
+        "squared_error",
+        {"colsample_bytree": 0.7, "colsample_bylevel": 0.8, "colsample_bynode": 0.8},
+    ),
+    "depth-wise": ("logistic", {"grow_policy": "depthwise", "max_depth": 4, "max_leaves": None}),
+    "early stopping": ("logistic", {"early_stopping": True, "n_estimators": 12, "patience": 3}),
+    "float32": ("squared_error", {"dtype": np.float32}),
+}
+
+
+@pytest.mark.parametrize("n_features", [6, 40, 70])
+@pytest.mark.parametrize("n_rows", [700, 20_500])
+@pytest.mark.parametrize(("objective", "case"), CASES.values(), ids=CASES)
+def test_model_file_does_not_depend_on_threads(
+    monkeypatch, objective, case, n_rows, n_features
+) -> None:
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    case = {"n_estimators": 3, **case}
+    X, y = data(objective, n_rows, n_features, missing=case.pop("missing", 0.05))
+    X = X.astype(case.pop("dtype", np.float64))
+    weight = None
+    if case.pop("weighted", False):
+        weight = np.random.default_rng(1).gamma(0.5, size=n_rows)
+    one = content(fit(X, y, objective, weight, n_jobs=1, **case))
+    for n_jobs in (2, 3, 5):
+        assert content(fit(X, y, objective, weight, n_jobs=n_jobs, **case)) == one
+
+
+def test_model_file_does_not_depend_on_the_run() -> None:
+    X, y = data("logistic", 30_000)
+    first = content(fit(X, y, "logistic", subsample=0.5, n_jobs=2, seed=3))
+    assert all(
+        content(fit(X, y, "logistic", subsample=0.5, n_jobs=2, seed=3)) == first for _ in range(5)
+    )
+    assert content(fit(X, y, "logistic", subsample=0.5, n_jobs=2, seed=4)) != first
+
+
+@pytest.mark.parametrize("change", [np.asfortranarray, lambda X: np.repeat(X, 2, axis=0)[::2]])
+def test_layout_of_the_input_changes_nothing(change) -> None:
+    X, y = data()
+    assert content(fit(change(X), y)) == content(fit(X, y))
+
+
+# -- weights --------------------------------------------------------------------------
+
+
+@given(seeds, objectives, st.sampled_from([1, 20]))
+def test_weight_zero_is_an_absent_row(seed, objective, least) -> None:
+    X, y = data(objective, seed=seed)
+    weight = np.random.default_rng(seed).choice([0.0, 1.0, 2.5], len(y))
+    weight[:3] = 1.0
+    kept = weight > 0
+    a = fit(X, y, objective, weight, min_samples_leaf=least, subsample=0.8)
+    b = fit(X[kept], y[kept], objective, weight[kept], min_samples_leaf=least, subsample=0.8)
+    assert content(a) == content(b)
+
+
+@given(seeds, objectives)
+def test_weights_of_one_are_no_weights(seed, objective) -> None:
+    X, y = data(objective, seed=seed)
+    assert content(fit(X, y, objective, np.ones(len(y)))) == content(fit(X, y, objective))
+
+
+@given(seeds, objectives)
+def test_weight_k_is_a_row_repeated_k_times(seed, objective) -> None:
+    X, y = data(objective, 200, seed=seed)
+    weight = np.random.default_rng(seed).integers(1, 5, len(y))
+    params = {"min_samples_leaf": 1, "min_child_weight": 2.0, "max_leaves": 6}
+    a = fit(X, y, objective, weight, **params)
+    b = fit(np.repeat(X, weight, axis=0), np.repeat(y, weight), objective, **params)
+    np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
+
+
+@given(seeds, objectives, st.integers(-40, 40))
+def test_common_power_of_two_on_weights_changes_no_bit(seed, objective, power) -> None:
+    X, y = data(objective, seed=seed)
+    weight = np.random.default_rng(seed).uniform(0.5, 2, len(y))
+    a = fit(X, y, objective, weight, **NO_PENALTY)
+    b = fit(X, y, objective, weight * 2.0**power, **NO_PENALTY)
+    np.testing.assert_array_equal(raw(a, X), raw(b, X))
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-7, 0.3, 1.7, 1e5, 1e12])
+@pytest.mark.parametrize("objective", ["squared_error", "logistic", "softmax"])
+@pytest.mark.parametrize("equal", [True, False])
+def test_common_factor_on_weights_changes_nothing(objective, equal, factor) -> None:
+    X, y = data(objective, 400)
+    n = len(y)
+    weight = np.ones(n) if equal else np.random.default_rng(0).uniform(0.5, 2, n)
+    # Leaves of several rows: in the smallest ones cuts tie but for rounding.
+    params = {**NO_PENALTY, "min_samples_leaf": 10}
+    a = fit(X, y, objective, weight, **params)
+    b = fit(X, y, objective, weight * factor, **params)
+    np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [2.0**-40, 2.0**40])
+def test_common_factor_holds_for_rounded_gradients(factor) -> None:
+    X, y = data("logistic", 10_000)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    a = fit(X, y, "logistic", weight, **NO_PENALTY)
+    b = fit(X, y, "logistic", weight * factor, **NO_PENALTY)
+    np.testing.assert_array_equal(raw(a, X), raw(b, X))
+
+
+# -- rows and columns -------------------------------------------------------------------
+
+
+@given(seeds, objectives, st.booleans())
+def test_order_of_rows_changes_nothing(seed, objective, weighted) -> None:
+    # Dyadic targets, weights of 256 in sum: the base score is the same to the last bit.
+    X, y = data(objective, 256, seed=seed, grid=64)
+    rng = np.random.default_rng(seed)
+    weight = rng.permutation(np.repeat([1.0, 0.5, 1.5], [128, 64, 64])) if weighted else None
+    order = rng.permutation(len(y))
+    a = fit(X, y, objective, weight)
+    b = fit(X[order], y[order], objective, None if weight is None else weight[order])
+    assert content(a) == content(b)
+
+
+@given(seeds, objectives)
+def test_order_of_columns_permutes_importances(seed, objective) -> None:
+    X, y = data(objective, seed=seed)
+    order = np.random.default_rng(seed).permutation(X.shape[1])
+    a = fit(X, y, objective, max_leaves=4, min_samples_leaf=25)
+    b = fit(X[:, order], y, objective, max_leaves=4, min_samples_leaf=25)
+    np.testing.assert_array_equal(raw(a, X), raw(b, X[:, order]))
+    np.testing.assert_allclose(
+        a.feature_importances()[order], b.feature_importances(), rtol=1e-12, atol=1e-300
+    )
+
+
+@given(seeds, objectives, st.sampled_from(["copy", "constant", "missing", "many copies"]))
+def test_columns_that_tell_nothing_new_change_nothing(seed, objective, kind) -> None:
+    X, y = data(objective, seed=seed)
+    more = {
+        "copy": X[:, :1],
+        "constant": np.full((len(y), 1), 3.0),
+        "missing": np.full((len(y), 1), np.nan),
+        "many copies": np.hstack([X] * 9),
+    }[kind]
+    a, b = fit(X, y, objective), fit(np.hstack([X, more]), y, objective)
+    np.testing.assert_array_equal(raw(a, X), raw(b, np.hstack([X, more])))
+    assert not b.feature_importances()[X.shape[1] :].any()
+
+
+TRANSFORMS = {
+    "cube": lambda x: x**3,
+    "exp": np.exp,
+    "arctan": np.arctan,
+    "float32": lambda x: np.float32(x) * np.float32(3.0),
+    "tiny": lambda x: x * 1e-300,
+    "huge": lambda x: x * 1e300,
+    "halves to infinity": lambda x: np.where(x > 2, np.inf, x),
+    "rank": lambda x: np.where(np.isnan(x), np.nan, np.argsort(np.argsort(x)).astype(float)),
+}
+
+
+@pytest.mark.parametrize("n_rows", [200, 3000])
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.parametrize("max_bins", [255, 16])
+def test_rising_transform_of_a_feature_changes_nothing(transform, n_rows, max_bins) -> None:
+    X, y = data("logistic", n_rows)
+    X = np.float32(X).astype(float)
+    if transform is TRANSFORMS["halves to infinity"]:
+        X = np.minimum(X, 2.5)
+        X[X > 2] = 2.5
+    other = X.copy()
+    other[:, 0] = transform(X[:, 0])
+    a, b = fit(X, y, "logistic", max_bins=max_bins), fit(other, y, "logistic", max_bins=max_bins)
+    np.testing.assert_array_equal(raw(a, X), raw(b, other))
+
+
+# -- targets ----------------------------------------------------------------------------
+
+
+@given(seeds, st.integers(-60, 60))
+def test_power_of_two_on_the_target_scales_predictions(seed, power) -> None:
+    X, y = data(seed=seed)
+    factor = 2.0**power
+    np.testing.assert_array_equal(raw(fit(X, factor * y), X), factor * raw(fit(X, y), X))
+
+
+@given(seeds, st.integers(-1000, 1000), st.sampled_from([-2.0, -1.0, 0.5, 4.0]))
+def test_affine_map_of_the_target_commutes(seed, shift, factor) -> None:
+    X, y = data(seed=seed, grid=64)
+    y -= np.round(64 * y.mean()) / 64
+    expected = factor * raw(fit(X, y, min_samples_leaf=15), X) + shift
+    found = raw(fit(X, factor * y + shift, min_samples_leaf=15), X)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * max(1, abs(factor)))
+
+
+@given(seeds)
+def test_swapped_labels_turn_the_margin(seed) -> None:
+    X, y = data("logistic", seed=seed)
+    a = fit(X, y, "logistic", min_samples_leaf=15)
+    b = fit(X, 1 - y, "logistic", min_samples_leaf=15)
+    np.testing.assert_allclose(raw(a, X), -raw(b, X), rtol=0, atol=1e-6)
+
+
+def test_order_of_classes_permutes_probabilities() -> None:
+    X, y = data("softmax", 400)
+    order = np.array([2, 0, 1])
+    a = fit(X, y, "softmax", min_samples_leaf=15).predict(X, kind="probability")
+    b = fit(X, order[y.astype(int)], "softmax", min_samples_leaf=15)
+    np.testing.assert_allclose(b.predict(X, kind="probability")[:, order], a, atol=1e-6)
+
+
+def test_softmax_of_two_classes_is_about_the_logistic_one() -> None:
+    X, y = data("logistic", 2000)
+    params = {"n_estimators": 50, "max_leaves": 15}
+    two = fit(X, y, "softmax", **params).predict(X, kind="probability")
+    one = fit(X, y, "logistic", **params).predict(X, kind="probability")
+    np.testing.assert_allclose(two.sum(axis=1), 1.0, rtol=1e-12)
+    # A step of both trees together is as long as the one of the logistic loss.
+    assert np.corrcoef(two[:, 1], one[:, 1])[0, 1] > 0.99
+    assert np.abs(two[:, 1] - one[:, 1]).mean() < 0.02
+    assert ((two[:, 1] > 0.5) == y).mean() > 0.85
+
+
+# -- training and serving agree -------------------------------------------------------------
+
+
+def separates(column, dtype=None):
+    """Whether a fit tells every value of a column from its neighbours, at predict."""
+    values = np.asarray(column) if dtype is None else np.array(column, dtype=dtype)
+    rng = np.random.default_rng(0)
+    target = rng.permutation(len(values)).astype(float)
+    model = HedgerowRegressor(
+        n_estimators=1, learning_rate=1.0, max_leaves=255, min_samples_leaf=1, reg_lambda=0.0,
+        min_child_weight=0.0, n_jobs=1, early_stopping=False,
+    )  # fmt: skip
+    repeated = np.repeat(values, 3)[:, None]
+    model.fit(repeated, np.repeat(target, 3))
+    np.testing.assert_allclose(model.predict(values[:, None]), target, atol=1e-6)
+
+
+def steps(start, n=12, dtype=np.float64):
+    values = [dtype(start)]
+    for _ in range(n - 1):
+        values.append(np.nextafter(values[-1], dtype(np.inf)))
+    return np.array(values, dtype=dtype)
+
+
+@pytest.mark.parametrize("start", [1.0, -1.0, 0.1, 1e-300, -1e300, 2.0**52, 2.0**53, -3e-320, 0.0])
+def test_adjacent_float64_are_told_apart(start) -> None:
+    separates(steps(start))
+
+
+@pytest.mark.parametrize("start", [1.0, -1.0, 0.1, 1e-38, 3e38, 2.0**23, 2.0**24, -1e-44, 0.0])
+def test_adjacent_float32_are_told_apart(start) -> None:
+    separates(steps(start, dtype=np.float32))
+
+
+def test_subnormals_zero_and_infinities_are_told_apart() -> None:
+    tiny = 5e-324
+    values = [-np.inf, -1.7e308, -1.0, -tiny, 0.0, tiny, 2 * tiny, 1.0, 1.7e308, np.inf, np.nan]
+    separates(values)
+    separates(np.float32([-np.inf, -3e38, -1e-45, 0.0, 1e-45, 3e38, np.inf, np.nan]))
+
+
+@pytest.mark.parametrize("start", [0, 2**53, 2**60, 2**62 + 1, -(2**62), -(2**63) + 1, 2**63 - 13])
+def test_adjacent_int64_are_told_apart(start) -> None:
+    separates(np.arange(12, dtype=np.int64) + start)
+
+
+def test_time_stamps_of_adjacent_nanoseconds_are_told_apart() -> None:
+    separates(1_700_000_000_123_456_789 + np.arange(40, dtype=np.int64))
+
+
+def test_negative_zero_is_zero() -> None:
+    X = np.array([-1.0, -0.0, 0.0, 1.0] * 5)[:, None]
+    y = np.array([0.0, 5.0, 7.0, 9.0] * 5)
+    booster = fit(X, y, learning_rate=1.0, n_estimators=1, **NO_PENALTY)
+    zeros = raw(booster, np.array([[-0.0], [0.0]]))
+    assert zeros[0] == zeros[1] == pytest.approx(6.0, abs=1e-6)
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64, np.int64]), st.sampled_from([4, 31, 255]))
+@settings(max_examples=20)
+def test_rows_are_served_as_they_were_trained(seed, dtype, max_bins) -> None:
+    rng = np.random.default_rng(seed)
+    if dtype == np.int64:
+        X = rng.integers(-(2**63), 2**63 - 1, (400, 3), dtype=np.int64)
+        X[:200] = 2**61 + rng.integers(0, 50, (200, 3))
+    else:
+        kind = np.int32 if dtype == np.float32 else np.int64
+        info = np.iinfo(kind)
+        # All bit patterns: subnormals, infinities, every size; NaN is missing.
+        X = rng.integers(info.min, info.max, (400, 3), dtype=kind).view(dtype)
+        X[:200] = np.nextafter(dtype(1), rng.choice([0, 1, 2], (200, 3)).astype(dtype))
+    y = rng.normal(size=400)
+    params = {"min_samples_leaf": 1, "max_leaves": 60, "max_bins": max_bins, "n_estimators": 3}
+    seen = []
+    booster = train(
+        {**params, "n_jobs": 1, "early_stopping": False, "eval_metric": "rmse"},
+        Dataset(X, y),
+        Dataset(X, y),
+        callbacks=lambda state: seen.append(state) and False,
+    )
+    # Validation rows were routed by bins, predictions are routed by values.
+    served = np.sqrt(np.mean((booster.predict(X) - y) ** 2))
+    history = booster.model.training["history"]["validation"]["rmse"]
+    assert served == pytest.approx(history[-1], rel=1e-12)
+
+
+def test_classifier_and_regressor_obey_the_same_bytes() -> None:
+    X, y = data("softmax", 3000, missing=0.1)
+    for model in (HedgerowClassifier, HedgerowRegressor):
+        files = {
+            content(model(n_estimators=4, n_jobs=n, random_state=1).fit(X, y).booster_)
+            for n in (1, 2, 3)
+        }
+        assert len(files) == 1
