@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
 from hedgerow.arrays import aligned_zeros
 from hedgerow.boosting.rounds import TrainingData, rounds
 from hedgerow.data import bin_table, fit_bins, read_table
@@ -147,7 +148,8 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
 
 def add_histograms(a, b, sign):
     """``a + sign * b`` of two histograms, by the engine."""
-    wide = Wide(*(np.concatenate([x.reshape(-1), y.reshape(-1)]) for x, y in zip(a, b, strict=True)))
+    flat = [np.concatenate([x.reshape(-1), y.reshape(-1)]) for x, y in zip(a, b, strict=True)]
+    wide = Wide(*flat)
     add_wide(wide, 0, a[0].size, a[0].size, sign)
     return tuple(sums[: a[0].size].reshape(a[0].shape) for sums in wide)
 
@@ -259,11 +261,10 @@ def grow(matrix, y, params, objective="squared_error", weight=None, n_threads=1,
     y = np.asarray(y, dtype=np.float64)
     base = loss.initial_score(y, weight)
     raw = np.repeat(base[:, None], len(y), axis=1)
-    trees = []
     grower = TreeGrower(matrix, y, weight, raw, loss, params, n_threads)
     with contextlib.closing(grower):
-        for number in range(n_trees * loss.n_outputs):
-            trees.append(grower.grow(number, number % loss.n_outputs))
+        numbers = range(n_trees * loss.n_outputs)
+        trees = [grower.grow(number, number % loss.n_outputs) for number in numbers]
     return trees, raw, base
 
 
@@ -306,8 +307,7 @@ def boost(
         validation = TrainingData(unseen, np.asarray(y_val, dtype=np.float64))
     loss = make_objective(objective, n_outputs)
     with contextlib.closing(rounds(data, loss, params, validation, n_threads)) as states:
-        for last in states:
-            pass
+        *_, last = states
         return Fit(last.freeze(), last.train_raw, last.validation_raw, table.schema.kinds)
 
 

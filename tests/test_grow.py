@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import engine
-import naive
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import engine
+import naive
 from hedgerow.growing import grower as grower_module
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 def data(n_rows=400, n_features=5, seed=0, missing=0.0, n_values=None):

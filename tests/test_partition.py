@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import engine
-import naive
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+import engine
+import naive
 
 
 @given(

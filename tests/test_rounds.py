@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 
+import numpy as np
+import pytest
+
 import engine
 import naive
 import naive_predict
-import numpy as np
-import pytest
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.rounds import TrainingData, rounds
 from hedgerow.objectives import make_objective
@@ -125,15 +126,16 @@ def test_an_error_of_the_reader_leaves_no_thread() -> None:
     X, y = data("logistic", 2000)
     training = TrainingData(engine.binned(X), y)
     before = set(threading.enumerate())
-    with (
-        pytest.raises(RuntimeError, match="enough"),
-        contextlib.closing(
-            rounds(training, make_objective("logistic"), BoostParams(), n_threads=3)
-        ) as states,
-    ):
-        for state in states:
-            if state.n_rounds == 2:
-                raise RuntimeError("enough")
+
+    def read():
+        loss = make_objective("logistic")
+        with contextlib.closing(rounds(training, loss, BoostParams(), n_threads=3)) as states:
+            for state in states:
+                if state.n_rounds == 2:
+                    raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        read()
     assert set(threading.enumerate()) - before == set()
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import engine
-import naive
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
+import engine
+import naive
 
 MISSING = 15
 STRIDE = 16
@@ -121,7 +122,8 @@ def node_of(bins_g, n_features=1, missing=(0, 0), h=None):
     g[:, :k], n[:, :k] = bins_g, [0 if value is None else 1 for value in bins_g]
     g[:, MISSING], n[:, MISSING] = missing
     hess[:] = n
-    return g, hess, n, np.full(n_features, k), (int(g[0].sum()), int(hess[0].sum()), int(n[0].sum()))
+    node = tuple(int(sums[0].sum()) for sums in (g, hess, n))
+    return g, hess, n, np.full(n_features, k), node
 
 
 def chosen_by(node_data, chosen=naive.Rules()):  # noqa: B008
@@ -145,15 +147,14 @@ def test_equal_cuts_of_a_feature_give_the_lowest_bin() -> None:
 
 
 def test_empty_bins_between_give_the_lowest_bin() -> None:
-    g, h, n, n_bins, node = node_of([-1, 0, 0, 1])
+    g, h, n, n_bins, _ = node_of([-1, 0, 0, 1])
     h[:, 1:3] = n[:, 1:3] = 0
-    node = (0, 2, 2)
-    assert chosen_by((g, h, n, n_bins, node))[0] == (0, 0, 0)
+    assert chosen_by((g, h, n, n_bins, (0, 2, 2)))[0] == (0, 0, 0)
 
 
 def test_missing_of_no_influence_goes_right() -> None:
     # Missing values alike on both sides: -2 (+0) | 2 and -2 | 2 (+0) differ in h only.
-    g, h, n, n_bins, node = node_of([-2, 2], missing=(0, 1))
+    g, h, n, n_bins, _ = node_of([-2, 2], missing=(0, 1))
     h[:, MISSING] = 0
     assert chosen_by((g, h, n, n_bins, (0, 2, 3)))[0] == (0, 0, 0)
 
@@ -165,14 +166,14 @@ def test_missing_goes_where_it_belongs() -> None:
 
 def test_cut_that_sets_missing_apart_lies_behind_the_last_bin() -> None:
     assert chosen_by(node_of([1, 1, 1], missing=(-9, 1)))[0] == (0, 2, 0)
-    g, h, n, n_bins, node = node_of([1, 1, 1, 0, 0], missing=(-9, 1))
+    g, h, n, n_bins, _ = node_of([1, 1, 1, 0, 0], missing=(-9, 1))
     h[:, 3:5] = n[:, 3:5] = 0
     # Also where the last bins are empty in this node.
     assert chosen_by((g, h, n, n_bins, (-6, 4, 4)))[0] == (0, 4, 0)
 
 
 def test_feature_with_missing_values_only_has_no_cut() -> None:
-    g, h, n, n_bins, node = node_of([0, 0], missing=(5, 4))
+    g, h, n, n_bins, _ = node_of([0, 0], missing=(5, 4))
     h[:, :2] = n[:, :2] = 0
     h[:, MISSING] = 4
     assert chosen_by((g, h, n, n_bins, (5, 4, 4)))[1] == -1.0
@@ -202,7 +203,7 @@ def test_rules_at_their_bounds_allow() -> None:
 
 
 def test_side_without_hessian_is_allowed_only_with_lambda() -> None:
-    g, h, n, n_bins, node = node_of([-1, 1])
+    g, h, n, n_bins, _ = node_of([-1, 1])
     h[:, 0] = 0
     assert chosen_by((g, h, n, n_bins, (0, 1, 2)))[1] == -1.0
     assert chosen_by((g, h, n, n_bins, (0, 1, 2)), naive.Rules(reg_lambda=1.0))[1] > 0

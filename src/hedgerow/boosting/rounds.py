@@ -24,7 +24,7 @@ from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
-_CELLS_PER_THREAD = 30_000
+_CELLS_PER_THREAD = 25_000
 """Bins (rows x features) that pay for a helper: 28 features x 2,000 rows are
 faster on two threads than on one, 28 x 500 are not."""
 

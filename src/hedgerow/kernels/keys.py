@@ -20,27 +20,17 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, FloatArray, IntArray
-from hedgerow.compile import kernel
 
 _LOW_63 = np.int64(0x7FFFFFFFFFFFFFFF)
 _LOW_31 = np.int32(0x7FFFFFFF)
 
 
-@kernel
-def float64_keys(values: FloatArray, keys: IntArray) -> None:
-    """Write the key of each value; NaN becomes ``MISSING_KEY``, -0.0 becomes 0."""
-    bits = (values + 0.0).view(np.int64)
-    for i in range(np.uint64(len(values))):
-        key = bits[i] ^ ((bits[i] >> 63) & _LOW_63)
-        keys[i] = key if values[i] == values[i] else MISSING_KEY
-
-
 def keys_of_floats(values: FloatArray) -> IntArray:
-    """Keys of float64 values (any shape); see the module's text."""
-    flat = np.ascontiguousarray(values, dtype=np.float64).reshape(-1)
-    keys = np.empty(len(flat), dtype=np.int64)
-    float64_keys(flat, keys)
-    return keys.reshape(np.shape(values))
+    """Keys of float64 values (any shape); NaN becomes ``MISSING_KEY``, -0.0 becomes 0."""
+    floats = np.asarray(values, dtype=np.float64) + 0.0
+    bits = floats.view(np.int64)
+    keys = bits ^ ((bits >> np.int64(63)) & _LOW_63)
+    return np.where(np.isnan(floats), MISSING_KEY, keys)
 
 
 def floats_of_keys(keys: IntArray) -> FloatArray:
@@ -69,7 +59,6 @@ __all__ = [
     "MISSING_KEY",
     "MISSING_KEY_32",
     "float32_threshold_keys",
-    "float64_keys",
     "floats_of_keys",
     "keys_of_floats",
 ]
