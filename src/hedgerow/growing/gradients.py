@@ -9,7 +9,8 @@ For each tree, in blocks of rows that fit in the first-level cache::
 The unit of ``fixed`` is the smallest power of two with which the largest
 gradient of the tree fits, so it depends on the data alone: a pass that starts
 with the unit of the tree before is done again when the unit changes (a few
-times in a fit).
+times in a fit).  A gradient below ``2**-31`` of the largest is zero to it: weights
+that far apart cannot be held side by side.
 
 How many bits go into ``packed`` (:func:`choose_packing`):
 

@@ -164,8 +164,8 @@ def build_node(
             wide,
             target * slot_size,
         )
-    if n_parts == 1:
-        return
+    if n_groups == crew.n_threads:
+        return  # each thread has built the very columns that it will search
     barrier(crew)
     mine = share(n_columns, thread, crew.n_threads)
     for other in range(n_groups, n_groups * n_parts):
@@ -174,6 +174,8 @@ def build_node(
             at = columns.feature[k] * bins.stride
             source = (private + other) * slot_size + at
             add_wide(wide, slot * slot_size + at, source, bins.stride, 1)
+    # The sums of one thread may be its own again: a second node may need them at once.
+    barrier(crew)
 
 
 @kernel(inner=True)

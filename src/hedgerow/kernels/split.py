@@ -15,8 +15,8 @@ A pass is three loops, so that LLVM can make vectors of the second and third::
     score   both sides of every cut at once        one division a cut
     argmax  over the scores read as integers       (floats >= 0 sort like them)
 
-Ties go to the larger gain, then the lower feature, then the lower bin, then
-missing values to the right.
+Ties go to the larger gain, then the lower feature, then missing values to the
+right, then the lower bin.
 """
 
 from __future__ import annotations
