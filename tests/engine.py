@@ -137,9 +137,17 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
     slot = 3  # anywhere but at the start
     wide = Wide(*(np.full(size + slot, -7, dtype) for dtype in (np.int64, np.int64, np.int32)))
     build_histogram(
-        bins, packed.packing, packed.numbers, chosen,
+        bins,
+        packed.packing,
+        packed.numbers,
+        chosen,
         (0, len(features)) if part is None else part,
-        padded(rows), start, len(rows) if stop is None else stop, cells, wide, slot,
+        padded(rows),
+        start,
+        len(rows) if stop is None else stop,
+        cells,
+        wide,
+        slot,
     )
     assert not cells.any(), "scratch cells must be left empty"
     assert all((sums[:slot] == -7).all() for sums in wide)
@@ -183,8 +191,16 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
     best = NO_SPLIT
     for feature in range(len(n_bins)):
         best = search_feature(
-            wide, feature * stride, feature, int(n_bins[feature]), stride,
-            sums, unit, engine_rules, scratch, best,
+            wide,
+            feature * stride,
+            feature,
+            int(n_bins[feature]),
+            stride,
+            sums,
+            unit,
+            engine_rules,
+            scratch,
+            best,
         )
     return best, split_gain(best.score, sums, unit, engine_rules)
 
@@ -199,9 +215,7 @@ def partition(column, threshold, missing_bin, missing_left, rows, start, stop, n
     count = stop - start
     edges = [(count * t // n_parts, count * (t + 1) // n_parts) for t in range(n_parts)]
     n_left = [
-        divide(
-            column, threshold, missing_bin, missing_left, rows, scratch, start + a, start + b
-        )
+        divide(column, threshold, missing_bin, missing_left, rows, scratch, start + a, start + b)
         if b > a
         else 0
         for a, b in edges
@@ -245,7 +259,9 @@ def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, outpu
         fixed = grower._state.rows.fixed.reshape(-1, 2)[: matrix.n_rows].copy()
         packed = grower._state.rows.packed.copy()
     packing = Packing(
-        s[layout.IS_COUNT_BITS], s[layout.IS_HESSIAN_BITS], s[layout.IS_LIMB_BITS],
+        s[layout.IS_COUNT_BITS],
+        s[layout.IS_HESSIAN_BITS],
+        s[layout.IS_LIMB_BITS],
         s[layout.IS_N_LIMBS],
     )
     exponents = int(s[layout.IS_G_EXPONENT]), int(s[layout.IS_H_EXPONENT])
@@ -293,7 +309,14 @@ class Fit:
 
 
 def boost(
-    X, y, params, objective="squared_error", n_outputs=1, weight=None, n_threads=1, X_val=None,
+    X,
+    y,
+    params,
+    objective="squared_error",
+    n_outputs=1,
+    weight=None,
+    n_threads=1,
+    X_val=None,
     y_val=None,
 ):
     """Run all rounds."""

@@ -117,10 +117,13 @@ def cuts_of_feature(feature, g, h, n, n_bins, node, rules):
             last = present == n_present
             if last and (missing_left or not has_missing):
                 break  # nothing is left on the right
-            sides = (g_left, h_left, n_left), (
-                node[0] - g_left,
-                node[1] - h_left,
-                node[2] - n_left,
+            sides = (
+                (g_left, h_left, n_left),
+                (
+                    node[0] - g_left,
+                    node[1] - h_left,
+                    node[2] - n_left,
+                ),
             )
             if all(
                 side[2] >= rules.min_samples_leaf
@@ -219,8 +222,13 @@ def fast_best_split(sums, n_bins, node, rules):
             if best is None or value[b] > best.value:
                 last = present[b] == node[2] - n[-1]
                 best = Cut(
-                    value[b], feature, k - 1 if last else b, missing_left,
-                    g_left[b], h_left[b], int(n_left[b]),
+                    value[b],
+                    feature,
+                    k - 1 if last else b,
+                    missing_left,
+                    g_left[b],
+                    h_left[b],
+                    int(n_left[b]),
                 )
     return best
 
@@ -234,8 +242,18 @@ def _reductions(g, h, rules):
 
 
 def grow_tree(
-    bins, n_bins, stride, g, h, rules, max_leaves=math.inf, max_depth=math.inf,
-    depthwise=False, learning_rate=0.1, rows=None, search=fast_best_split,
+    bins,
+    n_bins,
+    stride,
+    g,
+    h,
+    rules,
+    max_leaves=math.inf,
+    max_depth=math.inf,
+    depthwise=False,
+    learning_rate=0.1,
+    rows=None,
+    search=fast_best_split,
 ):
     """Grow one tree in float64; nodes are numbered in the order in which they are made.
 
@@ -352,8 +370,18 @@ def on_grid(values):
 
 
 def boost(
-    bins, n_bins, stride, target, base, rules, n_rounds, loss="squared_error", weight=None,
-    test_bins=None, grid=False, **tree_options,
+    bins,
+    n_bins,
+    stride,
+    target,
+    base,
+    rules,
+    n_rounds,
+    loss="squared_error",
+    weight=None,
+    test_bins=None,
+    grid=False,
+    **tree_options,
 ):
     """Boosting in float64: raw scores of the training rows, of the test rows, and the trees.
 

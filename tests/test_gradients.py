@@ -138,9 +138,7 @@ def test_largest_gradient_may_be_a_power_of_two() -> None:
 
 
 def test_zero_gradients_are_zero() -> None:
-    found = engine.gradients(
-        blank(5), np.ones(5), np.ones((1, 5)), make_objective("squared_error")
-    )
+    found = engine.gradients(blank(5), np.ones(5), np.ones((1, 5)), make_objective("squared_error"))
     assert not found.fixed[:, 0].any()
     assert (found.fixed[:, 1] == 1).all()
 

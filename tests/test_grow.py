@@ -26,13 +26,24 @@ def data(n_rows=400, n_features=5, seed=0, missing=0.0, n_values=None):
 
 def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, search=None):
     rules = naive.Rules(
-        params.min_samples_leaf, params.min_child_weight, params.reg_lambda, params.reg_alpha,
-        params.gamma, params.max_delta_step,
+        params.min_samples_leaf,
+        params.min_child_weight,
+        params.reg_lambda,
+        params.reg_alpha,
+        params.gamma,
+        params.max_delta_step,
     )
     unlimited = float("inf")
     _, _, trees = naive.boost(
-        engine.columns_of(matrix), matrix.spec.bin_counts().tolist(), matrix.spec.stride,
-        y, base, rules, n_rounds, loss, weight,
+        engine.columns_of(matrix),
+        matrix.spec.bin_counts().tolist(),
+        matrix.spec.stride,
+        y,
+        base,
+        rules,
+        n_rounds,
+        loss,
+        weight,
         max_leaves=params.max_leaves or unlimited,
         max_depth=params.max_depth or unlimited,
         depthwise=params.grow_policy == "depthwise",
@@ -52,7 +63,10 @@ def assert_same_trees(trees, naive_ones, scale=1.0):
             )
         for name, rtol in (("value", 1e-6), ("gain", 1e-5), ("cover", 1e-6)):
             np.testing.assert_allclose(
-                getattr(tree, name), expected[name], rtol=rtol, atol=1e-7 * scale,
+                getattr(tree, name),
+                expected[name],
+                rtol=rtol,
+                atol=1e-7 * scale,
                 err_msg=f"{name} of tree {number}",
             )
 
@@ -130,9 +144,7 @@ def test_small_trees_equal_those_of_the_slowest_search(
     params = BoostParams(min_samples_leaf=least, max_leaves=leaves)
     matrix = engine.binned(X)
     trees, _, base = engine.grow(matrix, y, params)
-    expected = naive_trees(
-        matrix, y, params, "squared_error", base, search=naive.slow_best_split
-    )
+    expected = naive_trees(matrix, y, params, "squared_error", base, search=naive.slow_best_split)
     assert_same_trees(trees, expected)
 
 
@@ -330,9 +342,7 @@ def test_columns_without_information_are_never_used() -> None:
 def test_constant_column_with_missing_values_is_split_at_them() -> None:
     X = np.where(np.arange(200) % 4 == 0, np.nan, 3.0)[:, None]
     y = np.isnan(X[:, 0]).astype(float)
-    trees, raw, _ = engine.grow(
-        engine.binned(X), y, BoostParams(learning_rate=1.0, reg_lambda=0.0)
-    )
+    trees, raw, _ = engine.grow(engine.binned(X), y, BoostParams(learning_rate=1.0, reg_lambda=0.0))
     assert trees[0].feature.tolist() == [0, -1, -1]
     np.testing.assert_allclose(raw[0], y, atol=1e-8)
 

@@ -105,10 +105,18 @@ def node_score(g: float, h: float, rules: SplitRules) -> float:
 
 
 @kernel(inner=True)
-def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, sums: IntArray) -> int:
-    """Running sums over the bins; returns the number of bins up to the last row's."""
+def prefix_sums(
+    wide: Wide, at: int, n_bins: int, fewest: int, most: int, sums: IntArray
+) -> tuple[int, int]:
+    """Running sums over the bins; returns the range of bins worth a cut behind them.
+
+    Behind bins before the range fewer than ``fewest`` rows lie to the left; the
+    walk ends where more than ``most`` do.  (To leave out empty bins as well
+    costs more stores than it saves scores: 14 instead of 4 us for 28 features.)
+    """
     g_sum, h_sum, n_sum = np.int64(0), np.int64(0), np.int64(0)
     first = np.uint64(at)
+    skipped = np.int64(0)
     for b in range(np.uint64(n_bins)):
         g_sum += wide.g[first + b]
         h_sum += wide.h[first + b]
@@ -116,9 +124,10 @@ def prefix_sums(wide: Wide, at: int, n_bins: int, n_present: int, sums: IntArray
         sums[np.uint64(0), b] = g_sum
         sums[np.uint64(1), b] = h_sum
         sums[np.uint64(2), b] = n_sum
-        if n_sum == n_present:
-            return np.int64(b) + 1
-    return n_bins
+        skipped += np.int64(n_sum < fewest)
+        if n_sum > most:
+            return skipped, np.int64(b)
+    return skipped, n_bins
 
 
 @kernel(inner=True)
@@ -127,10 +136,10 @@ def score_cuts(
     units: Units,
     rules: SplitRules,
     scratch: CutScratch,
-    n_cuts: int,
+    cuts: tuple[int, int],
     missing: tuple[int, int, int],
 ) -> None:
-    """Score the cuts behind bins 0 ... n_cuts - 1; -1 where a side breaks a rule.
+    """Score the cuts behind bins ``cuts[0]:cuts[1]``; -1 where a side breaks a rule.
 
     ``missing`` (g, h, n) is added to the left side.
     """
@@ -138,7 +147,7 @@ def score_cuts(
     penalty, shrink, longest = rules.reg_lambda, rules.reg_alpha, rules.max_delta_step
     least_rows, least_weight = rules.min_samples_leaf, rules.min_child_weight
     sums, scores = scratch.sums, scratch.score
-    for b in range(np.uint64(n_cuts)):
+    for b in range(np.uint64(cuts[0]), np.uint64(cuts[1])):
         g_left = sums[np.uint64(0), b] + g_more
         h_left = sums[np.uint64(1), b] + h_more
         n_left = sums[np.uint64(2), b] + n_more
@@ -166,15 +175,15 @@ def score_cuts(
 
 
 @kernel(inner=True)
-def best_cut(bits: IntArray, n_cuts: int) -> int:
+def best_cut(bits: IntArray, cuts: tuple[int, int]) -> int:
     """Lowest bin with the highest score."""
     highest = np.int64(-(2**62))
-    for b in range(np.uint64(n_cuts)):
+    for b in range(np.uint64(cuts[0]), np.uint64(cuts[1])):
         highest = max(highest, bits[b])
-    for b in range(np.uint64(n_cuts)):
+    for b in range(np.uint64(cuts[0]), np.uint64(cuts[1])):
         if bits[b] == highest:
             return np.int64(b)
-    return 0
+    return cuts[0]
 
 
 @kernel(inner=True)
@@ -193,21 +202,25 @@ def search_feature(
     """The better of ``best`` and the best cut of one feature, whose bins start at ``at``."""
     absent = at + stride - 1
     missing = (wide.g[absent], wide.h[absent], np.int64(wide.n[absent]))
-    n_filled = prefix_sums(wide, at, n_bins, node.n - missing[2], scratch.sums)
-    # Behind the last filled bin a cut is of use only to set missing values apart.
-    n_cuts = n_filled - 1 if missing[2] == 0 else n_filled
-    if n_cuts <= 0:
+    n_present = node.n - missing[2]
+    # Where rows have no value, the cut behind the last value sets them apart.
+    fewest, most = rules.min_samples_leaf, n_present - rules.min_samples_leaf
+    if missing[2] > 0:
+        fewest, most = np.int64(1), n_present
+    cuts = prefix_sums(wide, at, n_bins, fewest, most, scratch.sums)
+    if cuts[0] >= cuts[1]:
         return best
     nothing = (np.int64(0), np.int64(0), np.int64(0))
     for side in range(1 if missing[2] == 0 else 2):
         extra = missing if side == 1 else nothing
-        score_cuts(node, units, rules, scratch, n_cuts, extra)
-        b = best_cut(scratch.bits, n_cuts)
+        score_cuts(node, units, rules, scratch, cuts, extra)
+        b = best_cut(scratch.bits, cuts)
         if scratch.score[b] > best.score:
+            all_values = scratch.sums[2, b] == n_present
             best = Split(
                 scratch.score[b],
                 np.int64(feature),
-                np.int64(b) if b < n_filled - 1 else np.int64(n_bins - 1),
+                np.int64(n_bins - 1) if all_values else np.int64(b),
                 np.int64(side),
                 scratch.sums[0, b] + extra[0],
                 scratch.sums[1, b] + extra[1],
