@@ -1,0 +1,154 @@
+"""Designs of the histogram kernel side by side: nanoseconds to add one row of 28 features.
+
+::
+
+    python benchmarks/designs.py
+
+Each design is measured on all rows in order and on every eighth row, on one
+thread and on two (rows divided, and features divided).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from hedgerow.arrays import aligned_empty, aligned_zeros
+from hedgerow.kernels.intrinsics import prefetch
+
+ROWS, FEATURES, WIDTH, AHEAD = 1_000_000, 28, 32, 16
+u = np.uint64
+
+
+@intrinsic
+def add_pair(typingctx: Any, cells: Any, cell: Any, g: Any, h: Any) -> Any:
+    """Add (g, h) to a 128-bit cell in one load, one addition, one store."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        pair = ir.VectorType(ir.IntType(64), 2)
+        pointer = builder.gep(builder.bitcast(data, pair.as_pointer()), [args[1]])
+        value = ir.Constant(pair, ir.Undefined)
+        for lane in range(2):
+            value = builder.insert_element(value, args[2 + lane], ir.IntType(32)(lane))
+        builder.store(builder.add(builder.load(pointer, align=16), value), pointer, align=16)
+        return context.get_dummy_value()
+
+    return types.void(cells, types.uintp, types.int64, types.int64), generate
+
+
+@njit(nogil=True, error_model="numpy")
+def packed_cells(bins, rows, start, stop, packed, cells, offsets, first, last):
+    for i in range(u(start), u(stop)):
+        ahead = u(rows[i + u(AHEAD)])
+        prefetch(bins, np.intp(ahead * u(WIDTH)))
+        prefetch(packed, np.intp(ahead))
+        at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
+        for j in range(u(first), u(last)):
+            cells[(j << u(8)) + u(bins[at + j])] += value
+
+
+@njit(nogil=True, error_model="numpy")
+def offset_list(bins, rows, start, stop, packed, cells, offsets, first, last):
+    for i in range(u(start), u(stop)):
+        ahead = u(rows[i + u(AHEAD)])
+        prefetch(bins, np.intp(ahead * u(WIDTH)))
+        prefetch(packed, np.intp(ahead))
+        at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
+        for j in range(u(first), u(last)):
+            cells[u(offsets[j]) + u(bins[at + j])] += value
+
+
+@njit(nogil=True, error_model="numpy")
+def words_of_four(bins, rows, start, stop, packed, cells, offsets, first, last):
+    words = bins.view(np.uint32)
+    for i in range(u(start), u(stop)):
+        ahead = u(rows[i + u(AHEAD)])
+        prefetch(bins, np.intp(ahead * u(WIDTH)))
+        prefetch(packed, np.intp(ahead))
+        at, value = u(rows[i]) * u(WIDTH // 4), packed[u(rows[i])]
+        for k in range(u(first // 4), u(last // 4)):
+            word, cell = u(words[at + k]), k << u(10)
+            cells[cell + (word & u(255))] += value
+            cells[cell + u(256) + ((word >> u(8)) & u(255))] += value
+            cells[cell + u(512) + ((word >> u(16)) & u(255))] += value
+            cells[cell + u(768) + (word >> u(24))] += value
+
+
+@njit(nogil=True, error_model="numpy")
+def wide_cells(bins, rows, start, stop, packed, cells, offsets, first, last):
+    for i in range(u(start), u(stop)):
+        ahead = u(rows[i + u(AHEAD)])
+        prefetch(bins, np.intp(ahead * u(WIDTH)))
+        prefetch(packed, np.intp(ahead))
+        at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
+        g, h = value >> 38, (value >> 13) & 0x1FFFFFF
+        for j in range(u(first), u(last)):
+            add_pair(cells, (j << u(8)) + u(bins[at + j]), g, h)
+
+
+@njit(nogil=True, error_model="numpy")
+def no_prefetch(bins, rows, start, stop, packed, cells, offsets, first, last):
+    for i in range(u(start), u(stop)):
+        at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
+        for j in range(u(first), u(last)):
+            cells[(j << u(8)) + u(bins[at + j])] += value
+
+
+DESIGNS = (packed_cells, offset_list, words_of_four, wide_cells, no_prefetch)
+
+
+def median_ns(run: Callable[[], object], n_rows: int) -> float:
+    run()
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return 1e9 * float(np.median(seconds)) / n_rows
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    bins = aligned_empty(ROWS * WIDTH, np.uint8)
+    bins[:] = rng.integers(0, 255, ROWS * WIDTH, dtype=np.uint8)
+    packed = rng.integers(-1000, 1000, ROWS)
+    offsets = (np.arange(FEATURES) * 256).astype(np.uint32)
+    cells = [aligned_zeros(2 * FEATURES * 256, np.int64) for _ in range(2)]
+    print(f"{'':16}{'rows':>8}{'1 thread':>10}{'2: rows':>10}{'2: features':>13}   ns a row")
+    with ThreadPoolExecutor(2) as pool:
+        for design in DESIGNS:
+            for step in (1, 8):
+                rows = np.append(np.arange(0, ROWS, step), np.zeros(64, int)).astype(np.uint32)
+                n = ROWS // step
+
+                def run(start, stop, own, first, last, design=design, rows=rows):
+                    design(bins, rows, start, stop, packed, cells[own], offsets, first, last)
+
+                half, middle = n // 2, 16
+                by_rows = [(0, half, 0, 0, FEATURES), (half, n, 1, 0, FEATURES)]
+                by_features = [(0, n, 0, 0, middle), (0, n, 0, middle, FEATURES)]
+                figures = (
+                    median_ns(lambda n=n, run=run: run(0, n, 0, 0, FEATURES), n),
+                    median_ns(lambda p=by_rows, run=run: list(pool.map(lambda a: run(*a), p)), n),
+                    median_ns(
+                        lambda p=by_features, run=run: list(pool.map(lambda a: run(*a), p)), n
+                    ),
+                )
+                one, rows_divided, features_divided = figures
+                kind = "all" if step == 1 else "1 in 8"
+                print(
+                    f"{design.__name__:16}{kind:>8}{one:10.1f}{rows_divided:10.1f}"
+                    f"{features_divided:13.1f}"
+                )
+
+
+if __name__ == "__main__":
+    main()
