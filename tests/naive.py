@@ -133,7 +133,9 @@ def cuts_of_feature(feature, g, h, n, n_bins, node, rules):
             ):
                 value = sum(loss_reduction(side[0], side[1], rules) for side in sides)
                 bin_ = n_bins - 1 if last else b
-                yield Cut(value, feature, bin_, missing_left, g_left, h_left, n_left)
+                # Where no row is missing, a later one goes with the larger part.
+                direction = missing_left if has_missing else int(2 * n_left >= node[2])
+                yield Cut(value, feature, bin_, direction, g_left, h_left, n_left)
             if last:
                 break
 
@@ -225,7 +227,7 @@ def fast_best_split(sums, n_bins, node, rules):
                     value[b],
                     feature,
                     k - 1 if last else b,
-                    missing_left,
+                    missing_left if n[-1] > 0 else int(2 * n_left[b] >= node[2]),
                     g_left[b],
                     h_left[b],
                     int(n_left[b]),
@@ -300,20 +302,10 @@ def as_arrays(nodes, bins, stride):
     """The tree in the terms of ``hedgerow.growing.grower.GrownTree``."""
     inner = np.array([node.left != 0 for node in nodes])
     cuts = [node.cut if node.left else None for node in nodes]
-    seen = [bool(np.any(column == stride - 1)) for column in bins]
-
-    def direction(node, cut):
-        if cut is None:
-            return 0
-        n_left = len(nodes[node.left].rows)
-        return cut.missing_left if seen[cut.feature] else int(2 * n_left >= len(node.rows))
-
     return {
         "feature": np.array([-1 if cut is None else cut.feature for cut in cuts]),
         "bin": np.array([0 if cut is None else cut.bin for cut in cuts]),
-        "missing_left": np.array(
-            [direction(node, cut) for node, cut in zip(nodes, cuts, strict=True)]
-        ),
+        "missing_left": np.array([0 if cut is None else cut.missing_left for cut in cuts]),
         "left": np.array([node.left for node in nodes]),
         "right": np.array([node.right for node in nodes]),
         "value": np.array([node.value for node in nodes]),

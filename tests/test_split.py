@@ -132,13 +132,13 @@ def chosen_by(node_data, chosen=naive.Rules()):  # noqa: B008
 
 
 def test_equal_features_give_the_first() -> None:
-    assert chosen_by(node_of([-1, -1, 1, 1], n_features=3))[0] == (0, 1, 0)
+    assert chosen_by(node_of([-1, -1, 1, 1], n_features=3))[0] == (0, 1, 1)
 
 
 def test_better_later_feature_wins() -> None:
     g, h, n, n_bins, node = node_of([-1, 1, -1, 1], n_features=2)
     g[1, :4] = [-1, -1, 1, 1]
-    assert chosen_by((g, h, n, n_bins, node))[0] == (1, 1, 0)
+    assert chosen_by((g, h, n, n_bins, node))[0] == (1, 1, 1)
 
 
 def test_equal_cuts_of_a_feature_give_the_lowest_bin() -> None:
@@ -149,7 +149,12 @@ def test_equal_cuts_of_a_feature_give_the_lowest_bin() -> None:
 def test_empty_bins_between_give_the_lowest_bin() -> None:
     g, h, n, n_bins, _ = node_of([-1, 0, 0, 1])
     h[:, 1:3] = n[:, 1:3] = 0
-    assert chosen_by((g, h, n, n_bins, (0, 2, 2)))[0] == (0, 0, 0)
+    assert chosen_by((g, h, n, n_bins, (0, 2, 2)))[0] == (0, 0, 1)
+
+
+def test_where_none_is_missing_a_later_one_goes_with_the_larger_part() -> None:
+    assert chosen_by(node_of([-2, 1, 1]))[0] == (0, 0, 0)
+    assert chosen_by(node_of([-1, -1, 2]))[0] == (0, 1, 1)
 
 
 def test_missing_of_no_influence_goes_right() -> None:

@@ -78,9 +78,6 @@ class TreeGrower:
         announce_compilation()
         self._matrix = matrix
         self._params = params
-        self._has_missing = np.array(
-            [np.any(bins[: matrix.n_rows] == matrix.spec.missing_bin) for bins in matrix.by_column]
-        )
         self._state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
         self._team = Team(
             n_threads,
@@ -127,7 +124,7 @@ class TreeGrower:
         return GrownTree(
             feature=feature,
             bin=np.where(inner, table[:, layout.NODE_BIN], 0).astype(np.uint8),
-            missing_left=self._missing_left(table, inner),
+            missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
             left=left,
             right=table[:, layout.NODE_RIGHT].astype(np.int32),
             value=numbers[:, layout.NUMBER_VALUE].copy(),
@@ -135,14 +132,6 @@ class TreeGrower:
             cover=numbers[:, layout.NUMBER_COVER].copy(),
             count=table[:, layout.NODE_COUNT].copy(),
         )
-
-    def _missing_left(self, table: IntArray, inner: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-        """Learned direction; towards the larger child for a column without missing values."""
-        feature = table[:, layout.NODE_FEATURE]
-        larger_left = 2 * table[:, layout.NODE_N_LEFT] >= table[:, layout.NODE_COUNT]
-        learned = table[:, layout.NODE_MISSING_LEFT] == 1
-        missing_seen = self._has_missing[feature]
-        return (inner & np.where(missing_seen, learned, larger_left)).astype(np.uint8)
 
 
 def _make_state(

@@ -7,7 +7,8 @@ With ``S(G) = sign(G) max(|G| - alpha, 0)`` and ``D = H + lambda``, a leaf takes
 
 A split gains ``1/2 [score(L) + score(R) - score(node)] - gamma`` (Chen and
 Guestrin 2016, eq. 7, with the L1 term).  Missing values go right in a first
-pass over the cuts and, where the node has any, left in a second.
+pass over the cuts and, where the node has any, left in a second.  Where it has
+none, one that comes later goes with the larger part.
 
 A pass is three loops, so that LLVM can make vectors of the second and third::
 
@@ -221,7 +222,8 @@ def search_feature(
                 scratch.score[b],
                 np.int64(feature),
                 np.int64(n_bins - 1) if all_values else np.int64(b),
-                np.int64(side),
+                # Where no row is missing, a later one goes with the larger part.
+                np.int64(side if missing[2] > 0 else 2 * scratch.sums[2, b] >= node.n),
                 scratch.sums[0, b] + extra[0],
                 scratch.sums[1, b] + extra[1],
                 scratch.sums[2, b] + extra[2],
