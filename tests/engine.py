@@ -19,14 +19,16 @@ from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.growing.grower import TreeGrower, _bins
 from hedgerow.kernels.histogram import Columns, Packing, Wide, add_wide, build_histogram
+from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import (
     NO_SPLIT,
-    CutScratch,
     NodeSums,
     SplitRules,
     Units,
-    search_feature,
+    complete_split,
+    limits_of,
+    search_columns,
     split_gain,
 )
 from hedgerow.model.predict import Predictor
@@ -61,14 +63,10 @@ class Packed:
     def g_and_h(self, n_rows):
         """What histograms add up for each row: integers, hessian 1 where it is constant."""
         p = self.packing
-        g, h = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
-        limb_size = len(self.numbers) // int(p.n_limbs)
-        for limb in range(int(p.n_limbs)):
-            numbers = self.numbers[limb * limb_size : limb * limb_size + n_rows]
-            rest = numbers >> p.count_bits
-            shift = p.limb_bits * (p.n_limbs - 1 - limb)
-            g += (rest >> p.hessian_bits) << shift
-            h += (rest & ((1 << int(p.hessian_bits)) - 1)) << shift
+        last = len(self.numbers) // 2 if p.g_apart else 0
+        rest = self.numbers[last : last + n_rows] >> p.count_bits
+        h = rest & ((1 << int(p.hessian_bits)) - 1)
+        g = self.numbers[:n_rows].copy() if p.g_apart else rest >> p.hessian_bits
         if p.hessian_bits == 0:
             h[:] = 1
         return g, h
@@ -83,7 +81,7 @@ def _counts(n_rows, mean_g, mean_h):
 
 
 def packing_for(n_rows, mean_g=2**29, mean_h=2**29, constant=False):
-    """``(count_bits, hessian_bits, limb_bits, n_limbs)`` and dropped bits for such gradients.
+    """``(count_bits, hessian_bits, g_apart)`` and dropped bits for such gradients.
 
     Means are of |fixed g| and fixed h, which are at most ``2**30``.
     """
@@ -92,14 +90,13 @@ def packing_for(n_rows, mean_g=2**29, mean_h=2**29, constant=False):
     cells = (
         layout.IS_COUNT_BITS,
         layout.IS_HESSIAN_BITS,
-        layout.IS_LIMB_BITS,
-        layout.IS_N_LIMBS,
+        layout.IS_G_APART,
     )
     return Packing(*(scalars[cell] for cell in cells)), int(scalars[layout.IS_DROPPED_BITS])
 
 
 def pack(g, h, mode, seed=0, tree=0):
-    """Pack integer gradients as mode ``"constant"``, ``"narrow"`` or ``"wide"`` does."""
+    """Pack integer gradients as mode ``"constant"``, ``"narrow"`` or ``"apart"`` does."""
     n_rows = len(g)
     packing, dropped = packing_for(
         SMALL_FIT + 1 if mode == "narrow" else 1, constant=mode == "constant"
@@ -107,8 +104,7 @@ def pack(g, h, mode, seed=0, tree=0):
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
     scalars[layout.IS_COUNT_BITS] = packing.count_bits
     scalars[layout.IS_HESSIAN_BITS] = packing.hessian_bits
-    scalars[layout.IS_LIMB_BITS] = packing.limb_bits
-    scalars[layout.IS_N_LIMBS] = packing.n_limbs
+    scalars[layout.IS_G_APART] = packing.g_apart
     scalars[layout.IS_DROPPED_BITS] = dropped
     scalars[layout.IS_TREE] = tree
     fixed = np.column_stack([g, h]).astype(np.int32).reshape(-1)
@@ -185,23 +181,13 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
         np.array(h, np.int64).reshape(-1),
         np.array(n, np.int32).reshape(-1),
     )
-    score = np.full(stride, np.nan)
-    scratch = CutScratch(np.full((3, stride), -7, np.int64), score, score.view(np.int64))
     sums, unit, engine_rules = NodeSums(*map(np.int64, node)), Units(*units), split_rules(rules)
+    limits, counts = limits_of(sums, unit, engine_rules), np.asarray(n_bins, np.int32)
     best = NO_SPLIT
-    for feature in range(len(n_bins)):
-        best = search_feature(
-            wide,
-            feature * stride,
-            feature,
-            int(n_bins[feature]),
-            stride,
-            sums,
-            unit,
-            engine_rules,
-            scratch,
-            best,
-        )
+    for first in range(0, len(n_bins), N_LANES):
+        features = np.minimum(np.arange(first, first + N_LANES), len(n_bins) - 1)
+        best = search_columns(wide, features * stride, features, counts, stride, limits, best)
+    best = complete_split(wide, np.int64(0), counts, stride, sums, unit, best)
     return best, split_gain(best.score, sums, unit, engine_rules)
 
 
@@ -261,8 +247,7 @@ def gradients(matrix, y, raw, objective, weight=None, n_threads=1, tree=0, outpu
     packing = Packing(
         s[layout.IS_COUNT_BITS],
         s[layout.IS_HESSIAN_BITS],
-        s[layout.IS_LIMB_BITS],
-        s[layout.IS_N_LIMBS],
+        s[layout.IS_G_APART],
     )
     exponents = int(s[layout.IS_G_EXPONENT]), int(s[layout.IS_H_EXPONENT])
     g = np.ldexp(fixed[:, 0].astype(np.float64), exponents[0] - 30)

@@ -159,7 +159,7 @@ def mode_of(found):
     p = found.packed.packing
     if p.hessian_bits == 0:
         return "constant"
-    return "wide" if p.n_limbs == 2 else "narrow"
+    return "apart" if p.g_apart == 1 else "narrow"
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def mode_of(found):
     [
         ("squared_error", False, 100, "constant"),
         ("squared_error", False, 9000, "constant"),
-        ("squared_error", True, 4096, "wide"),
+        ("squared_error", True, 4096, "apart"),
         ("squared_error", True, 4097, "narrow"),
-        ("logistic", False, 4096, "wide"),
+        ("logistic", False, 4096, "apart"),
         ("logistic", False, 4097, "narrow"),
         ("softmax", True, 6000, "narrow"),
     ],
@@ -181,7 +181,7 @@ def test_packing_by_size(loss, weighted, n_rows, expected) -> None:
 
 
 @pytest.mark.parametrize("where", ["g", "h"])
-def test_heavy_tails_are_packed_wide(where) -> None:
+def test_heavy_tails_are_packed_apart(where) -> None:
     n_rows = 20_000
     objective, y, raw, weight = case("squared_error", n_rows)
     raw[0], y = 0.0, np.clip(y, -3, 3)
@@ -190,7 +190,7 @@ def test_heavy_tails_are_packed_wide(where) -> None:
     else:
         weight[17] = 1e6
         y[17] = 0.0  # no large g
-    assert mode_of(engine.gradients(blank(n_rows), y, raw, objective, weight)) == "wide"
+    assert mode_of(engine.gradients(blank(n_rows), y, raw, objective, weight)) == "apart"
 
 
 def test_packing_is_chosen_from_sums_in_the_right_unit() -> None:

@@ -19,8 +19,8 @@ narrow            the upper 12 bits of g and h, rounded up or down at random in
                   proportion to what is cut off, so that sums stay unbiased
                   (Shi et al. 2022); the noise of a sum of n rows is below
                   2**-13 sqrt(n) of the largest gradient
-wide              all bits, in two limbs: for small data, where a second pass
-                  costs nothing, and for gradients of which most are tiny beside
+apart             all bits, g in a word of its own: for small data, where a second
+                  pass costs little, and for gradients of which most are tiny beside
                   the largest (heavy tails), where 12 bits would not do
 """
 
@@ -39,11 +39,10 @@ from hedgerow.growing.state import (
     COUNT_H_SUM,
     IS_COUNT_BITS,
     IS_DROPPED_BITS,
+    IS_G_APART,
     IS_G_EXPONENT,
     IS_H_EXPONENT,
     IS_HESSIAN_BITS,
-    IS_LIMB_BITS,
-    IS_N_LIMBS,
     IS_OUTPUT,
     IS_REDO,
     IS_TREE,
@@ -60,7 +59,7 @@ from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabiliti
 BLOCK = 1024
 FIXED_BITS = 30
 SMALL_FIT = 4096
-"""Up to this many rows gradients are always wide."""
+"""Up to this many rows g is always apart from h."""
 _DROPPED = 18  # 30 - 12 bits
 _LEAST_MEAN = 4 << _DROPPED
 """Narrow packing needs mean |g| and mean h of at least 4 units: then rounding
@@ -114,19 +113,16 @@ def pack_block(
     """Write the packed numbers of rows ``start`` to ``stop``."""
     fixed, packed = rows.fixed, rows.packed
     count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
-    limb_bits, dropped = scalars[IS_LIMB_BITS], scalars[IS_DROPPED_BITS]
+    dropped = scalars[IS_DROPPED_BITS]
     first, last, two, one = np.uint64(start), np.uint64(stop), np.uint64(2), np.uint64(1)
     if constant == 1:
         for i in range(first, last):
             packed[i] = (np.int64(fixed[two * i]) << count_bits) + 1
-    elif limb_bits > 0:
-        limb_size = np.uint64(len(packed) // 2)
-        low = (np.int64(1) << limb_bits) - 1
+    elif scalars[IS_G_APART] == 1:
+        n_rows = np.uint64(len(packed) // 2)
         for i in range(first, last):
-            g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
-            upper = ((g >> limb_bits) << hessian_bits) + (h >> limb_bits)
-            packed[i] = (upper << count_bits) + 1
-            packed[limb_size + i] = (((g & low) << hessian_bits) + (h & low)) << count_bits
+            packed[i] = np.int64(fixed[two * i])
+            packed[n_rows + i] = (np.int64(fixed[two * i + one]) << count_bits) + 1
     else:
         mask = (np.int64(1) << dropped) - 1
         stream = np.uint64(scalars[IS_TREE])
@@ -175,17 +171,16 @@ def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: i
         scalars[IS_H_EXPONENT] = h_exponent
         redo = 1
     if constant == 1:
-        count_bits, hessian_bits, limb_bits, dropped = 16, 0, 0, 0
+        count_bits, hessian_bits, g_apart, dropped = 16, 0, 0, 0
     elif n_rows > SMALL_FIT and min(g_sum, h_sum) // n_rows >= _LEAST_MEAN:
-        count_bits, hessian_bits, limb_bits, dropped = 13, 25, 0, _DROPPED
+        count_bits, hessian_bits, g_apart, dropped = 13, 25, 0, _DROPPED
     else:
-        count_bits, hessian_bits, limb_bits, dropped = 11, 26, 15, 0
+        count_bits, hessian_bits, g_apart, dropped = 15, 46, 1, 0
     if count_bits != scalars[IS_COUNT_BITS]:
         redo = 1
     scalars[IS_COUNT_BITS] = count_bits
     scalars[IS_HESSIAN_BITS] = hessian_bits
-    scalars[IS_LIMB_BITS] = limb_bits
-    scalars[IS_N_LIMBS] = 2 if limb_bits > 0 else 1
+    scalars[IS_G_APART] = g_apart
     scalars[IS_DROPPED_BITS] = dropped
     scalars[IS_REDO] = redo
 

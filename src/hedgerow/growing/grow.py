@@ -41,12 +41,11 @@ from hedgerow.growing.state import (
     FOUND_SCORE,
     IS_COUNT_BITS,
     IS_DROPPED_BITS,
+    IS_G_APART,
     IS_HESSIAN_BITS,
     IS_LARGE,
     IS_LARGE_SLOT,
-    IS_LIMB_BITS,
     IS_N_COLUMNS,
-    IS_N_LIMBS,
     IS_PARENT,
     IS_SEARCH_LARGE,
     IS_SEARCH_SMALL,
@@ -69,8 +68,16 @@ from hedgerow.growing.state import (
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import Bins, Columns, Packing, Wide, add_wide, build_histogram
 from hedgerow.kernels.intrinsics import bits_of_float
+from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.split import NO_SPLIT, CutScratch, NodeSums, SplitRules, search_feature
+from hedgerow.kernels.split import (
+    NO_SPLIT,
+    NodeSums,
+    SplitRules,
+    complete_split,
+    limits_of,
+    search_columns,
+)
 
 ROWS_TO_SHARE = 8192
 """Nodes with fewer rows are partitioned by one thread, and their histograms
@@ -134,9 +141,7 @@ def build_node(
     scalars: IntArray,
 ) -> None:
     """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
-    packing = Packing(
-        scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_LIMB_BITS], scalars[IS_N_LIMBS]
-    )
+    packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
     start, count = place
     n_columns = scalars[IS_N_COLUMNS]
     slot_size = settings.n_features * bins.stride
@@ -218,25 +223,22 @@ def search_node(
     """Find the best split in columns ``mine`` of the node with table row ``row``."""
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    scratch = CutScratch(search.sums[thread], search.score[thread], search.bits[thread])
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
-    best = NO_SPLIT
+    limits = limits_of(sums, units, rules)
+    features, at = search.lanes[thread, 0], search.lanes[thread, 1]
+    best, n_lanes = NO_SPLIT, 0
     for k in range(mine[0], mine[1]):
         feature = np.int64(columns.feature[k])
-        if sampled and search.allowed[child, feature] == 0:
-            continue
-        best = search_feature(
-            wide,
-            slot_start + feature * bins.stride,
-            feature,
-            bins.n_bins[feature],
-            bins.stride,
-            sums,
-            units,
-            rules,
-            scratch,
-            best,
-        )
+        if not sampled or search.allowed[child, feature] == 1:
+            # This lane and the ones behind it, which may stay empty.
+            for j in range(n_lanes, N_LANES):
+                features[j] = feature
+                at[j] = slot_start + feature * bins.stride
+            n_lanes += 1
+        if n_lanes == N_LANES or (n_lanes > 0 and k + 1 == mine[1]):
+            best = search_columns(wide, at, features, bins.n_bins, bins.stride, limits, best)
+            n_lanes = 0
+    best = complete_split(wide, slot_start, bins.n_bins, bins.stride, sums, units, best)
     found = search.found[thread, child]
     found[FOUND_SCORE] = bits_of_float(best.score)
     found[FOUND_FEATURE] = best.feature

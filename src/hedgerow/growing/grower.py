@@ -17,6 +17,7 @@ from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX, LossData
@@ -172,7 +173,7 @@ def _make_state(
             packed=aligned_empty(2 * n_rows, np.int64),
         ),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
-        search=_make_search(n_threads, matrix.spec.stride, n_features),
+        search=_make_search(n_threads, n_features),
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
         tree=_make_tree(2 * max_leaves, n_slots),
         scalars=scalars,
@@ -248,12 +249,9 @@ def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layou
     )
 
 
-def _make_search(n_threads: int, stride: int, n_features: int) -> layout.Search:
-    score = aligned_empty((n_threads, stride), np.float64)
+def _make_search(n_threads: int, n_features: int) -> layout.Search:
     return layout.Search(
-        sums=aligned_empty((n_threads, 3, stride), np.int64),
-        score=score,
-        bits=score.view(np.int64),
+        lanes=aligned_zeros((n_threads, 2, N_LANES), np.int64),
         found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
         allowed=np.zeros((3, n_features), dtype=np.int32),
     )

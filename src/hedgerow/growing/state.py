@@ -62,13 +62,12 @@ from hedgerow.objectives.derivatives import LossData
     IS_DROPPED_BITS,  # packed = fixed >> dropped bits
     IS_COUNT_BITS,
     IS_HESSIAN_BITS,
-    IS_LIMB_BITS,
-    IS_N_LIMBS,
+    IS_G_APART,
     IS_REDO,  # gradients must be rounded again with the new exponents
     IS_N_FREE,  # free histogram slots
     IS_N_COLUMNS,  # columns that the tree may use
     N_SCALARS,
-) = range(24)
+) = range(23)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -116,12 +115,12 @@ class Settings(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Arrays with one entry (or limb) per row.
+    """Arrays with one entry (or more) per row.
 
     rows     uint32 (n_rows + padding,): row ids, the rows of a node side by side
     scratch  uint32 (n_rows,)
     fixed    int32 (2 * n_rows,): g and h of a row side by side
-    packed   int64 (2 * limb_size,): see ``kernels.histogram``
+    packed   int64 (2 * n_rows,): one or two words a row, see ``kernels.histogram``
     """
 
     rows: RowArray
@@ -148,17 +147,14 @@ class Threads(NamedTuple):
 class Search(NamedTuple):
     """Space for the search of splits.
 
-    sums     int64 (threads, 3, stride): running sums of g, h, n over the bins
-    score    float64 (threads, stride)
-    bits     ``score`` seen as int64
+    lanes    int64 (threads, 2, 8): the columns searched side by side, and where
+             their bins start
     found    int64 (threads, 2, FOUND_FIELDS): best split of the small and large child
     allowed  int32 (3, n_features): 1 for columns in which the small (0) and the
              large (1) child is searched; scratch space for drawing them (2)
     """
 
-    sums: IntArray
-    score: FloatArray
-    bits: IntArray
+    lanes: IntArray
     found: IntArray
     allowed: np.ndarray
 

@@ -5,8 +5,8 @@ Glossary
 packed    one int64 that holds a row's (g, h, 1), or the sums of a few
           thousand rows, in three bit fields; adding rows adds all three
 cell      the packed sum of one bin of one feature
-limb      digits of a gradient that go into a packed number; a second limb
-          holds the lower digits where the first is too coarse
+apart     of small data and heavy tails no bit may be lost: g has a word of its
+          own, and the packed number holds (h, 1)
 wide      the sums taken apart: int64 g, int64 h, int32 count per bin
 
 ::
@@ -69,8 +69,7 @@ class Packing(NamedTuple):
 
     count_bits: np.int64
     hessian_bits: np.int64  # 0: the hessian is the row count
-    limb_bits: np.int64
-    n_limbs: np.int64
+    g_apart: np.int64  # 1: two words a row, the first holds g alone
 
 
 class Wide(NamedTuple):
@@ -115,7 +114,7 @@ def add_rows(
     start: int,
     stop: int,
     packed: IntArray,
-    limb_start: int,
+    word_start: int,
     cells: IntArray,
 ) -> None:
     """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile.
@@ -132,14 +131,14 @@ def add_rows(
     last = np.uint64(position[k_stop - np.uint64(1)])
     consecutive = last - first == k_stop - k_start - np.uint64(1)
     base = np.uint64(tile * bins.tile_size)
-    digits = np.uint64(limb_start)
+    word = np.uint64(word_start)
     by_row = bins.by_row
     for i in range(np.uint64(start), np.uint64(stop)):
         ahead = np.uint64(rows[i + np.uint64(PREFETCH_ROWS)])
         prefetch(by_row, np.intp(base + ahead * width))
-        prefetch(packed, np.intp(digits + ahead))
+        prefetch(packed, np.intp(word + ahead))
         row = np.uint64(rows[i])
-        value = packed[digits + row]
+        value = packed[word + row]
         at = base + row * width
         if not consecutive:
             for k in range(k_start, k_stop):
@@ -152,35 +151,72 @@ def add_rows(
 
 
 @kernel(inner=True)
-def unpack(
-    cells: IntArray, packing: Packing, limb: int, wide: Wide, to: int, start: int, stop: int
+def unpack_g(
+    cells: IntArray, shift: int, wide: Wide, to: int, start: int, stop: int, keep: int
 ) -> None:
-    """Take cells ``start:stop`` apart, add them to ``wide`` at ``to``, and empty them."""
-    count_bits = packing.count_bits
-    hessian_bits = packing.hessian_bits
-    count_mask = (np.int64(1) << count_bits) - 1
-    hessian_mask = (np.int64(1) << hessian_bits) - 1
-    count_is_hessian = np.int64(1) if hessian_bits == 0 else np.int64(0)
-    shift = packing.limb_bits * (packing.n_limbs - 1 - limb)
-    g, h, n = wide.g, wide.h, wide.n
-    offset = np.uint64(to)
+    """Take g, all bits above ``shift``, out of cells ``start:stop`` and add it to ``wide``.
+
+    ``keep`` is -1 to add to what stands there, 0 to write over it.
+    """
+    g, below, offset = wide.g, (np.int64(1) << shift) - 1, np.uint64(to)
     for c in range(np.uint64(start), np.uint64(stop)):
         value = cells[c]
-        cells[c] = 0
-        count = value & count_mask
-        rest = value >> count_bits
-        g[offset + c] += (rest >> hessian_bits) << shift
-        h[offset + c] += ((rest & hessian_mask) << shift) + count * count_is_hessian
-        n[offset + c] += np.int32(count)
+        cells[c] = value & below
+        g[offset + c] = (g[offset + c] & keep) + (value >> shift)
 
 
 @kernel(inner=True)
-def clear_wide(wide: Wide, start: int, stop: int) -> None:
-    """Set the sums ``start:stop`` to zero."""
+def unpack_h(
+    cells: IntArray, packing: Packing, wide: Wide, to: int, start: int, stop: int, keep: int
+) -> None:
+    """Take h and the row count out of cells that hold nothing else, and empty them."""
+    count_bits = packing.count_bits
+    mask = (np.int64(1) << count_bits) - 1
+    count_is_hessian = np.int64(1) if packing.hessian_bits == 0 else np.int64(0)
+    h, n, offset, keep_n = wide.h, wide.n, np.uint64(to), np.int32(keep)
     for c in range(np.uint64(start), np.uint64(stop)):
-        wide.g[c] = 0
-        wide.h[c] = 0
-        wide.n[c] = 0
+        value = cells[c]
+        cells[c] = 0
+        count = value & mask
+        h[offset + c] = (h[offset + c] & keep) + (value >> count_bits) + count * count_is_hessian
+        n[offset + c] = (n[offset + c] & keep_n) + np.int32(count)
+
+
+@kernel(inner=True)
+def build_tile(
+    bins: Bins,
+    packing: Packing,
+    packed: IntArray,
+    word: int,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    place: tuple[int, int],
+    cells: IntArray,
+    wide: Wide,
+    to: int,
+) -> None:
+    """:func:`build_histogram` of columns of one tile and the words that start at ``word``."""
+    stride = bins.stride
+    g_alone = packing.g_apart == 1 and word == 0
+    h_alone = packing.g_apart == 1 and word > 0
+    shift = np.int64(0) if g_alone else packing.count_bits + packing.hessian_bits
+    chunk = (np.int64(1) << packing.count_bits) - 1
+    start, stop = place
+    keep = np.int64(0)
+    while True:
+        end = min(start + chunk, stop)
+        tile = columns.feature[part[0]] // bins.features_per_tile
+        add_rows(bins, tile, columns, part, rows, start, end, packed, word, cells)
+        for k in range(part[0], part[1]):
+            at = columns.position[k] * stride
+            if not h_alone:
+                unpack_g(cells, shift, wide, to, at, at + stride, keep)
+            if not g_alone:
+                unpack_h(cells, packing, wide, to, at, at + stride, keep)
+        start, keep = end, np.int64(-1)
+        if start >= stop:
+            return
 
 
 @kernel(inner=True)
@@ -200,40 +236,22 @@ def build_histogram(
     """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``wide``.
 
     ``cells`` is scratch space for one tile, zero before and after.  ``packed``
-    holds the limbs one after another.
+    holds the words of all rows one after another.
     """
-    stride = bins.stride
     per_tile = bins.features_per_tile
-    chunk = (np.int64(1) << packing.count_bits) - 1
-    limb_size = len(packed) // packing.n_limbs
     first = part[0]
     while first < part[1]:
         tile = columns.feature[first] // per_tile
         last = first
         while last < part[1] and columns.feature[last] // per_tile == tile:
             last += 1
-        tile_start = slot_start + tile * per_tile * stride
-        for k in range(first, last):
-            at = tile_start + columns.position[k] * stride
-            clear_wide(wide, at, at + stride)
-        for limb in range(packing.n_limbs):
-            for block in range(start, stop, chunk):
-                end = min(block + chunk, stop)
-                add_rows(
-                    bins,
-                    tile,
-                    columns,
-                    (first, last),
-                    rows,
-                    block,
-                    end,
-                    packed,
-                    limb * limb_size,
-                    cells,
-                )
-                for k in range(first, last):
-                    at = columns.position[k] * stride
-                    unpack(cells, packing, limb, wide, tile_start, at, at + stride)
+        place = (start, stop)
+        to = slot_start + tile * per_tile * bins.stride
+        for word in range(1 + packing.g_apart):
+            at = word * (len(packed) // 2)
+            build_tile(
+                bins, packing, packed, at, columns, (first, last), rows, place, cells, wide, to
+            )
         first = last
 
 

@@ -10,11 +10,17 @@ Guestrin 2016, eq. 7, with the L1 term).  Missing values go right in a first
 pass over the cuts and, where the node has any, left in a second.  Where it has
 none, one that comes later goes with the larger part.
 
-A pass is three loops, so that LLVM can make vectors of the second and third::
+Eight columns are searched at once, a lane each (:mod:`hedgerow.kernels.lanes`),
+so that the running sums, which depend on one another along a column, cost no
+more than a sum over neighbours::
 
-    prefix  running sums of g, h, count            scalar, 3 additions a bin
-    score   both sides of every cut at once        one division a cut
-    argmax  over the scores read as integers       (floats >= 0 sort like them)
+              column 0  1  2 ... 7
+    bin 0            .  .  .     .     +  running sums of g, h, n
+    bin 1            .  .  .     .     +  score of the cut behind each bin
+    ...                                   best score and its bin so far
+
+A tree of 31 leaves on 10,000 rows of 28 columns spends 0.5 ms here; 1.0 with one
+column after the other, as three loops (running sums, scores, largest score).
 
 Ties go to the larger gain, then the lower feature, then missing values to the
 right, then the lower bin.
@@ -23,13 +29,14 @@ right, then the lower bin.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.lanes import N_LANES, choose, lane_of, load_turned, spread, to_float
 
 
 class SplitRules(NamedTuple):
@@ -56,19 +63,6 @@ class NodeSums(NamedTuple):
     g: np.int64
     h: np.int64
     n: np.int64
-
-
-class CutScratch(NamedTuple):
-    """Space for the cuts of one feature.
-
-    sums   int64 (3, stride): running sums of g, h and row count
-    score  float64 (stride,)
-    bits   ``score`` seen as int64
-    """
-
-    sums: IntArray
-    score: FloatArray
-    bits: IntArray
 
 
 class Split(NamedTuple):
@@ -105,130 +99,175 @@ def node_score(g: float, h: float, rules: SplitRules) -> float:
     return step * (2.0 * shrunk - denominator * step)
 
 
-@kernel(inner=True)
-def prefix_sums(
-    wide: Wide, at: int, n_bins: int, fewest: int, most: int, sums: IntArray
-) -> tuple[int, int]:
-    """Running sums over the bins; returns the range of bins worth a cut behind them.
+class Limits(NamedTuple):
+    """The node and the rules in units of its histogram, for :func:`pass_bin`."""
 
-    Behind bins before the range fewer than ``fewest`` rows lie to the left; the
-    walk ends where more than ``most`` do.  (To leave out empty bins as well
-    costs more stores than it saves scores: 14 instead of 4 us for 28 features.)
+    g: np.float64
+    h: np.float64
+    n: np.int64
+    fewest: np.int64  # rows of a side
+    lightest: np.float64  # hessian of a side
+    penalty: np.float64  # lambda
+    shrink: np.float64  # alpha
+    longest: np.float64  # max_delta_step
+    plain: bool  # neither alpha nor max_delta_step is set
+
+
+class Cuts(NamedTuple):
+    """Eight columns up to some bin: running sums, best score and the bin before its cut."""
+
+    g: Any
+    h: Any
+    n: Any
+    score: Any
+    bin: Any
+
+
+@kernel(inner=True)
+def limits_of(node: NodeSums, units: Units, rules: SplitRules) -> Limits:
+    """Divide by the units (powers of two: no digit is lost) what sums are compared with."""
+    penalty = rules.reg_lambda / units.h
+    # A side needs H + lambda > 0, and H is a whole number.
+    least = 0.0 if penalty > 0.0 else 1.0
+    return Limits(
+        float(node.g),
+        float(node.h),
+        node.n,
+        rules.min_samples_leaf,
+        max(rules.min_child_weight / units.h, least),
+        penalty,
+        rules.reg_alpha / units.g,
+        rules.max_delta_step * (units.h / units.g),
+        rules.reg_alpha == 0.0 and math.isinf(rules.max_delta_step),
+    )
+
+
+@kernel(inline=True, inner=True)
+def side_score(g: Any, d: Any, limits: Limits) -> Any:
+    """:func:`node_score` of eight sides, ``d`` being ``H + lambda``."""
+    zero, longest = spread(0.0), spread(limits.longest)
+    size = choose(g > zero, g, zero - g) - spread(limits.shrink)
+    size = choose(size > zero, size, zero)
+    step = size / d
+    step = choose(step > longest, longest, step)
+    return step * (size + size - d * step)
+
+
+@kernel(inline=True, inner=True)
+def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits) -> Cuts:
+    """Go on by one bin with the sums g, h, n: score the cuts behind it."""
+    g_left, h_left, n_left = cuts.g + to_float(g), cuts.h + to_float(h), cuts.n + n
+    g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
+    d_left = h_left + spread(limits.penalty)
+    d_right = h_right + spread(limits.penalty)
+    if limits.plain:
+        # One division instead of two: S(L)^2 / D(L) + S(R)^2 / D(R).
+        both = g_left * g_left * d_right + g_right * g_right * d_left
+        score = both / (d_left * d_right)
+    else:
+        score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
+    fewest, lightest = spread(limits.fewest), spread(limits.lightest)
+    enough_rows = (n_left >= fewest) & (spread(limits.n) - n_left >= fewest)
+    enough_weight = (h_left >= lightest) & (h_right >= lightest)
+    better = enough_rows & enough_weight & (score > cuts.score)
+    return Cuts(
+        g_left,
+        h_left,
+        n_left,
+        choose(better, score, cuts.score),
+        choose(better, spread(bin_), cuts.bin),
+    )
+
+
+@kernel(inner=True)
+def search_lanes(wide: Wide, at: IntArray, n_bins: int, missing_bin: int, limits: Limits) -> Cuts:
+    """Best cuts of the columns whose bins start at ``at``; missing values go right.
+
+    With ``missing_bin`` >= 0 the sums of this bin are on the left from the start.
     """
-    g_sum, h_sum, n_sum = np.int64(0), np.int64(0), np.int64(0)
-    first = np.uint64(at)
-    skipped = np.int64(0)
-    for b in range(np.uint64(n_bins)):
-        g_sum += wide.g[first + b]
-        h_sum += wide.h[first + b]
-        n_sum += np.int64(wide.n[first + b])
-        sums[np.uint64(0), b] = g_sum
-        sums[np.uint64(1), b] = h_sum
-        sums[np.uint64(2), b] = n_sum
-        skipped += np.int64(n_sum < fewest)
-        if n_sum > most:
-            return skipped, np.int64(b)
-    return skipped, n_bins
+    nothing = spread(np.int64(0))
+    cuts = Cuts(spread(0.0), spread(0.0), nothing, spread(-1.0), nothing)
+    if missing_bin >= 0:
+        g = load_turned(wide.g, at, missing_bin - 7)[7]
+        h = load_turned(wide.h, at, missing_bin - 7)[7]
+        n = load_turned(wide.n, at, missing_bin - 7)[7]
+        cuts = Cuts(to_float(g), to_float(h), n, spread(-1.0), nothing)
+    # The last eight may reach up to the missing bin: a cut behind it leaves no row.
+    for b in range(0, n_bins, 8):
+        g, h, n = load_turned(wide.g, at, b), load_turned(wide.h, at, b), load_turned(wide.n, at, b)
+        cuts = pass_bin(cuts, g[0], h[0], n[0], b, limits)
+        cuts = pass_bin(cuts, g[1], h[1], n[1], b + 1, limits)
+        cuts = pass_bin(cuts, g[2], h[2], n[2], b + 2, limits)
+        cuts = pass_bin(cuts, g[3], h[3], n[3], b + 3, limits)
+        cuts = pass_bin(cuts, g[4], h[4], n[4], b + 4, limits)
+        cuts = pass_bin(cuts, g[5], h[5], n[5], b + 5, limits)
+        cuts = pass_bin(cuts, g[6], h[6], n[6], b + 6, limits)
+        cuts = pass_bin(cuts, g[7], h[7], n[7], b + 7, limits)
+    return cuts
 
 
 @kernel(inner=True)
-def score_cuts(
-    node: NodeSums,
-    units: Units,
-    rules: SplitRules,
-    scratch: CutScratch,
-    cuts: tuple[int, int],
-    missing: tuple[int, int, int],
-) -> None:
-    """Score the cuts behind bins ``cuts[0]:cuts[1]``; -1 where a side breaks a rule.
-
-    ``missing`` (g, h, n) is added to the left side.
-    """
-    g_more, h_more, n_more = missing
-    penalty, shrink, longest = rules.reg_lambda, rules.reg_alpha, rules.max_delta_step
-    least_rows, least_weight = rules.min_samples_leaf, rules.min_child_weight
-    sums, scores = scratch.sums, scratch.score
-    for b in range(np.uint64(cuts[0]), np.uint64(cuts[1])):
-        g_left = sums[np.uint64(0), b] + g_more
-        h_left = sums[np.uint64(1), b] + h_more
-        n_left = sums[np.uint64(2), b] + n_more
-        left = max(abs(float(g_left) * units.g) - shrink, 0.0)
-        right = max(abs(float(node.g - g_left) * units.g) - shrink, 0.0)
-        left_weight = float(h_left) * units.h
-        right_weight = float(node.h - h_left) * units.h
-        left_d = left_weight + penalty
-        right_d = right_weight + penalty
-        inverse = 1.0 / (left_d * right_d)
-        left_step = min(left * right_d * inverse, longest)
-        right_step = min(right * left_d * inverse, longest)
-        score = left_step * (2.0 * left - left_d * left_step) + right_step * (
-            2.0 * right - right_d * right_step
-        )
-        allowed = (
-            (n_left >= least_rows)
-            & (node.n - n_left >= least_rows)
-            & (left_weight >= least_weight)
-            & (right_weight >= least_weight)
-            & (left_d > 0.0)
-            & (right_d > 0.0)
-        )
-        scores[b] = score if allowed else -1.0
-
-
-@kernel(inner=True)
-def best_cut(bits: IntArray, cuts: tuple[int, int]) -> int:
-    """Lowest bin with the highest score."""
-    highest = np.int64(-(2**62))
-    for b in range(np.uint64(cuts[0]), np.uint64(cuts[1])):
-        highest = max(highest, bits[b])
-    for b in range(np.uint64(cuts[0]), np.uint64(cuts[1])):
-        if bits[b] == highest:
-            return np.int64(b)
-    return cuts[0]
-
-
-@kernel(inner=True)
-def search_feature(
+def search_columns(
     wide: Wide,
-    at: int,
-    feature: int,
-    n_bins: int,
+    at: IntArray,
+    features: IntArray,
+    n_bins: np.ndarray,
+    stride: int,
+    limits: Limits,
+    best: Split,
+) -> Split:
+    """The better of ``best`` and the best cut of up to eight columns, in units.
+
+    ``at`` and ``features`` have eight entries: fewer columns are filled up with
+    the last one again.  The rest is done by :func:`complete_split`, once a node.
+    """
+    most_bins, missing = np.int64(0), np.int64(0)
+    for j in range(N_LANES):
+        most_bins = max(most_bins, np.int64(n_bins[features[j]]))
+        missing |= np.int64(wide.n[at[j] + stride - 1])
+    right = search_lanes(wide, at, most_bins, np.int64(-1), limits)
+    left = right
+    if missing > 0:
+        left = search_lanes(wide, at, most_bins, stride - 1, limits)
+    for j in range(N_LANES):
+        if lane_of(right.score, j) > best.score:
+            best = Split(lane_of(right.score, j), features[j], lane_of(right.bin, j), 0, 0, 0, 0)
+        if lane_of(left.score, j) > best.score:
+            best = Split(lane_of(left.score, j), features[j], lane_of(left.bin, j), 1, 0, 0, 0)
+    return best
+
+
+@kernel(inner=True)
+def complete_split(
+    wide: Wide,
+    slot_start: int,
+    n_bins: np.ndarray,
     stride: int,
     node: NodeSums,
     units: Units,
-    rules: SplitRules,
-    scratch: CutScratch,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of one feature, whose bins start at ``at``."""
-    absent = at + stride - 1
-    missing = (wide.g[absent], wide.h[absent], np.int64(wide.n[absent]))
-    n_present = node.n - missing[2]
-    # Where rows have no value, the cut behind the last value sets them apart.
-    fewest, most = rules.min_samples_leaf, n_present - rules.min_samples_leaf
-    if missing[2] > 0:
-        fewest, most = np.int64(1), n_present
-    cuts = prefix_sums(wide, at, n_bins, fewest, most, scratch.sums)
-    if cuts[0] >= cuts[1]:
+    """Add what :func:`search_columns` leaves out: the sums of the left side, the score's unit."""
+    if best.score < 0.0:
         return best
-    nothing = (np.int64(0), np.int64(0), np.int64(0))
-    for side in range(1 if missing[2] == 0 else 2):
-        extra = missing if side == 1 else nothing
-        score_cuts(node, units, rules, scratch, cuts, extra)
-        b = best_cut(scratch.bits, cuts)
-        if scratch.score[b] > best.score:
-            all_values = scratch.sums[2, b] == n_present
-            best = Split(
-                scratch.score[b],
-                np.int64(feature),
-                np.int64(n_bins - 1) if all_values else np.int64(b),
-                # Where no row is missing, a later one goes with the larger part.
-                np.int64(side if missing[2] > 0 else 2 * scratch.sums[2, b] >= node.n),
-                scratch.sums[0, b] + extra[0],
-                scratch.sums[1, b] + extra[1],
-                scratch.sums[2, b] + extra[2],
-            )
-    return best
+    at = slot_start + best.feature * stride
+    absent = at + stride - 1
+    g, h, n = np.int64(0), np.int64(0), np.int64(0)
+    for b in range(at, at + best.bin + 1):
+        g += wide.g[b]
+        h += wide.h[b]
+        n += np.int64(wide.n[b])
+    n_missing = np.int64(wide.n[absent])
+    # Where rows have no value, the cut behind the last value sets them apart.
+    bin_ = np.int64(n_bins[best.feature]) - 1 if n == node.n - n_missing else best.bin
+    # Where no row is missing, a later one goes with the larger part.
+    direction = best.missing_left if n_missing > 0 else np.int64(2 * n >= node.n)
+    if n_missing > 0 and best.missing_left == 1:
+        g += wide.g[absent]
+        h += wide.h[absent]
+        n += n_missing
+    score = best.score * units.g * (units.g / units.h)
+    return Split(score, best.feature, bin_, direction, g, h, n)
 
 
 @kernel(inner=True)

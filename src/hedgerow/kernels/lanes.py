@@ -1,0 +1,168 @@
+"""Eight numbers side by side: the vectors of the processor as a Numba type.
+
+LLVM finds vectors by itself where neighbours in memory are independent.  The
+search of splits is a running sum over neighbours, so it runs over eight columns
+at a time instead, and says so with these types::
+
+    a, b : eight int64 or eight float64           a + b, a - b, a * b, a / b
+    a >= b, a > b : eight truths                  truths & truths
+
+spread(x)                    x in every lane
+load_turned(array, at, bin)  eight vectors: lane j of the k-th is array[at[j] + bin + k]
+to_float(a)                  int64 to float64
+choose(truths, a, b)         a where true, else b
+lane_of(a, j)                one of the eight numbers
+
+All are compiled for any processor: four or two lanes at a time where it has
+shorter vectors.  Division by zero follows IEEE 754.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic, lower_builtin, models, register_model
+
+N_LANES = 8
+_INT32 = ir.IntType(32)
+
+
+class Lanes(types.Type):  # type: ignore[misc]
+    """Numba type of eight numbers of one kind."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"lanes({dtype})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    """In LLVM: a vector (of single bits, where the lanes are truths)."""
+
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        bits = fe_type.dtype == types.boolean
+        element = ir.IntType(1) if bits else dmm.lookup(fe_type.dtype).get_value_type()
+        super().__init__(dmm, fe_type, ir.VectorType(element, N_LANES))
+
+
+_INTS, _FLOATS, _TRUTHS = Lanes(types.int64), Lanes(types.float64), Lanes(types.boolean)
+
+
+def _define(symbol: Callable[..., Any], table: dict[Lanes, str], result: Lanes | None) -> None:
+    """Let ``symbol`` work on lanes: ``table`` names the LLVM instruction of each kind."""
+
+    @infer_global(symbol)
+    class _Template(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args: Any, kws: Any) -> Any:
+            if len(args) == 2 and args[0] == args[1] and args[0] in table:
+                return signature(result or args[0], *args)
+            return None
+
+    @lower_builtin(symbol, Lanes, Lanes)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        name = table[sig.args[0]]
+        if result is None:
+            return getattr(builder, name)(*args)
+        compare = builder.icmp_signed if name == "int" else builder.fcmp_ordered
+        return compare({operator.gt: ">", operator.ge: ">="}[symbol], *args)
+
+
+_define(operator.add, {_INTS: "add", _FLOATS: "fadd"}, None)
+_define(operator.sub, {_INTS: "sub", _FLOATS: "fsub"}, None)
+_define(operator.mul, {_FLOATS: "fmul"}, None)
+_define(operator.truediv, {_FLOATS: "fdiv"}, None)
+_define(operator.and_, {_TRUTHS: "and_"}, None)
+_define(operator.gt, {_INTS: "int", _FLOATS: "float"}, _TRUTHS)
+_define(operator.ge, {_INTS: "int", _FLOATS: "float"}, _TRUTHS)
+
+
+@intrinsic
+def spread(typingctx: Any, value: Any) -> Any:
+    """``value`` (int64 or float64) in every lane."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vector = context.get_value_type(sig.return_type)
+        first = builder.insert_element(ir.Constant(vector, ir.Undefined), args[0], _INT32(0))
+        zeros = ir.Constant(ir.VectorType(_INT32, N_LANES), [0] * N_LANES)
+        return builder.shuffle_vector(first, first, zeros)
+
+    kind = types.float64 if isinstance(value, types.Float) else types.int64
+    return Lanes(kind)(kind), generate
+
+
+def _turn(builder: Any, rows: list[Any]) -> list[Any]:
+    """Transpose eight vectors: swap blocks of 4, then 2, then 1, across the diagonal."""
+    for size in (4, 2, 1):
+        low = [(i if not i & size else i - size + N_LANES) for i in range(N_LANES)]
+        high = [(i + size if not i & size else i + N_LANES) for i in range(N_LANES)]
+        masks = [ir.Constant(ir.VectorType(_INT32, N_LANES), mask) for mask in (low, high)]
+        turned = list(rows)
+        for i in range(N_LANES):
+            if not i & size:
+                pair = rows[i], rows[i + size]
+                turned[i] = builder.shuffle_vector(*pair, masks[0])
+                turned[i + size] = builder.shuffle_vector(*pair, masks[1])
+        rows = turned
+    return rows
+
+
+@intrinsic
+def load_turned(typingctx: Any, array: Any, at: Any, offset: Any) -> Any:
+    """Eight vectors of int64: lane j of the k-th is ``array[at[j] + offset + k]``.
+
+    ``array`` holds int64 or int32; ``at`` is an int64 array of eight places.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        places = context.make_array(sig.args[1])(context, builder, args[1]).data
+        width = sig.args[0].dtype.bitwidth
+        row_type = ir.VectorType(ir.IntType(width), N_LANES)
+        rows = []
+        for lane in range(N_LANES):
+            place = builder.load(builder.gep(places, [ir.IntType(64)(lane)]))
+            pointer = builder.gep(data, [builder.add(place, args[2])])
+            pointer = builder.bitcast(pointer, row_type.as_pointer())
+            rows.append(builder.load(pointer, align=width // 8))
+        columns = _turn(builder, rows)
+        if width < 64:
+            vector = context.get_value_type(_INTS)
+            columns = [builder.sext(column, vector) for column in columns]
+        return context.make_tuple(builder, sig.return_type, columns)
+
+    return types.UniTuple(_INTS, N_LANES)(array, at, types.int64), generate
+
+
+@intrinsic
+def to_float(typingctx: Any, lanes: Any) -> Any:
+    """Eight int64 as float64, rounded to nearest."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.sitofp(args[0], context.get_value_type(_FLOATS))
+
+    return _FLOATS(_INTS), generate
+
+
+@intrinsic
+def choose(typingctx: Any, truths: Any, a: Any, b: Any) -> Any:
+    """``a`` in the lanes that are true, ``b`` in the others."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(*args)
+
+    return a(_TRUTHS, a, a), generate
+
+
+@intrinsic
+def lane_of(typingctx: Any, lanes: Any, lane: Any) -> Any:
+    """The number in one lane."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], builder.trunc(args[1], _INT32))
+
+    return lanes.dtype(lanes, types.int64), generate
