@@ -19,6 +19,7 @@ its owner only.
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import logging
 import os
@@ -31,6 +32,10 @@ from typing import Any
 import llvmlite
 import numba
 from numba.core import caching
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 
 logger = logging.getLogger("hedgerow")
 
@@ -107,6 +112,99 @@ class _KernelCache(caching.FunctionCache):
     _impl_class = _KernelCacheImpl
 
 
+class _InnerLibrary(JITCodeLibrary):
+    """Code that is only ever linked into that of a caller.
+
+    It is neither optimised nor turned into machine code by itself: the caller's
+    is, with this in it.  Otherwise LLVM works on a kernel anew at each level of
+    calls above it.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _InnerLowering(NativeLowering):
+    """Write LLVM code for callers to link, without an entry for Python."""
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        # Callers know the code by this object, which has to be a built-in function
+        # and unlike any other; called from Python, this one ends with a TypeError.
+        lowered = lowered._replace(cfunc=object().__reduce_ex__)
+        state.targetctx.insert_user_function(lowered.cfunc, lowered.fndesc, [state.library])
+        state["cr"] = lowered
+        return True
+
+
+class _Flags(Flags):
+    """Compiler options that hash and compare by what is set, not by all fifty values.
+
+    Numba looks functions up by them a hundred thousand times.
+    """
+
+    _HASH = hash(Flags())
+
+    def __hash__(self) -> int:
+        return self._HASH
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Flags) and self._values == other._values
+        return same or super().__eq__(other)
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler with two brakes off (a fifth of the time).
+
+    The garbage collector: it would look through a million objects that live to
+    the end, again and again.  And the comparison of options (:class:`_Flags`).
+    """
+
+    def __init__(
+        self,
+        typingctx: Any,
+        targetctx: Any,
+        library: Any,
+        args: Any,
+        return_type: Any,
+        flags: Any,
+        locals: Any,  # noqa: A002  (Numba's name)
+    ) -> None:
+        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+    def compile_extra(self, func: Any) -> Any:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if enabled:
+                gc.enable()
+
+
+class _InnerCompiler(_KernelCompiler):
+    """For kernels that only other kernels call."""
+
+    def define_pipelines(self) -> list[Any]:
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes = [
+            (_InnerLowering if step is NativeLowering else step, text)
+            for step, text in pipeline.passes
+        ]
+        pipeline.passes = passes
+        pipeline._finalized = False  # noqa: SLF001  (no public way to replace a pass)
+        pipeline.finalize()
+        return [pipeline]
+
+
 def kernel(
     function: Callable[..., Any] | None = None, *, inline: bool = False, inner: bool = False
 ) -> Any:
@@ -132,14 +230,16 @@ def kernel(
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner)
+    closed = inner and not _open_kernels()
     dispatcher = numba.njit(
         nogil=True,
+        pipeline_class=_InnerCompiler if closed else _KernelCompiler,
         error_model="numpy",
         forceinline=inline,
-        no_cpython_wrapper=inner and not _open_kernels(),
+        no_cpython_wrapper=closed,
         no_cfunc_wrapper=True,
     )(function)
-    if cache_folder() is not None and not numba.config.DISABLE_JIT:
+    if not closed and cache_folder() is not None and not numba.config.DISABLE_JIT:
         dispatcher._cache = _KernelCache(function)  # noqa: SLF001
     return dispatcher
 
