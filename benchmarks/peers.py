@@ -22,6 +22,9 @@ class Peer(Protocol):
     module: ClassVar[str]
     packages: ClassVar[tuple[str, ...]]
 
+    def load(self) -> None:
+        """Import what a fit needs."""
+
     def fit(self, X: np.ndarray, y: np.ndarray, settings: Settings) -> Any: ...
 
     def predict(self, model: Any, X: np.ndarray, settings: Settings) -> np.ndarray: ...
@@ -31,6 +34,9 @@ class Peer(Protocol):
 
 class _EstimatorPeer:
     """A peer whose scikit-learn class is its fastest door."""
+
+    def load(self) -> None:
+        self.estimator(Settings("binary"))
 
     def fit(self, X: np.ndarray, y: np.ndarray, settings: Settings) -> Any:
         return self.estimator(settings).fit(X, y)
@@ -69,10 +75,53 @@ class Hedgerow(_EstimatorPeer):
         )
 
 
+class HedgerowTrain(Hedgerow):
+    """The door without scikit-learn, as LightGBM's and XGBoost's is."""
+
+    name = "hedgerow_train"
+
+    _OBJECTIVES: ClassVar = {
+        "binary": "logistic",
+        "multiclass": "softmax",
+        "regression": "squared_error",
+    }
+
+    def load(self) -> None:
+        from hedgerow import Dataset, train  # noqa: F401
+
+    def fit(self, X: np.ndarray, y: np.ndarray, settings: Settings) -> Any:
+        import hedgerow
+
+        params = {
+            "objective": self._OBJECTIVES[settings.task],
+            "n_estimators": settings.trees,
+            "learning_rate": settings.learning_rate,
+            "max_leaves": settings.leaves,
+            "min_samples_leaf": settings.min_rows,
+            "min_child_weight": settings.min_hessian,
+            "reg_lambda": settings.l2,
+            "max_bins": settings.bins,
+            "early_stopping": False,
+            "n_jobs": settings.threads,
+            "seed": settings.seed,
+        }
+        return hedgerow.train(params, hedgerow.Dataset(X, y))
+
+    def predict(self, model: Any, X: np.ndarray, settings: Settings) -> np.ndarray:
+        if settings.task == "regression":
+            return model.predict(X)
+        probability = model.predict(X, kind="probability")
+        return probability[:, 1] if settings.task == "binary" else probability
+
+
 class LightGBM:
     name = "lightgbm"
     module = "lightgbm"
     packages = ("lightgbm",)
+
+    def load(self) -> None:
+        import lightgbm  # noqa: F401
+
     _OBJECTIVES: ClassVar = {
         "binary": "binary",
         "multiclass": "multiclass",
@@ -129,6 +178,10 @@ class XGBoost:
     name = "xgboost"
     module = "xgboost"
     packages = ("xgboost", "xgboost-cpu")
+
+    def load(self) -> None:
+        import xgboost  # noqa: F401
+
     _OBJECTIVES: ClassVar = {
         "binary": "binary:logistic",
         "multiclass": "multi:softprob",
@@ -237,6 +290,7 @@ PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
         Hedgerow(),
+        HedgerowTrain(),
         LightGBM(),
         LightGBMQuantised(),
         XGBoost(),

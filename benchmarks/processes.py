@@ -107,7 +107,7 @@ def measure_first_use(peers: list[Peer], rounds: int) -> Result:
     """
     results: list[dict[str, Any]] = []
     for peer in peers:
-        for state in ("cold", "cached") if peer.name == "hedgerow" else ("",):
+        for state in ("cold", "cached") if peer.module == "hedgerow" else ("",):
             with tempfile.TemporaryDirectory() as folder:
                 if state == "cached":
                     _child("first", peer.name, NUMBA_CACHE_DIR=folder)
