@@ -378,3 +378,10 @@ def test_numbers_are_read_from_any_list() -> None:
         check_vector(np.ones((2, 2)), 2, "y")
     with pytest.raises(DataError, match=r"offset must have shape \(2, 3\)"):
         check_offset(np.ones(2), 2, 3)
+
+
+@pytest.mark.parametrize("factor", [1e-101, 1e101])
+def test_weights_whose_squares_would_be_lost_are_refused(factor) -> None:
+    with pytest.raises(DataError, match=r"row 0 has 1e.101: .* Multiply all weights"):
+        check_weight(np.full(3, factor), 3)
+    assert check_weight(np.array([0.0, 1e-100, 1e100]), 3) is not None

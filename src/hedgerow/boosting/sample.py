@@ -59,6 +59,10 @@ class Sample:
         return sample
 
 
+LARGEST = 1e100
+"""Weights and targets may not be larger: gains hold their squares and products."""
+
+
 def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
     """``values`` as finite float64, one for each row.
 
@@ -129,6 +133,13 @@ def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> Float
     if not array.any():
         raise DataError(
             f"{name} is zero in all {n_rows} rows: at least one weight must be greater than zero."
+        )
+    strange = (array > 0.0) & ((array < 1.0 / LARGEST) | (array > LARGEST))
+    if strange.any():
+        row = int(np.argmax(strange))
+        raise DataError(
+            f"{name} must be 0 or between {1.0 / LARGEST:g} and {LARGEST:g}, but row {row} has "
+            f"{array[row]:g}: squares of such numbers are lost. Multiply all weights by a factor."
         )
     return array
 
