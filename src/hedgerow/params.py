@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hedgerow.errors import ParameterError, did_you_mean
 
 GrowPolicy = Literal["leafwise", "depthwise"]
+TreeMethod = Literal["hist", "approx", "exact"]
+Sketch = Literal["global", "local"]
+Boosting = Literal["gbdt", "dart", "rf"]
+LeafEstimation = Literal["newton", "gradient", "line_search"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,14 @@ class BoostParams:
     colsample_bynode: float = 1.0
     max_bins: int = 255
     grow_policy: GrowPolicy = "leafwise"
+    tree_method: TreeMethod = "hist"
+    sketch: Sketch = "global"
+    sketch_eps: float = 0.03
+    boosting: Boosting = "gbdt"
+    leaf_estimation: LeafEstimation = "newton"
+    drop_rate: float = 0.1
+    skip_drop: float = 0.5
+    max_drop: int = 50
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -80,20 +92,59 @@ class BoostParams:
             if value not in allowed:
                 none = ", or None" if name in _OPTIONAL else ""
                 raise ParameterError(f"{name} must be {allowed}{none}; got {value!r}.")
-        if self.grow_policy not in _POLICIES:
-            hint = did_you_mean(str(self.grow_policy), _POLICIES)
-            raise ParameterError(
-                f"grow_policy must be one of {', '.join(map(repr, _POLICIES))}; "
-                f"got {self.grow_policy!r}.{hint}"
-            )
+        for name, known in _CHOICES.items():
+            choice = getattr(self, name)
+            if choice not in known:
+                raise ParameterError(
+                    f"{name} must be one of {', '.join(map(repr, known))}; got {choice!r}."
+                    f"{did_you_mean(str(choice), known)}"
+                )
         if self.max_leaves is None and self.max_depth is None:
             raise ParameterError(
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
+        self._check_that_all_is_used()
+
+    def _check_that_all_is_used(self) -> None:
+        """Refuse a value that differs from the default where nothing reads it."""
+        default = {field.name: field.default for field in fields(self)}
+        for name, (used, where) in _USED_ONLY.items():
+            if getattr(self, name) != default[name] and not used(self):
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r} has no effect here: it is used {where}. "
+                    f"Leave it at its default, {default[name]!r}."
+                )
+        if self.boosting == "rf" and not self._trees_differ():
+            raise ParameterError(
+                "boosting='rf' averages trees that differ by sampling: set subsample, "
+                "colsample_bytree, colsample_bylevel or colsample_bynode below 1."
+            )
+
+    def _trees_differ(self) -> bool:
+        shares = (self.subsample, self.colsample_bytree)
+        return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
 
 
-_POLICIES = ("leafwise", "depthwise")
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "grow_policy": get_args(GrowPolicy),
+    "tree_method": get_args(TreeMethod),
+    "sketch": get_args(Sketch),
+    "boosting": get_args(Boosting),
+    "leaf_estimation": get_args(LeafEstimation),
+}
+_USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
+    "max_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
+    "sketch": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
+    "sketch_eps": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
+    "drop_rate": (lambda p: p.boosting == "dart", "with boosting='dart'"),
+    "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
+    "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
+    "learning_rate": (
+        lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
+        "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",
+    ),
+}
 _OPTIONAL = frozenset({"max_leaves", "max_depth"})
 _FRACTION = Interval(0.0, 1.0, low_open=True)
 _NOT_NEGATIVE = Interval(0.0, math.inf, high_open=True)
@@ -113,6 +164,10 @@ _RANGES: dict[str, Interval] = {
     "colsample_bylevel": _FRACTION,
     "colsample_bynode": _FRACTION,
     "max_bins": Interval(2, 255, integer=True),
+    "sketch_eps": Interval(0.0, 1.0, low_open=True, high_open=True),
+    "drop_rate": Interval(0.0, 1.0),
+    "skip_drop": Interval(0.0, 1.0),
+    "max_drop": Interval(1, 10_000_000, integer=True),
     "seed": Interval(0, 2**63 - 1, integer=True),
 }
 

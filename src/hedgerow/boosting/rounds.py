@@ -14,22 +14,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray
-from hedgerow.data import BinnedMatrix, BinSpec
-from hedgerow.growing.grower import GrownTree, TreeGrower
-from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.traverse import add_tree_scores
+from hedgerow.arrays import FloatArray
+from hedgerow.data import BinnedMatrix
+from hedgerow.growing.grower import TreeGrower
+from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
 from hedgerow.model.forest import NODE_FIELDS, Forest
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
-from hedgerow.threads import run_blocks
 
 _CELLS_PER_THREAD = 8_000
 """Bins (rows x features) that pay for a helper.  On two free cores two threads
 are faster even with 300 rows of 28 features (28 against 37 ms for 100 trees), as
 they divide the search for splits; the margin is for cores that are not free."""
-
-_ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,12 +62,12 @@ class BoostState:
 
     def __init__(
         self,
-        spec: BinSpec,
+        n_features: int,
         base: FloatArray,
         train_raw: FloatArray,
         validation_raw: FloatArray | None,
     ) -> None:
-        self._spec = spec
+        self._n_features = n_features
         self._base = base
         self._trees: list[GrownTree] = []
         self.train_raw = train_raw
@@ -85,7 +81,8 @@ class BoostState:
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         rounds_kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
-        return make_forest(self._trees[: rounds_kept * len(self._base)], self._base, self._spec)
+        kept = self._trees[: rounds_kept * len(self._base)]
+        return make_forest(kept, self._base, self._n_features)
 
     def add(self, tree: GrownTree) -> None:
         """Append a tree."""
@@ -125,7 +122,7 @@ def rounds(
         base = objective.initial_score(data.target, data.weight)
     train_raw = _first_scores(base, data)
     validation_raw = None if validation is None else _first_scores(base, validation)
-    state = BoostState(matrix.spec, base, train_raw, validation_raw)
+    state = BoostState(matrix.n_features, base, train_raw, validation_raw)
     n_threads = max(1, min(n_threads, matrix.n_rows * matrix.n_features // _CELLS_PER_THREAD))
     grower = TreeGrower(matrix, data.target, data.weight, train_raw, objective, params, n_threads)
     try:
@@ -134,10 +131,9 @@ def rounds(
                 tree = grower.grow(number * objective.n_outputs + output, output)
                 outside = grower.rows_outside()
                 if len(outside) > 0:
-                    _walk(tree, matrix, outside, train_raw[output], n_threads)
+                    add_scores(tree, matrix, outside, train_raw[output], n_threads)
                 if validation is not None and validation_raw is not None:
-                    rows = np.arange(validation.matrix.n_rows, dtype=np.uint32)
-                    _walk(tree, validation.matrix, rows, validation_raw[output], n_threads)
+                    add_scores(tree, validation.matrix, NO_ROWS, validation_raw[output], n_threads)
                 state.add(tree)
             yield state
     finally:
@@ -153,67 +149,23 @@ def _first_scores(base: FloatArray, data: TrainingData) -> FloatArray:
     return raw
 
 
-def _walk(
-    tree: GrownTree, matrix: BinnedMatrix, rows: np.ndarray, scores: FloatArray, n_threads: int
-) -> None:
-    """Add the tree's value of each of ``rows`` to its score."""
-    nodes = (tree.feature, tree.bin, tree.missing_left, tree.left, tree.right, tree.value)
-    run_blocks(
-        lambda start, stop: add_tree_scores(
-            matrix.by_row,
-            matrix.features_per_tile,
-            matrix.spec.missing_bin,
-            nodes,
-            rows,
-            start,
-            stop,
-            scores,
-        ),
-        len(rows),
-        n_threads,
-        _ROWS_PER_WALK,
-    )
-
-
-def make_forest(trees: list[GrownTree], base: FloatArray, spec: BinSpec) -> Forest:
-    """Put trees one behind the other and turn bins into threshold keys."""
-    sizes = [len(tree.feature) for tree in trees]
-    fields = {
-        name: np.concatenate([getattr(tree, name) for tree in trees])
-        for name in NODE_FIELDS
-        if name != "threshold" and trees
-    }
+def make_forest(trees: list[GrownTree], base: FloatArray, n_features: int) -> Forest:
+    """Put trees one behind the other."""
     if not trees:
-        empty = make_forest([_NO_TREE], base, spec)
-        return empty.first_rounds(0)
-    bins = np.concatenate([tree.bin for tree in trees])
+        return make_forest([_NO_TREE], base, n_features).first_rounds(0)
+    fields = {name: np.concatenate([getattr(tree, name) for tree in trees]) for name in NODE_FIELDS}
+    sizes = [len(tree.feature) for tree in trees]
     return Forest(
         **fields,
-        threshold=_thresholds(fields["feature"], bins, spec),
         tree_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         base_score=base.copy(),
-        n_features=spec.n_features,
+        n_features=n_features,
     )
-
-
-def _thresholds(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
-    """Key of the cut behind each split's bin; the highest key behind the last bin.
-
-    A cut behind the last bin sends all values left: it sets missing values apart.
-    """
-    highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
-    top = np.array([highest[kind] for kind in spec.schema.kinds], dtype=np.int64)
-    cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
-    inner = feature >= 0
-    column = np.where(inner, feature, 0)
-    last = bins >= np.diff(spec.cut_start)[column]
-    place = np.where(last | ~inner, len(spec.cut_keys), spec.cut_start[column] + bins)
-    threshold = np.where(last, top[column], cuts[place])
-    return np.where(inner, threshold, 0)
 
 
 _NO_TREE = GrownTree(
     feature=np.full(1, -1, np.int32),
+    threshold=np.zeros(1, np.int64),
     bin=np.zeros(1, np.uint8),
     missing_left=np.zeros(1, np.uint8),
     left=np.zeros(1, np.int32),

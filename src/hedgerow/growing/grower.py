@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.compile import announce_compilation
+from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
+from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
@@ -29,25 +31,6 @@ _COLUMN_STREAM = 4 << 40
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for reuse in at most this much memory; nodes beyond it
 are built from their rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrownTree:
-    """One tree in terms of bins; nodes as in :class:`hedgerow.model.forest.Forest`.
-
-    A row goes left if its bin of ``feature`` is ``<= bin``, or if it is
-    missing and ``missing_left``.
-    """
-
-    feature: npt.NDArray[np.int32]
-    bin: npt.NDArray[np.uint8]
-    missing_left: npt.NDArray[np.uint8]
-    left: npt.NDArray[np.int32]
-    right: npt.NDArray[np.int32]
-    value: FloatArray
-    gain: FloatArray
-    cover: FloatArray
-    count: IntArray
 
 
 class TreeGrower:
@@ -122,9 +105,11 @@ class TreeGrower:
         left = table[:, layout.NODE_LEFT].astype(np.int32)
         inner = left != 0
         feature = np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
+        bins = np.where(inner, table[:, layout.NODE_BIN], 0)
         return GrownTree(
             feature=feature,
-            bin=np.where(inner, table[:, layout.NODE_BIN], 0).astype(np.uint8),
+            threshold=_thresholds(feature, bins, self._matrix.spec),
+            bin=bins.astype(np.uint8),
             missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
             left=left,
             right=table[:, layout.NODE_RIGHT].astype(np.int32),
@@ -271,3 +256,19 @@ def _make_tree(max_nodes: int, n_slots: int) -> layout.Tree:
         numbers=np.zeros((max_nodes, layout.NUMBERS)),
         free_slots=np.zeros(n_slots, dtype=np.int64),
     )
+
+
+def _thresholds(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
+    """Key of the cut behind each split's bin; the highest key behind the last bin.
+
+    A cut behind the last bin sends all values left: it sets missing values apart.
+    """
+    highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
+    top = np.array([highest[kind] for kind in spec.schema.kinds], dtype=np.int64)
+    cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
+    inner = feature >= 0
+    column = np.where(inner, feature, 0)
+    last = bins >= np.diff(spec.cut_start)[column]
+    place = np.where(last | ~inner, len(spec.cut_keys), spec.cut_start[column] + bins)
+    threshold = np.where(last, top[column], cuts[place])
+    return np.where(inner, threshold, 0)
