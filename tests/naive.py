@@ -340,13 +340,18 @@ def gradients(loss, target, raw, weight=None):
     elif loss == "logistic":
         p = 1.0 / (1.0 + np.exp(-raw))
         g, h = p - target, p * (1.0 - p)
+    elif loss == "exponential":
+        sign = 2.0 * target - 1.0
+        g, h = -sign * np.exp(-sign * raw), np.exp(-sign * raw)
+    elif loss in ("absolute_error", "quantile"):
+        g, h = (target < raw) - 0.5, np.ones_like(raw)
     else:
         p = np.exp(raw - raw.max(axis=0))
         p /= p.sum(axis=0)
         k = len(raw)
         g = p - (np.arange(k)[:, None] == target)
         h = k / (k - 1) * p * (1.0 - p)
-    if loss != "squared_error":
+    if loss in ("logistic", "softmax"):
         h = np.maximum(h, 1e-16)
     weight = np.ones(raw.shape[1]) if weight is None else weight
     return g * weight, h * weight

@@ -16,7 +16,7 @@ from hedgerow.growing.gradients import exponent_above, power_of_two
 from hedgerow.kernels.exponential import exponential
 from hedgerow.objectives import make_objective
 
-LOSSES = ("squared_error", "logistic", "softmax")
+LOSSES = ("squared_error", "absolute_error", "quantile", "logistic", "exponential", "softmax")
 
 
 @kernel
@@ -91,7 +91,7 @@ def case(loss, n_rows, seed=0, spread=1.0):
     rng = np.random.default_rng(seed)
     n_outputs = 4 if loss == "softmax" else 1
     objective = make_objective(loss, n_outputs)
-    if loss == "squared_error":
+    if loss in ("squared_error", "absolute_error", "quantile"):
         y = rng.normal(size=n_rows)
     else:
         y = rng.integers(0, max(2, n_outputs), n_rows).astype(float)

@@ -57,12 +57,19 @@ def relative(file: Path) -> str:
     return file.relative_to(SOURCE).as_posix()
 
 
+def lists_parameters(file: Path, function: ast.FunctionDef) -> bool:
+    """Constructors of estimators name every parameter: scikit-learn reads the signature."""
+    simple = (ast.Assign, ast.Expr)
+    body = all(isinstance(statement, simple) for statement in function.body)
+    return function.name == "__init__" and "estimators" in file.parts and body
+
+
 def test_functions_are_short() -> None:
     long = [
         f"{relative(file)}:{function.lineno} {function.name}: {body_lines(function)} lines"
         for file in FILES
         for function in functions(file)
-        if body_lines(function) > MAX_FUNCTION_LINES
+        if body_lines(function) > MAX_FUNCTION_LINES and not lists_parameters(file, function)
     ]
     assert not long, long
 

@@ -42,6 +42,7 @@ _TRAIN_NAMES = (
     *_STOPPING_NAMES,
     "random_state",
     "objective",
+    "quantile",
     "eval_metric",
     "n_jobs",
 )
@@ -62,8 +63,10 @@ def train(
     params : mapping or None
         Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
         same default (``seed`` is another name of ``random_state``), and
-        ``objective``: ``"squared_error"`` (default), ``"logistic"`` for targets
-        0 and 1, ``"softmax"`` for targets 0, 1, ... K - 1.
+        ``objective``: ``"squared_error"`` (default), ``"absolute_error"``,
+        ``"quantile"`` (with the parameter ``quantile``), ``"logistic"`` and
+        ``"exponential"`` for targets 0 and 1, ``"softmax"`` for targets
+        0, 1, ... K - 1.
     dataset : Dataset
         With ``y``.
     valid : Dataset, optional
@@ -103,7 +106,9 @@ def train(
         given["seed"] = given.pop("random_state")
     table = dataset.table()
     target = dataset.target(table.n_rows)
-    objective = _objective_for(given.get("objective", "squared_error"), target)
+    objective = _objective_for(
+        given.get("objective", "squared_error"), target, given.get("quantile")
+    )
     validation = None
     if valid is not None:
         seen = valid.table(table.schema)
@@ -129,10 +134,10 @@ def _check_names(params: Mapping[str, Any]) -> None:
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
 
 
-def _objective_for(name: Any, target: FloatArray) -> Objective:
+def _objective_for(name: Any, target: FloatArray, level: float | None) -> Objective:
     """The objective, with as many outputs as the target has classes."""
-    if name != "softmax":
-        return make_objective(name)
+    if name != "softmax" or level is not None:
+        return make_objective(name, level=level)
     n_classes = max(2, int(target.max()) + 1)
     if n_classes > len(target):
         raise DataError(
@@ -268,6 +273,7 @@ class Booster:
         Parameters are those of :meth:`predict`, without ``"leaf"``.
         """
         self._check_kind(kind)
+        self._check_stages()
         if kind == "leaf":
             raise ParameterError("staged_predict has no kind 'leaf': a leaf belongs to one tree.")
         return (self._finish(raw, kind) for raw in self.staged_raw_scores(X, n_jobs=n_jobs))
@@ -292,6 +298,7 @@ class Booster:
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
+        self._check_stages()
         table = read_table(X, self._schema, reader=reader)
         return self._predictor.staged(table.values, self._threads(table.n_rows, n_jobs))
 
@@ -312,11 +319,22 @@ class Booster:
     def _stop_tree(self, n_rounds: int | None) -> int:
         if n_rounds is None:
             return self.num_trees
+        if n_rounds != self.num_rounds:
+            self._check_stages()
         if isinstance(n_rounds, bool) or not 0 <= n_rounds <= self.num_rounds:
             raise ParameterError(
                 f"n_rounds must be an integer from 0 to {self.num_rounds}; got {n_rounds!r}."
             )
         return int(n_rounds) * self.model.forest.n_outputs
+
+    def _check_stages(self) -> None:
+        """Refuse to look at the first rounds where later ones have rescaled their trees."""
+        mode = self.model.training.get("parameters", {}).get("boosting", "gbdt")
+        if mode != "gbdt":
+            raise ParameterError(
+                f"this model was trained with boosting={mode!r}, whose trees are rescaled as "
+                "others join them: its first rounds alone are no model."
+            )
 
     def _check_kind(self, kind: str) -> None:
         known: tuple[str, ...] = get_args(PredictionKind)
@@ -393,16 +411,30 @@ class Booster:
         return nw.from_dict(columns, backend=backend).to_native()
 
     def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """One tree as plain text; splits deeper than ``max_depth`` are summed up."""
+        """One tree as plain text, one line per node; see :func:`hedgerow.plot.tree_text`."""
         from hedgerow.plot import tree_text
 
         return tree_text(self.model, tree, max_depth)
 
-    def plot_tree(self, tree: int = 0, ax: Axes | None = None) -> Axes:
-        """Draw one tree with matplotlib, and return the axes."""
+    def to_rules(self, tree: int = 0) -> list[str]:
+        """One tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`."""
+        from hedgerow.plot import tree_rules
+
+        return tree_rules(self.model, tree)
+
+    def to_dot(self, tree: int = 0, max_depth: int | None = None) -> str:
+        """One tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`."""
+        from hedgerow.plot import tree_dot
+
+        return tree_dot(self.model, tree, max_depth)
+
+    def plot_tree(
+        self, tree: int = 0, ax: Axes | None = None, *, max_depth: int | None = None
+    ) -> Axes:
+        """Draw one tree with matplotlib; see :func:`hedgerow.plot.plot_tree`."""
         from hedgerow.plot import plot_tree
 
-        return plot_tree(self.model, tree, ax)
+        return plot_tree(self.model, tree, ax, max_depth=max_depth)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file; an existing file is replaced in one step.

@@ -19,7 +19,9 @@ GrowPolicy = Literal["leafwise", "depthwise"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
-LeafEstimation = Literal["newton", "gradient", "line_search"]
+LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
+FIRST_ORDER = ("gradient", "line_search")
+"""Ways of leaf estimation whose trees fit the negative gradient by least squares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class BoostParams:
     """How trees are grown and added up.
 
     The names and meanings are those of :class:`hedgerow.HedgerowClassifier`;
-    here every value is resolved (no ``"auto"``).
+    here all but ``leaf_estimation`` are resolved (no ``"auto"``).
     """
 
     n_estimators: int = 100
@@ -78,7 +80,7 @@ class BoostParams:
     sketch: Sketch = "global"
     sketch_eps: float = 0.03
     boosting: Boosting = "gbdt"
-    leaf_estimation: LeafEstimation = "newton"
+    leaf_estimation: LeafEstimation = "auto"
     drop_rate: float = 0.1
     skip_drop: float = 0.5
     max_drop: int = 50

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -28,11 +29,11 @@ from hedgerow.boosting.callbacks import (
     check_callbacks,
     read_only,
 )
-from hedgerow.boosting.rounds import BoostState, TrainingData, rounds
+from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
 from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import BestRound, StoppingParams, split_rows
+from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
 from hedgerow.data import BinSpec, bin_table, fit_bins
-from hedgerow.errors import LossError
+from hedgerow.errors import LossError, ParameterError
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -90,12 +91,13 @@ def fit(
         See the message; whatever a callback raises comes through.
     """
     n_threads = resolve_threads(n_jobs)
+    params = resolve(params, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
-    train, validation, stops = _prepare(
-        train, validation, objective, stopping or StoppingParams(), params.seed
-    )
+    stopping = stopping or StoppingParams()
+    _check_out_of_bag(stopping, params)
+    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     watched = train if validation is None else validation
     scored = validation is not None or eval_metric is not None
     watch = Watch(
@@ -103,7 +105,8 @@ def fit(
         metrics=metrics if scored else (),
         sample=watched,
         rows="train" if validation is None else "validation",
-        best=BestRound(metrics[0], *stops) if stops else None,
+        best=_best_round(metrics[0], stopping, stops),
+        by_out_of_bag=stopping.by_out_of_bag,
         callbacks=listed if bar is None else (*listed, bar),
         n_rounds=params.n_estimators,
     )
@@ -114,6 +117,22 @@ def fit(
         if bar is not None:
             bar.close()
     return Model(forest, train.table.schema, objective.name, _record(train, params, watch))
+
+
+def _check_out_of_bag(stopping: StoppingParams, params: BoostParams) -> None:
+    if stopping.by_out_of_bag and (params.subsample >= 1.0 or params.boosting != "gbdt"):
+        raise ParameterError(
+            "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "
+            f"below 1 (got {params.subsample!r}) and boosting='gbdt' (got {params.boosting!r})."
+        )
+
+
+def _best_round(
+    metric: Metric, stopping: StoppingParams, stops: tuple[int, float] | None
+) -> BestRound | None:
+    if stops is None:
+        return None
+    return BestRound(Rising() if stopping.by_out_of_bag else metric, *stops)
 
 
 def _prepare(
@@ -130,7 +149,7 @@ def _prepare(
     if validation is not None:
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
-    elif stops:
+    elif stops and not stopping.by_out_of_bag:
         stratify = task_of(objective) != "regression"
         kept, aside = split_rows(train.target, stopping.validation_fraction, stratify, seed)
         train, validation = train.take(kept), train.take(aside)
@@ -148,7 +167,9 @@ class Watch:
     best: BestRound | None
     callbacks: tuple[Callback, ...]
     n_rounds: int
+    by_out_of_bag: bool = False
     history: History = field(default_factory=dict)
+    out_of_bag: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
     def after_round(self, state: BoostState) -> bool:
@@ -159,13 +180,35 @@ class Watch:
             curves = self.history.setdefault(self.rows, {name: [] for name in scores})
             for name, score in scores.items():
                 curves[name].append(score)
-            if self.best is not None:
+            if self.best is not None and not self.by_out_of_bag:
                 stop = self.best.observe(state.n_rounds, scores[self.metrics[0].name])
+        if state.oob_improvement:
+            stop = self._note_out_of_bag(state) or stop
         if self.callbacks:
             elapsed = time.monotonic() - self.started
             seen = Round(state.n_rounds, self.n_rounds, read_only(self.history), elapsed)
             stop = call_all(self.callbacks, seen) or stop
         return stop
+
+    def _note_out_of_bag(self, state: BoostState) -> bool:
+        """Note how the round changed the loss of the rows that it left out."""
+        curves = self.history.setdefault("out_of_bag", {"improvement": []})
+        curves["improvement"].append(state.oob_improvement[-1])
+        if self.best is None or not self.by_out_of_bag:
+            return False
+        return self.best.observe(state.n_rounds, math.fsum(state.oob_improvement))
+
+    def note_forest(self, state: BoostState, data: TrainingData) -> None:
+        """Score a random forest on the rows by the trees that did not see them."""
+        unseen = state.out_of_bag()
+        if unseen is None or len(unseen[0]) == 0:
+            return
+        rows, raw = unseen
+        name = "r2" if task_of(self.objective) == "regression" else "accuracy"
+        target = data.target[rows]
+        weight = None if data.weight is None else data.weight[rows]
+        metrics = make_metrics([name, "loss"], self.objective)
+        self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
 
     def _scores(self, state: BoostState) -> dict[str, float]:
         raw = state.train_raw if self.rows == "train" else state.validation_raw
@@ -202,6 +245,7 @@ def _grow(
                 return state.freeze(0)
             if watch.after_round(state):
                 break
+        watch.note_forest(state, seen)
         return state.freeze(watch.best.round if watch.best is not None else None)
 
 
@@ -213,6 +257,7 @@ def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
         "n_rows": train.n_rows,
         "history": watch.history,
         "best_round": best,
+        **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
     }
 
 

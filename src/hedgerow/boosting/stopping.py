@@ -39,8 +39,9 @@ class StoppingParams:
 
     Attributes
     ----------
-    early_stopping : bool or "auto"
+    early_stopping : bool, "auto" or "oob"
         ``"auto"``: if validation rows are given, or there are more than 10,000 rows.
+        ``"oob"``: by the rows that each round leaves out; none is set aside.
     validation_fraction : float in (0, 1)
         Share of the rows that is set aside if no validation rows are given.
     patience : int
@@ -49,7 +50,7 @@ class StoppingParams:
         An improvement is a change of the watched score by more than this.
     """
 
-    early_stopping: bool | Literal["auto"] = "auto"
+    early_stopping: bool | Literal["auto", "oob"] = "auto"
     validation_fraction: float = 0.1
     patience: int = 10
     min_delta: float = 0.0
@@ -57,9 +58,11 @@ class StoppingParams:
     def __post_init__(self) -> None:
         choice = self.early_stopping
         if not isinstance(choice, (bool, np.bool_)) and not (
-            isinstance(choice, str) and choice == "auto"
+            isinstance(choice, str) and choice in ("auto", "oob")
         ):
-            raise ParameterError(f"early_stopping must be True, False or 'auto'; got {choice!r}.")
+            raise ParameterError(
+                f"early_stopping must be True, False, 'auto' or 'oob'; got {choice!r}."
+            )
         for name, allowed in (
             ("validation_fraction", _FRACTION),
             ("patience", _PATIENCE),
@@ -69,11 +72,25 @@ class StoppingParams:
             if value not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
 
+    @property
+    def by_out_of_bag(self) -> bool:
+        """Whether the rows that a round leaves out decide."""
+        return isinstance(self.early_stopping, str) and self.early_stopping == "oob"
+
     def is_on(self, n_rows: int, has_validation: bool) -> bool:
         """Whether a fit of ``n_rows`` rows stops early."""
-        if self.early_stopping == "auto":
+        if isinstance(self.early_stopping, str) and self.early_stopping == "auto":
             return has_validation or n_rows > MANY_ROWS
         return bool(self.early_stopping)
+
+
+@dataclass(frozen=True, slots=True)
+class Rising:
+    """What :class:`BestRound` needs of a metric, for a number that should rise."""
+
+    def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
+        """Whether ``score`` is above ``best`` by more than ``min_delta``."""
+        return score - best > min_delta
 
 
 @dataclass(slots=True)
@@ -82,13 +99,13 @@ class BestRound:
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or Rising
         Of the watched score.
     patience, min_delta
         As in :class:`StoppingParams`.
     """
 
-    metric: Metric
+    metric: Metric | Rising
     patience: int
     min_delta: float
     round: int = 0

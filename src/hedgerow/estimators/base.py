@@ -23,7 +23,15 @@ from hedgerow.io import load_model, save_model
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, GrowPolicy, Interval, boost_params
+from hedgerow.params import (
+    BOOST_PARAMETER_NAMES,
+    Boosting,
+    BoostParams,
+    GrowPolicy,
+    Interval,
+    LeafEstimation,
+    boost_params,
+)
 
 EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
 
@@ -70,9 +78,14 @@ class HedgerowEstimator(BaseEstimator):
         colsample_bynode: float = 1.0,
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
+        boosting: Boosting = "gbdt",
+        leaf_estimation: LeafEstimation = "auto",
+        drop_rate: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int = 50,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
-        early_stopping: bool | Literal["auto"] = "auto",
+        early_stopping: bool | Literal["auto", "oob"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
@@ -97,6 +110,11 @@ class HedgerowEstimator(BaseEstimator):
         self.colsample_bynode = colsample_bynode
         self.max_bins = max_bins
         self.grow_policy = grow_policy
+        self.boosting = boosting
+        self.leaf_estimation = leaf_estimation
+        self.drop_rate = drop_rate
+        self.skip_drop = skip_drop
+        self.max_drop = max_drop
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping
@@ -119,7 +137,7 @@ class HedgerowEstimator(BaseEstimator):
 
     def _params(self) -> BoostParams:
         """Parameters of the trees, validated."""
-        names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
+        names = [name for name in BOOST_PARAMETER_NAMES if hasattr(self, name)]
         values = {name: getattr(self, name) for name in names}
         return boost_params({**values, "seed": self._seed()})
 
@@ -243,6 +261,31 @@ class HedgerowEstimator(BaseEstimator):
         """
         booster = self._fitted_booster(X)
         return booster.leaves(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+
+    @property
+    def oob_improvement_(self) -> FloatArray:
+        """Loss of the rows left out by each round, before it less after it."""
+        check_is_fitted(self)
+        curves = self.evals_result_.get("out_of_bag")
+        if curves is None:
+            raise AttributeError(
+                "oob_improvement_ needs rows that rounds leave out: fit with subsample below 1 "
+                "and boosting='gbdt'."
+            )
+        return np.array(curves["improvement"][: self.n_iter_])
+
+    @property
+    def oob_score_(self) -> float:
+        """Accuracy or R2 of the training rows, each by the trees that did not see it."""
+        check_is_fitted(self)
+        scores: dict[str, float] = self.booster_.model.training.get("out_of_bag", {})
+        for name in ("accuracy", "r2"):
+            if name in scores:
+                return scores[name]
+        raise AttributeError(
+            "oob_score_ needs trees that did not see a row: fit with boosting='rf' and subsample "
+            "below 1."
+        )
 
     @property
     def feature_importances_(self) -> FloatArray:

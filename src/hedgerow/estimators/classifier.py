@@ -15,52 +15,24 @@ from hedgerow.data import Table, read_table
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.estimators.docs import shared_texts
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import GrowPolicy
+from hedgerow.params import Boosting, GrowPolicy, LeafEstimation
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
 
+@shared_texts
 class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     """Gradient-boosted decision trees for classification.
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Boosting rounds: trees, or with more than two classes groups of one
-        tree for each class.
-    learning_rate : float > 0, default=0.1
-        Factor on the values of every tree.
-    max_leaves : int from 2 to 65535, or None, default=31
-        Most leaves of a tree; None for no limit.
-    max_depth : int from 1 to 62, or None, default=None
-        Most splits between root and leaf; None for no limit.  One of
-        ``max_leaves`` and ``max_depth`` must be set.
-    min_samples_leaf : int >= 1, default=20
-        Fewest training rows in a leaf, whatever their weights.
-    min_child_weight : float >= 0, default=1e-3
-        Smallest sum of hessians in a leaf.
-    reg_lambda : float >= 0, default=1.0
-        Penalty on the squares of leaf values.
-    reg_alpha : float >= 0, default=0.0
-        Penalty on the absolute leaf values.
-    gamma : float >= 0, default=0.0
-        Loss reduction that a split must exceed.
-    max_delta_step : float >= 0, default=0.0
-        Largest absolute leaf value before the learning rate; 0 for no limit.
-    subsample : float in (0, 1], default=1.0
-        Share of the rows that each round is grown on.
-    colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
-        Share of the features that a tree, a level of it, a node may use; each
-        is taken of what the one before has left.
-    max_bins : int from 2 to 255, default=255
-        Most bins of a feature's values; missing values have one more.
-    grow_policy : {"leafwise", "depthwise"}, default="leafwise"
-        Split the leaf with the largest gain first, or the leaf nearest to the
-        root.
-    objective : {"auto", "logistic", "softmax"}, default="auto"
-        The loss.  ``"auto"`` is ``"logistic"`` for two classes, else ``"softmax"``.
+    <trees>
+    objective : {"auto", "logistic", "exponential", "softmax"}, default="auto"
+        The loss.  ``"auto"`` is ``"logistic"`` for two classes, else ``"softmax"``;
+        ``"exponential"`` is AdaBoost's, for two classes.
     eval_metric : str, callable, sequence of these, or None, default=None
         ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, or
         ``"auc"`` (two classes).  None is ``"loss"``.  A callable takes
@@ -70,52 +42,13 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class (1 where a dict is silent);
         ``"balanced"`` gives every class the same total.
-    early_stopping : bool or "auto", default="auto"
-        End the fit when the score on validation rows has not improved for
-        ``patience`` rounds, and keep the trees up to the best round.
-        ``"auto"``: if ``X_val`` is given or there are more than 10,000 rows.
-    validation_fraction : float in (0, 1), default=0.1
-        Share of the rows that early stopping sets aside where ``X_val`` is not
-        given,
-        the same share of each class.
-    patience : int >= 1, default=10
-        Rounds in a row without improvement after which the fit ends.
-    min_delta : float >= 0, default=0.0
-        An improvement is a change of the score by more than this.
-    n_jobs : int or None, default=None
-        Threads of fit and predict: None for all available processors (or
-        ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
-    random_state : int, RandomState or None, default=None
-        Seed of row and column sampling, of rounding and of the validation
-        rows.  None is 0: the same data and parameters give the same model.
-    callbacks : callable or sequence of callables, default=None
-        Each is called after every round with a
-        :class:`hedgerow.boosting.callbacks.Round` and ends the fit by
-        returning True.
-    progress : bool, default=False
-        Draw a progress bar if standard error is a terminal.
+    <training>
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels in order, of the type of y.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the columns; only if X was a frame with names.
-    n_iter_ : int
-        Rounds in the model.
-    best_iteration_ : int or None
-        Round with the best validation score, equal to ``n_iter_``; None
-        without early stopping.
-    evals_result_ : dict
-        ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
-        The key is ``"train"`` without validation rows; empty if there were
-        neither validation rows nor an ``eval_metric``.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Shares in the loss reduction of all splits.
-    booster_ : hedgerow.Booster
-        The model itself.
+    <attributes>
 
     Examples
     --------
@@ -129,7 +62,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
     classes_: AnyArray
 
-    _objectives: ClassVar[tuple[str, ...]] = ("logistic", "softmax")
+    _objectives: ClassVar[tuple[str, ...]] = ("logistic", "exponential", "softmax")
 
     def __init__(
         self,
@@ -150,10 +83,15 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         colsample_bynode: float = 1.0,
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
+        boosting: Boosting = "gbdt",
+        leaf_estimation: LeafEstimation = "auto",
+        drop_rate: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int = 50,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         class_weight: ClassWeight = None,
-        early_stopping: bool | Literal["auto"] = "auto",
+        early_stopping: bool | Literal["auto", "oob"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
@@ -179,6 +117,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             colsample_bynode=colsample_bynode,
             max_bins=max_bins,
             grow_policy=grow_policy,
+            boosting=boosting,
+            leaf_estimation=leaf_estimation,
+            drop_rate=drop_rate,
+            skip_drop=skip_drop,
+            max_drop=max_drop,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,
@@ -258,10 +201,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         name = self.objective
         if name == "auto":
             name = "logistic" if len(classes) == 2 else "softmax"
-        if name == "logistic":
+        if name in ("logistic", "exponential"):
             if len(classes) != 2:
                 raise ParameterError(
-                    f"objective 'logistic' is for two classes, but y has {len(classes)}: "
+                    f"objective {name!r} is for two classes, but y has {len(classes)}: "
                     "use 'softmax' or 'auto'."
                 )
             return make_objective(name)
@@ -337,7 +280,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
-        n_classes = 2 if model.objective == "logistic" else model.forest.n_outputs
+        n_classes = 2 if model.objective != "softmax" else model.forest.n_outputs
         if "classes" not in record:
             raise ModelFormatError("the classes are missing.")
         return {"classes_": labels.labels_from_record(record["classes"], n_classes)}

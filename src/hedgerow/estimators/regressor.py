@@ -2,107 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.data import Table, read_table
 from hedgerow.errors import DataError
-from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.estimators.docs import shared_texts
 from hedgerow.objectives import make_objective
+from hedgerow.params import Boosting, GrowPolicy, LeafEstimation
 
 
+@shared_texts
 class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     """Gradient-boosted decision trees for regression.
 
     Parameters
     ----------
-    n_estimators : int, default=100
-        Boosting rounds: trees, or with more than two classes groups of one
-        tree for each class.
-    learning_rate : float > 0, default=0.1
-        Factor on the values of every tree.
-    max_leaves : int from 2 to 65535, or None, default=31
-        Most leaves of a tree; None for no limit.
-    max_depth : int from 1 to 62, or None, default=None
-        Most splits between root and leaf; None for no limit.  One of
-        ``max_leaves`` and ``max_depth`` must be set.
-    min_samples_leaf : int >= 1, default=20
-        Fewest training rows in a leaf, whatever their weights.
-    min_child_weight : float >= 0, default=1e-3
-        Smallest sum of hessians in a leaf.
-    reg_lambda : float >= 0, default=1.0
-        Penalty on the squares of leaf values.
-    reg_alpha : float >= 0, default=0.0
-        Penalty on the absolute leaf values.
-    gamma : float >= 0, default=0.0
-        Loss reduction that a split must exceed.
-    max_delta_step : float >= 0, default=0.0
-        Largest absolute leaf value before the learning rate; 0 for no limit.
-    subsample : float in (0, 1], default=1.0
-        Share of the rows that each round is grown on.
-    colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
-        Share of the features that a tree, a level of it, a node may use; each
-        is taken of what the one before has left.
-    max_bins : int from 2 to 255, default=255
-        Most bins of a feature's values; missing values have one more.
-    grow_policy : {"leafwise", "depthwise"}, default="leafwise"
-        Split the leaf with the largest gain first, or the leaf nearest to the
-        root.
-    objective : {"auto", "squared_error"}, default="auto"
+    <trees>
+    objective : {"auto", "squared_error", "absolute_error", "quantile"}, default="auto"
         The loss.  ``"auto"`` is ``"squared_error"``.
+    quantile : float in (0, 1), or None, default=None
+        For ``objective="quantile"``: the quantile to predict; None is 0.5.
     eval_metric : str, callable, sequence of these, or None, default=None
         ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``.  None is ``"loss"``.
         A callable takes ``(y_true, prediction, weight)`` and returns a number;
         lower is better unless it has a true attribute ``higher_is_better``.
         The first metric decides early stopping.
-    early_stopping : bool or "auto", default="auto"
-        End the fit when the score on validation rows has not improved for
-        ``patience`` rounds, and keep the trees up to the best round.
-        ``"auto"``: if ``X_val`` is given or there are more than 10,000 rows.
-    validation_fraction : float in (0, 1), default=0.1
-        Share of the rows that early stopping sets aside where ``X_val`` is not
-        given.
-    patience : int >= 1, default=10
-        Rounds in a row without improvement after which the fit ends.
-    min_delta : float >= 0, default=0.0
-        An improvement is a change of the score by more than this.
-    n_jobs : int or None, default=None
-        Threads of fit and predict: None for all available processors (or
-        ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
-    random_state : int, RandomState or None, default=None
-        Seed of row and column sampling, of rounding and of the validation
-        rows.  None is 0: the same data and parameters give the same model.
-    callbacks : callable or sequence of callables, default=None
-        Each is called after every round with a
-        :class:`hedgerow.boosting.callbacks.Round` and ends the fit by
-        returning True.
-    progress : bool, default=False
-        Draw a progress bar if standard error is a terminal.
+    <training>
 
     Attributes
     ----------
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str, shape (n_features_in_,)
-        Names of the columns; only if X was a frame with names.
-    n_iter_ : int
-        Rounds in the model.
-    best_iteration_ : int or None
-        Round with the best validation score, equal to ``n_iter_``; None
-        without early stopping.
-    evals_result_ : dict
-        ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
-        The key is ``"train"`` without validation rows; empty if there were
-        neither validation rows nor an ``eval_metric``.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Shares in the loss reduction of all splits.
-    booster_ : hedgerow.Booster
-        The model itself.
+    <attributes>
 
     Examples
     --------
@@ -114,7 +52,82 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     True
     """
 
-    _objectives: ClassVar[tuple[str, ...]] = ("squared_error",)
+    _objectives: ClassVar[tuple[str, ...]] = (
+        "squared_error",
+        "absolute_error",
+        "quantile",
+    )
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaves: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_child_weight: float = 1e-3,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        gamma: float = 0.0,
+        max_delta_step: float = 0.0,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        colsample_bynode: float = 1.0,
+        max_bins: int = 255,
+        grow_policy: GrowPolicy = "leafwise",
+        boosting: Boosting = "gbdt",
+        leaf_estimation: LeafEstimation = "auto",
+        drop_rate: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int = 50,
+        objective: str = "auto",
+        eval_metric: EvalMetric = None,
+        quantile: float | None = None,
+        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        min_delta: float = 0.0,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_leaves=max_leaves,
+            max_depth=max_depth,
+            min_samples_leaf=min_samples_leaf,
+            min_child_weight=min_child_weight,
+            reg_lambda=reg_lambda,
+            reg_alpha=reg_alpha,
+            gamma=gamma,
+            max_delta_step=max_delta_step,
+            subsample=subsample,
+            colsample_bytree=colsample_bytree,
+            colsample_bylevel=colsample_bylevel,
+            colsample_bynode=colsample_bynode,
+            max_bins=max_bins,
+            grow_policy=grow_policy,
+            boosting=boosting,
+            leaf_estimation=leaf_estimation,
+            drop_rate=drop_rate,
+            skip_drop=skip_drop,
+            max_drop=max_drop,
+            objective=objective,
+            eval_metric=eval_metric,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            min_delta=min_delta,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            callbacks=callbacks,
+            progress=progress,
+        )
+        self.quantile = quantile
 
     def fit(
         self,
@@ -167,7 +180,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             seen = read_table(X_val, table.schema, reader=type(self).__name__)
             validation = self._sample(seen, y_val, sample_weight_val, "y_val", "sample_weight_val")
         name = "squared_error" if self.objective == "auto" else self.objective
-        model = self._train(train, validation, make_objective(name), params, stopping)
+        model = self._train(
+            train, validation, make_objective(name, level=self.quantile), params, stopping
+        )
         return self._adopt(model)
 
     def _sample(self, table: Table, y: Any, weight: Any, y_name: str, weight_name: str) -> Sample:

@@ -93,6 +93,14 @@ def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
 
 
 @kernel(inner=True)
+def flatten_hessian(weight: np.ndarray, start: int, stop: int, block: np.ndarray) -> None:
+    """Set h of each row to its weight: the tree is then the least-squares fit to -g / weight."""
+    h, first = block[1], np.uint64(start)
+    for i in range(np.uint64(stop - start)):
+        h[i] = weight[first + i] if len(weight) > 0 else 1.0
+
+
+@kernel(inner=True)
 def fix_block(
     block: np.ndarray, scalars: IntArray, constant: int, fixed: np.ndarray, start: int, stop: int
 ) -> None:
@@ -209,6 +217,8 @@ def gradient_pass(
         for first in range(start, stop, BLOCK):
             last = min(first + BLOCK, stop)
             derivatives(settings.loss, loss_data, output, first, last, block)
+            if settings.first_order == 1:
+                flatten_hessian(loss_data.weight, first, last, block)
             fix_block(block, scalars, constant, rows.fixed, first, last)
             measure_block(block, rows.fixed, counts, first, last)
             pack_block(scalars, constant, settings.seed, rows, first, last)

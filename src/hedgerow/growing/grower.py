@@ -23,7 +23,7 @@ from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX, LossData
-from hedgerow.params import BoostParams
+from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _PADDING = 64
@@ -47,6 +47,8 @@ class TreeGrower:
     params : BoostParams
     n_threads : int
         Helpers are started at once; :meth:`close` ends them.
+    adds_scores : bool, default=True
+        False: leave the raw scores to the caller.
     """
 
     def __init__(
@@ -58,11 +60,14 @@ class TreeGrower:
         objective: Objective,
         params: BoostParams,
         n_threads: int,
+        adds_scores: bool = True,
     ) -> None:
         announce_compilation()
         self._matrix = matrix
         self._params = params
-        self._state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
+        state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
+        settings = state.settings._replace(adds_scores=int(adds_scores))
+        self._state = state._replace(settings=settings)
         self._team = Team(
             n_threads,
             lambda thread: work(thread, self._state, ORDER_GROW),
@@ -70,9 +75,13 @@ class TreeGrower:
         )
 
     def grow(self, tree: int, output: int) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``; raw scores of its rows are updated."""
+        """Grow tree number ``tree`` for ``output``.
+
+        The raw scores of its rows are updated if ``adds_scores``.
+        """
         scalars = self._state.scalars
         scalars[layout.IS_TREE] = tree
+        scalars[layout.IS_ROUND] = tree // len(self._state.loss_data.raw)
         scalars[layout.IS_OUTPUT] = output
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
@@ -83,6 +92,26 @@ class TreeGrower:
         """Rows that the last tree was not grown on (empty without row sampling)."""
         n_inside = int(self._state.scalars[layout.IS_N_ROWS])
         return self._state.rows.rows[n_inside : self._matrix.n_rows]
+
+    def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
+        """Rows of the last tree by leaf.
+
+        Returns
+        -------
+        rows : uint32
+            The sample, the rows of a leaf side by side.
+        leaves : int64, shape (n_leaves,)
+            Nodes, in the order of their rows.
+        starts : int64, shape (n_leaves + 1,)
+            First row of each leaf in ``rows``, and their number.
+        """
+        n_nodes = int(self._state.scalars[layout.IS_N_NODES])
+        n_rows = int(self._state.scalars[layout.IS_N_ROWS])
+        table = self._state.tree.table[:n_nodes]
+        leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
+        leaves = leaves[np.argsort(table[leaves, layout.NODE_START])]
+        starts = np.append(table[leaves, layout.NODE_START], n_rows)
+        return self._state.rows.rows[:n_rows], leaves, starts
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards."""
@@ -134,7 +163,8 @@ def _make_state(
     slot_cells = n_features * matrix.spec.stride
     max_leaves = _most_leaves(params, n_rows)
     n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells))))
-    constant = objective.constant_hessian and weight is None
+    first_order = params.leaf_estimation in FIRST_ORDER
+    constant = (objective.constant_hessian or first_order) and weight is None
     pause, sleep = wait_addresses()
     all_columns = np.arange(n_features, dtype=np.int32)
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
@@ -149,6 +179,7 @@ def _make_state(
             weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
             raw=raw,
             probability=np.empty(raw.shape if objective.kernel_id == SOFTMAX else (0, 0)),
+            level=float(objective.level),
         ),
         columns=Columns(all_columns, all_columns % np.int32(matrix.features_per_tile)),
         rows=layout.Rows(
@@ -187,6 +218,8 @@ def _settings(
         columns_by_level=float(params.colsample_bylevel),
         columns_by_node=float(params.colsample_bynode),
         constant_hessian=int(constant_hessian),
+        first_order=int(params.leaf_estimation in FIRST_ORDER),
+        adds_scores=1,
         n_slots=n_slots,
     )
 

@@ -118,5 +118,6 @@ def finish_tree(
     if thread == 0:
         set_values(settings, rules, tree, leaf_sums, scalars)
     barrier(crew)
-    add_to_scores(tree, n_nodes, rows.rows, place, raw[scalars[IS_OUTPUT]])
+    if settings.adds_scores == 1:
+        add_to_scores(tree, n_nodes, rows.rows, place, raw[scalars[IS_OUTPUT]])
     barrier(crew)

@@ -1,6 +1,6 @@
 """Random subsets of rows and columns, drawn by hashes of what they are for.
 
-A row is in the sample of a tree if the hash of (seed, tree, row) is small
+A row is in the sample of a round if the hash of (seed, round, row) is small
 enough; the columns of a level or a node are a shuffle keyed by (seed, tree,
 depth or node).  No draw depends on threads or on the order of work.
 """
@@ -16,6 +16,7 @@ from hedgerow.growing.state import (
     IS_LARGE,
     IS_N_COLUMNS,
     IS_N_ROWS,
+    IS_ROUND,
     IS_SMALL,
     IS_TREE,
     NODE_DEPTH,
@@ -44,7 +45,7 @@ def sample_rows(
         barrier(crew)
         return
     limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
-    stream = np.uint64(scalars[IS_TREE] + ROW_STREAM)
+    stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
     taken = np.int64(0)
     for i in range(start, stop):
         taken += np.int64(hash64(settings.seed, stream, np.uint64(i)) < limit)

@@ -45,6 +45,7 @@ from hedgerow.objectives.derivatives import LossData
 # Cells of ``scalars``.
 (
     IS_TREE,  # number of the tree in the fit: the random stream
+    IS_ROUND,  # number of its round: trees of a round share a row sample
     IS_OUTPUT,  # raw score that it adds to
     IS_N_ROWS,  # rows it is grown on (fewer than all with subsample < 1)
     IS_N_NODES,
@@ -67,7 +68,7 @@ from hedgerow.objectives.derivatives import LossData
     IS_N_FREE,  # free histogram slots
     IS_N_COLUMNS,  # columns that the tree may use
     N_SCALARS,
-) = range(23)
+) = range(24)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -111,6 +112,8 @@ class Settings(NamedTuple):
     columns_by_level: np.float64
     columns_by_node: np.float64
     constant_hessian: np.int64
+    first_order: np.int64  # 1: every hessian is the row's weight
+    adds_scores: np.int64  # 1: the tree is added to the raw scores of its rows
     n_slots: np.int64
 
 

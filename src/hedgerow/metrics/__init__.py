@@ -48,7 +48,9 @@ METRICS: dict[str, Metric] = {
 
 def task_of(objective: Objective) -> Task:
     """What kind of target an objective learns."""
-    if objective.name == "logistic" or (objective.name == "softmax" and objective.n_outputs == 2):
+    if objective.name in ("logistic", "exponential"):
+        return "two classes"
+    if objective.name == "softmax" and objective.n_outputs == 2:
         return "two classes"
     return "classes" if objective.name == "softmax" else "regression"
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import ClassVar, Protocol
 
 from hedgerow.arrays import FloatArray
+from hedgerow.objectives.line_search import LeafRows
 
 
 class Objective(Protocol):
@@ -29,11 +30,21 @@ class Objective(Protocol):
         Raw scores per row.
     constant_hessian : bool
         True if h is the row's weight, whatever the raw score.
+    second_order : bool
+        True if h is the second derivative.  Otherwise it is zero almost
+        everywhere and leaf values come from a line search.
+    level : float
+        Quantile that is asked for; of no meaning for other losses.
     """
 
     name: ClassVar[str]
     kernel_id: ClassVar[int]
     constant_hessian: ClassVar[bool]
+    second_order: ClassVar[bool]
+
+    @property
+    def level(self) -> float:
+        """Quantile that is asked for."""
 
     @property
     def n_outputs(self) -> int:
@@ -50,3 +61,6 @@ class Objective(Protocol):
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         """Weighted mean loss."""
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """The step c of each leaf that minimises the loss of its rows at ``raw + c``."""

@@ -20,6 +20,8 @@ from hedgerow.kernels.exponential import exponential
 SQUARED_ERROR = 0
 LOGISTIC = 1
 SOFTMAX = 2
+EXPONENTIAL = 3
+QUANTILE = 4
 
 SMALLEST_HESSIAN = 1e-16
 """Keeps the hessian of a saturated probability above zero."""
@@ -32,12 +34,14 @@ class LossData(NamedTuple):
     weight       float64 (n_rows,), or empty: every weight is 1
     raw          float64 (n_outputs, n_rows)
     probability  float64 (n_outputs, n_rows) for softmax, else empty
+    level        the quantile that is asked for
     """
 
     target: FloatArray
     weight: FloatArray
     raw: FloatArray
     probability: FloatArray
+    level: np.float64
 
 
 @kernel(inner=True)
@@ -91,6 +95,19 @@ def derivatives(
             p = 1.0 / (1.0 + exponential(-raw[first + i]))
             g[i] = p - target[first + i]
             h[i] = max(p * (1.0 - p), SMALLEST_HESSIAN)
+    elif loss == EXPONENTIAL:
+        raw = data.raw[output]
+        for i in range(n):
+            sign = 2.0 * target[first + i] - 1.0
+            e = exponential(-sign * raw[first + i])
+            g[i] = -sign * e
+            h[i] = e
+    elif loss == QUANTILE:
+        raw = data.raw[output]
+        for i in range(n):
+            below = target[first + i] < raw[first + i]
+            g[i] = (1.0 if below else 0.0) - data.level
+            h[i] = 1.0
     else:
         probability = data.probability[output]
         n_classes = float(data.raw.shape[0])

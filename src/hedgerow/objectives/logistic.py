@@ -11,6 +11,7 @@ from scipy.special import expit
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.line_search import LeafRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Logistic:
     name: ClassVar[str] = "logistic"
     kernel_id: ClassVar[int] = derivatives.LOGISTIC
     constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    level: ClassVar[float] = 0.5
     n_outputs: int = 1
 
     def check_target(self, target: FloatArray) -> None:
@@ -44,3 +47,12 @@ class Logistic:
         # log(1 + exp(-m)) with m the margin; logaddexp does not overflow.
         margin = np.where(target > 0.0, raw[0], -raw[0])
         return float(np.average(np.logaddexp(0.0, -margin), weights=weight))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Root of the sum of p(raw + c) - y in each leaf; it has no closed form."""
+
+        def slopes(step: FloatArray) -> tuple[FloatArray, FloatArray]:
+            p = expit(leaves.raw[output] + step)
+            return p - leaves.target, p * (1.0 - p)
+
+        return leaves.search(slopes)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import expit, logsumexp, softmax
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.line_search import LeafRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Softmax:
     name: ClassVar[str] = "softmax"
     kernel_id: ClassVar[int] = derivatives.SOFTMAX
     constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    level: ClassVar[float] = 0.5
     n_outputs: int = 3
 
     def check_target(self, target: FloatArray) -> None:
@@ -48,3 +51,14 @@ class Softmax:
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         chosen = raw[target.astype(np.intp), np.arange(len(target))]
         return float(np.average(logsumexp(raw, axis=0) - chosen, weights=weight))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Root of the sum of p_k - [y = k] in each leaf, the other scores held."""
+        others = logsumexp(np.delete(leaves.raw, output, axis=0), axis=0)
+        hit = (leaves.target == output).astype(np.float64)
+
+        def slopes(step: FloatArray) -> tuple[FloatArray, FloatArray]:
+            p = expit(leaves.raw[output] + step - others)
+            return p - hit, p * (1.0 - p)
+
+        return leaves.search(slopes)

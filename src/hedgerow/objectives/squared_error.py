@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.line_search import LeafRows
 
 LARGEST_SPREAD = 1e140
 """Beyond it a gain, the square of a sum of gradients, is not finite."""
@@ -22,6 +23,8 @@ class SquaredError:
     name: ClassVar[str] = "squared_error"
     kernel_id: ClassVar[int] = derivatives.SQUARED_ERROR
     constant_hessian: ClassVar[bool] = True
+    second_order: ClassVar[bool] = True
+    level: ClassVar[float] = 0.5
     n_outputs: int = 1
 
     def check_target(self, target: FloatArray) -> None:
@@ -46,3 +49,7 @@ class SquaredError:
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         return 0.5 * float(np.average((raw[0] - target) ** 2, weights=weight))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Mean residual of each leaf."""
+        return leaves.means(leaves.target - leaves.raw[output])

@@ -1,0 +1,198 @@
+"""What becomes of a tree once it is grown: three ways to add trees up.
+
+gbdt   each tree is grown on the gradients at the sum of those before it, and
+       joins the sum (Friedman 2001)
+dart   some earlier trees, drawn at random, are taken out of the sum while a tree
+       is grown; then tree and dropped trees share the place that they would
+       both fill (Rashmi and Gilad-Bachrach 2015)::
+
+           k rounds dropped:  new tree x 1 / (k + nu), dropped ones x k / (k + nu)
+
+       (``nu``, the learning rate, is in the tree's values already)
+rf     every tree is grown at the start scores on its own sample; the model is
+       the mean of the trees (Breiman 2001)
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, RowArray
+from hedgerow.boosting.scores import Scores
+from hedgerow.growing.tree import GrownTree
+from hedgerow.kernels.hashing import hash64
+from hedgerow.params import BoostParams
+
+_DROP_STREAM = 5 << 40
+
+
+class Mode(Protocol):
+    """How the trees of a fit are added up.
+
+    Attributes
+    ----------
+    grown_at : float64 (n_outputs, n_rows)
+        Scores at which the gradients of the next round are taken.
+    """
+
+    grown_at: FloatArray
+
+    def start_round(self, number: int) -> None:
+        """Prepare ``grown_at`` for round ``number``."""
+
+    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        """Take a new tree; ``rows`` are those still without it, None for all."""
+
+    def end_round(self) -> None:
+        """Bring the scores up to date with the trees of the round."""
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        """The trees as they stand in the model of ``n_rounds`` rounds."""
+
+
+class Additive:
+    """Gradient boosting."""
+
+    def __init__(self, train: Scores, validation: Scores | None) -> None:
+        self.grown_at = train.raw
+        self._train, self._validation = train, validation
+        self._trees: list[GrownTree] = []
+
+    def start_round(self, number: int) -> None:
+        """Nothing to prepare: the gradients are those at the scores."""
+
+    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        if rows is None:
+            self._train.add(tree, output)
+        elif len(rows) > 0:
+            self._train.add(tree, output, rows)
+        if self._validation is not None:
+            self._validation.add(tree, output)
+        self._trees.append(tree)
+
+    def end_round(self) -> None:
+        """Nothing is left to do."""
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        return self._trees[: n_rounds * len(self.grown_at)]
+
+
+class Dropout:
+    """DART."""
+
+    def __init__(self, train: Scores, validation: Scores | None, params: BoostParams) -> None:
+        self.grown_at = train.raw
+        self._sets = [train] if validation is None else [train, validation]
+        self._params = params
+        self._trees: list[GrownTree] = []
+        self._factor = np.zeros(0)  # one for each round
+        self._factors: list[FloatArray] = []  # after each round: early stopping goes back
+        self._dropped = np.zeros(0, dtype=np.int64)
+        self._new: list[GrownTree] = []
+
+    def start_round(self, number: int) -> None:
+        self._dropped = self._draw(number)
+        self._add_dropped(-1.0)
+
+    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        self._new.append(tree)
+
+    def end_round(self) -> None:
+        k = len(self._dropped)
+        share = k + self._params.learning_rate if k else 1.0
+        self._factor[self._dropped] *= k / share
+        self._add_dropped(1.0)
+        self._factor = np.append(self._factor, 1.0 / share)
+        self._factors.append(self._factor.copy())
+        for output, tree in enumerate(self._new):
+            for scores in self._sets:
+                scores.add(tree, output, factor=1.0 / share)
+        self._trees += self._new
+        self._new = []
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        n_outputs = len(self.grown_at)
+        if n_rounds == 0:
+            return []
+        factors = np.repeat(self._factors[n_rounds - 1], n_outputs)
+        kept = self._trees[: n_rounds * n_outputs]
+        return [
+            tree.with_values(factor * tree.value)
+            for tree, factor in zip(kept, factors, strict=True)
+        ]
+
+    def _draw(self, number: int) -> np.ndarray:
+        """Rounds to drop: each with chance ``drop_rate``, in a share of the rounds none."""
+        params = self._params
+        seed, stream = np.uint64(params.seed), np.uint64(_DROP_STREAM + number)
+        draws = (
+            np.array([float(hash64(seed, stream, np.uint64(j))) for j in range(number + 1)])
+            * 2.0**-64
+        )
+        if draws[-1] < params.skip_drop:
+            return np.zeros(0, dtype=np.int64)
+        chosen = np.flatnonzero(draws[:-1] < params.drop_rate)
+        first = np.argsort(draws[chosen], kind="stable")[: params.max_drop]
+        return np.sort(chosen[first])
+
+    def _add_dropped(self, sign: float) -> None:
+        n_outputs = len(self.grown_at)
+        for number in self._dropped:
+            for output in range(n_outputs):
+                tree = self._trees[number * n_outputs + output]
+                for scores in self._sets:
+                    scores.add(tree, output, factor=sign * self._factor[number])
+
+
+class Average:
+    """Random forest; keeps the mean over the trees that did not see a row, too."""
+
+    def __init__(self, train: Scores, validation: Scores | None) -> None:
+        self.grown_at = train.raw.copy()
+        self._sets = [train] if validation is None else [train, validation]
+        self._start = [scores.raw.copy() for scores in self._sets]
+        self._sum = [np.zeros_like(scores.raw) for scores in self._sets]
+        self._unseen = np.zeros_like(train.raw)
+        self._n_unseen = np.zeros(train.raw.shape[1], dtype=np.int64)
+        self._trees: list[GrownTree] = []
+
+    def start_round(self, number: int) -> None:
+        """Nothing to prepare: the gradients are those at the start."""
+
+    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        for scores, total in zip(self._sets, self._sum, strict=True):
+            scores.add_to(total[output], tree)
+        self._trees.append(tree)
+
+    def leave_out(self, tree: GrownTree, output: int, rows: RowArray) -> None:
+        """Note the tree's values of the rows that it was not grown on."""
+        if len(rows) > 0:
+            self._sets[0].add_to(self._unseen[output], tree, rows)
+            if output == 0:
+                self._n_unseen[rows] += 1
+
+    def end_round(self) -> None:
+        n_rounds = len(self._trees) // len(self.grown_at)
+        for scores, start, total in zip(self._sets, self._start, self._sum, strict=True):
+            np.add(start, total / n_rounds, out=scores.raw)
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        kept = self._trees[: n_rounds * len(self.grown_at)]
+        return [tree.with_values(tree.value / n_rounds) for tree in kept]
+
+    def out_of_bag(self) -> tuple[RowArray, FloatArray]:
+        """Rows that some tree did not see, and their raw scores by these trees."""
+        rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
+        mean = self._unseen[:, rows] / self._n_unseen[rows]
+        return rows, self._start[0][:, rows] + mean
+
+
+def make_mode(params: BoostParams, train: Scores, validation: Scores | None) -> Mode:
+    """The mode that ``params.boosting`` names."""
+    if params.boosting == "dart":
+        return Dropout(train, validation, params)
+    if params.boosting == "rf":
+        return Average(train, validation)
+    return Additive(train, validation)

@@ -1,0 +1,96 @@
+"""Raw scores of the rows of a fit, and the trees that are added to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, RowArray
+from hedgerow.data import BinnedMatrix, Table
+from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
+from hedgerow.model.forest import NODE_FIELDS, Forest
+from hedgerow.model.predict import Predictor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingData:
+    """Rows with what the loss needs to know of them.
+
+    Attributes
+    ----------
+    matrix : BinnedMatrix or Table
+        Bins for histograms (with both layouts for training rows; validation
+        rows need only rows), or the table itself for rows of which only scores
+        are wanted.
+    target : float64 (n_rows,)
+        A class index for classification.
+    weight : float64 (n_rows,), optional
+        Positive.
+    offset : float64 (n_outputs, n_rows), optional
+        Added to the base score of each row.
+    """
+
+    matrix: BinnedMatrix | Table
+    target: FloatArray
+    weight: FloatArray | None = None
+    offset: FloatArray | None = None
+
+    def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
+        """Target, raw scores and weight (or None) of some rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return self.target[rows], raw[:, rows], weight  # type: ignore[return-value]
+
+
+class Scores:
+    """Raw scores of one set of rows, kept up with the trees.
+
+    Attributes
+    ----------
+    data : TrainingData
+    raw : float64 (n_outputs, n_rows)
+        Changed in place.
+    """
+
+    def __init__(self, data: TrainingData, base: FloatArray, n_threads: int) -> None:
+        self.data = data
+        self.raw = np.empty((len(base), data.matrix.n_rows))
+        self.raw[:] = base[:, None]
+        if data.offset is not None:
+            self.raw += data.offset
+        self._n_threads = n_threads
+
+    def add(
+        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all."""
+        self.add_to(self.raw[output], tree, rows, factor)
+
+    def add_to(
+        self, scores: FloatArray, tree: GrownTree, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """The same for other scores of these rows."""
+        if factor != 1.0:
+            tree = tree.with_values(factor * tree.value)
+        matrix = self.data.matrix
+        if isinstance(matrix, BinnedMatrix):
+            add_scores(tree, matrix, rows, scores, self._n_threads)
+            return
+        table = matrix
+        values = table.values if len(rows) == 0 else table.values[rows]
+        predictor = Predictor(_forest_of(tree, table.n_features), table.schema.kinds)
+        added = predictor.raw_scores(values, self._n_threads)[0]
+        if len(rows) == 0:
+            scores += added
+        else:
+            scores[rows] += added
+
+
+def _forest_of(tree: GrownTree, n_features: int) -> Forest:
+    """A forest of one tree."""
+    return Forest(
+        **{name: getattr(tree, name) for name in NODE_FIELDS},
+        tree_start=np.array([0, len(tree.feature)], dtype=np.int64),
+        base_score=np.zeros(1),
+        n_features=n_features,
+    )

@@ -1,0 +1,130 @@
+"""Texts that stand in the docstrings of all boosted estimators."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TypeVar
+
+_Class = TypeVar("_Class", bound=type)
+
+TREES = """
+n_estimators : int, default=100
+    Boosting rounds: trees, or with more than two classes groups of one
+    tree for each class.
+learning_rate : float > 0, default=0.1
+    Factor on the values of every tree.
+max_leaves : int from 2 to 65535, or None, default=31
+    Most leaves of a tree; None for no limit.
+max_depth : int from 1 to 62, or None, default=None
+    Most splits between root and leaf; None for no limit.  One of
+    ``max_leaves`` and ``max_depth`` must be set.
+min_samples_leaf : int >= 1, default=20
+    Fewest training rows in a leaf, whatever their weights.
+min_child_weight : float >= 0, default=1e-3
+    Smallest sum of hessians in a leaf.
+reg_lambda : float >= 0, default=1.0
+    Penalty on the squares of leaf values.
+reg_alpha : float >= 0, default=0.0
+    Penalty on the absolute leaf values.
+gamma : float >= 0, default=0.0
+    Loss reduction that a split must exceed.
+max_delta_step : float >= 0, default=0.0
+    Largest absolute leaf value before the learning rate; 0 for no limit.
+subsample : float in (0, 1], default=1.0
+    Share of the rows that each round is grown on.
+colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
+    Share of the features that a tree, a level of it, a node may use; each
+    is taken of what the one before has left.
+max_bins : int from 2 to 255, default=255
+    Most bins of a feature's values; missing values have one more.
+grow_policy : {"leafwise", "depthwise"}, default="leafwise"
+    Split the leaf with the largest gain first, or the leaf nearest to the
+    root.
+boosting : {"gbdt", "dart", "rf"}, default="gbdt"
+    ``"gbdt"``: each tree corrects the sum of those before it.  ``"dart"``:
+    some of those before it are left out of the sum (Rashmi and
+    Gilad-Bachrach 2015).  ``"rf"``: a random forest, the mean of trees
+    grown on samples of their own (``subsample`` or ``colsample_...`` must
+    be below 1; ``learning_rate`` has no part in it).
+leaf_estimation : {"auto", "newton", "gradient", "line_search"}, default="auto"
+    ``"newton"``: trees and leaf values from first and second derivatives
+    (Friedman, Hastie and Tibshirani 2000; Chen and Guestrin 2016).
+    ``"gradient"``: trees fit the negative gradient by least squares, a leaf
+    is its mean (Friedman 2001).  ``"line_search"``: the same trees, and each
+    leaf takes the step that minimises the loss of its rows; the penalties
+    ``reg_lambda`` and ``reg_alpha`` then act on the choice of splits only.
+    ``"auto"``: Newton, or line search for losses without second derivative.
+drop_rate, skip_drop : float in [0, 1], default=0.1 and 0.5
+    For ``boosting="dart"``: chance of each earlier round to be dropped, and
+    share of the rounds in which none is.
+max_drop : int >= 1, default=50
+    For ``boosting="dart"``: most rounds dropped at once.
+"""
+
+TRAINING = """
+early_stopping : bool, "auto" or "oob", default="auto"
+    End the fit when the score on validation rows has not improved for
+    ``patience`` rounds, and keep the trees up to the best round.
+    ``"auto"``: if ``X_val`` is given or there are more than 10,000 rows.
+    ``"oob"``: judge by the rows that each round leaves out (``subsample``
+    below 1); no row is set aside.
+validation_fraction : float in (0, 1), default=0.1
+    Share of the rows that early stopping sets aside where ``X_val`` is not
+    given; for classification the same share of each class.
+patience : int >= 1, default=10
+    Rounds in a row without improvement after which the fit ends.
+min_delta : float >= 0, default=0.0
+    An improvement is a change of the score by more than this.
+n_jobs : int or None, default=None
+    Threads of fit and predict: None for all available processors (or
+    ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
+random_state : int, RandomState or None, default=None
+    Seed of row and column sampling, of rounding and of the validation
+    rows.  None is 0: the same data and parameters give the same model.
+callbacks : callable or sequence of callables, default=None
+    Each is called after every round with a
+    :class:`hedgerow.boosting.callbacks.Round` and ends the fit by
+    returning True.
+progress : bool, default=False
+    Draw a progress bar if standard error is a terminal.
+"""
+
+ATTRIBUTES = """
+n_features_in_ : int
+    Number of features.
+feature_names_in_ : ndarray of str, shape (n_features_in_,)
+    Names of the columns; only if X was a frame with names.
+n_iter_ : int
+    Rounds in the model.
+best_iteration_ : int or None
+    Round with the best validation score, equal to ``n_iter_``; None
+    without early stopping.
+evals_result_ : dict
+    ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
+    The key is ``"train"`` without validation rows; empty if there were
+    neither validation rows nor an ``eval_metric``.
+oob_improvement_ : ndarray of float64, shape (n_iter_,)
+    Only with ``subsample`` below 1 and ``boosting="gbdt"``: by how much each
+    round lowered the loss of the rows that it was not grown on.
+oob_score_ : float
+    Only with ``boosting="rf"`` and ``subsample`` below 1: accuracy or R2 of
+    the rows, each by the trees that did not see it.
+feature_importances_ : ndarray of shape (n_features_in_,)
+    Shares in the loss reduction of all splits.
+booster_ : hedgerow.Booster
+    The model itself.
+"""
+
+
+def shared_texts(cls: _Class) -> _Class:
+    """Replace ``<trees>``, ``<training>`` and ``<attributes>`` in the docstring of a class."""
+    if cls.__doc__ is not None:  # None under python -OO
+        text = inspect.cleandoc(cls.__doc__)
+        for mark, shared in (
+            ("<trees>", TREES),
+            ("<training>", TRAINING),
+            ("<attributes>", ATTRIBUTES),
+        ):
+            text = text.replace(mark, shared.strip("\n"))
+        cls.__doc__ = text
+    return cls

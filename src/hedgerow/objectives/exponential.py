@@ -1,0 +1,63 @@
+"""Exponential loss ``exp(-s raw)`` with s = -1 or 1 (target 0 or 1): AdaBoost's loss.
+
+g = -s exp(-s raw), h = exp(-s raw).  The minimiser is half the log-odds (Friedman,
+Hastie and Tibshirani 2000), so the link is ``1 / (1 + exp(-2 raw))``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+from hedgerow.objectives import derivatives
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+
+_FAR = 700.0  # exp of more is not finite
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """Exponential loss of two classes; raw score is half the log-odds of class 1."""
+
+    name: ClassVar[str] = "exponential"
+    kernel_id: ClassVar[int] = derivatives.EXPONENTIAL
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    level: ClassVar[float] = 0.5
+    n_outputs: int = 1
+
+    def check_target(self, target: FloatArray) -> None:
+        outside = (target != 0.0) & (target != 1.0)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                f"objective 'exponential' needs targets 0 or 1; row {row} holds {target[row]!r}."
+            )
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        rate = float(np.average(target, weights=weight))
+        rate = min(max(rate, 1e-15), 1.0 - 1e-15)
+        return np.array([0.5 * (np.log(rate) - np.log1p(-rate))])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        positive = expit(2.0 * raw[0])
+        return np.column_stack([1.0 - positive, positive])
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        margin = np.where(target > 0.0, raw[0], -raw[0])
+        return float(np.average(np.exp(np.minimum(-margin, _FAR)), weights=weight))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Half the log of the ratio of the two classes' sums of exp(-s raw)."""
+        positive = leaves.target > 0.0
+        raw = np.clip(leaves.raw[output], -_FAR, _FAR)
+        up = leaves.sums(np.where(positive, np.exp(-raw), 0.0))
+        down = leaves.sums(np.where(positive, 0.0, np.exp(raw)))
+        with np.errstate(divide="ignore"):
+            steps = 0.5 * (np.log(up) - np.log(down))
+        return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
