@@ -161,7 +161,7 @@ def test_exponential_loss_learns_half_the_log_odds() -> None:
         HedgerowClassifier(objective=name, **{**SMALL, "n_estimators": 60}).fit(X, y)
         for name in ("exponential", "logistic")
     )
-    assert half.score(X, y) > whole.score(X, y) - 0.02
+    assert half.score(X, y) > whole.score(X, y) - 0.03
     correlation = np.corrcoef(half.decision_function(X), whole.decision_function(X))[0, 1]
     assert correlation > 0.95
     assert np.abs(half.predict_proba(X) - whole.predict_proba(X)).mean() < 0.1

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hedgerow.booster import Booster, Dataset, load, train
+    from hedgerow.booster import Booster, Dataset, load
     from hedgerow.errors import (
         DataError,
         DataTypeError,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ParameterError,
     )
     from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
+    from hedgerow.training import train
 
 __version__ = "0.1.0"
 
@@ -41,7 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hedgerow.booster": ("Booster", "Dataset", "load", "train"),
+    "hedgerow.booster": ("Booster", "Dataset", "load"),
     "hedgerow.errors": (
         "DataError",
         "DataTypeError",
@@ -50,6 +51,7 @@ _HOMES = {
         "ModelFormatError",
         "ParameterError",
     ),
+    "hedgerow.training": ("train",),
     "hedgerow.estimators": ("HedgerowClassifier", "HedgerowRegressor"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,4 +1,4 @@
-"""Training and prediction without scikit-learn: ``Dataset``, ``train``, ``Booster``, ``load``."""
+"""A trained model and what can be done with it: ``Booster``, ``load``."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import read_table
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+from hedgerow.objectives import make_objective
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
@@ -30,122 +26,11 @@ if TYPE_CHECKING:
 
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
 ImportanceKind = Literal["gain", "split", "cover"]
+FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread without asking for the count of
 processors, which would take longer than the prediction."""
-
-
-_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
-_TRAIN_NAMES = (
-    *BOOST_PARAMETER_NAMES,
-    *_STOPPING_NAMES,
-    "random_state",
-    "objective",
-    "quantile",
-    "eval_metric",
-    "n_jobs",
-)
-
-
-def train(
-    params: Mapping[str, Any] | None,
-    dataset: Dataset,
-    valid: Dataset | None = None,
-    *,
-    callbacks: Callback | Sequence[Callback] | None = None,
-    progress: bool = False,
-) -> Booster:
-    """Train a model.
-
-    Parameters
-    ----------
-    params : mapping or None
-        Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
-        same default (``seed`` is another name of ``random_state``), and
-        ``objective``: ``"squared_error"`` (default), ``"absolute_error"``,
-        ``"quantile"`` (with the parameter ``quantile``), ``"logistic"`` and
-        ``"exponential"`` for targets 0 and 1, ``"softmax"`` for targets
-        0, 1, ... K - 1.
-    dataset : Dataset
-        With ``y``.
-    valid : Dataset, optional
-        Rows for learning curves and early stopping.
-    callbacks : callable or sequence of callables, optional
-        Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
-        and ends the training by returning True.
-    progress : bool, default=False
-        Draw a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Booster
-
-    Raises
-    ------
-    ParameterError
-        For an unknown parameter, or a value out of range.
-    DataError, DataTypeError
-        For data that cannot be used.
-
-    Examples
-    --------
-    >>> from hedgerow import Dataset, train
-    >>> from hedgerow.datasets import load_pima
-    >>> X, y, names, _ = load_pima()
-    >>> data = Dataset(X, y, feature_names=names)
-    >>> booster = train({"objective": "logistic", "n_estimators": 20}, data)
-    >>> booster.predict(X, kind="probability").shape
-    (768, 2)
-    """
-    given = dict(params or {})
-    _check_names(given)
-    if "random_state" in given:
-        if "seed" in given:
-            raise ParameterError("seed and random_state are two names of one: give one of them.")
-        given["seed"] = given.pop("random_state")
-    table = dataset.table()
-    target = dataset.target(table.n_rows)
-    objective = _objective_for(
-        given.get("objective", "squared_error"), target, given.get("quantile")
-    )
-    validation = None
-    if valid is not None:
-        seen = valid.table(table.schema)
-        validation = valid.sample(seen, valid.target(seen.n_rows), objective.n_outputs)
-    model = fit(
-        dataset.sample(table, target, objective.n_outputs),
-        objective,
-        boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
-        validation=validation,
-        stopping=StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given}),
-        eval_metric=given.get("eval_metric"),
-        callbacks=callbacks,
-        progress=progress,
-        n_jobs=given.get("n_jobs"),
-    )
-    return Booster(model)
-
-
-def _check_names(params: Mapping[str, Any]) -> None:
-    for name in params:
-        if name not in _TRAIN_NAMES:
-            hint = did_you_mean(str(name), _TRAIN_NAMES)
-            raise ParameterError(f"unknown parameter {name!r}.{hint}")
-
-
-def _objective_for(name: Any, target: FloatArray, level: float | None) -> Objective:
-    """The objective, with as many outputs as the target has classes."""
-    if name != "softmax" or level is not None:
-        return make_objective(name, level=level)
-    n_classes = max(2, int(target.max()) + 1)
-    if n_classes > len(target):
-        raise DataError(
-            f"objective 'softmax' needs class indices 0, 1, ...; the largest is {target.max():g}, "
-            f"which makes more classes than there are rows ({len(target)}): number the classes "
-            "anew, or use HedgerowClassifier, which takes any labels."
-        )
-    return make_objective(name, n_classes)
 
 
 class Booster:
@@ -383,7 +268,56 @@ class Booster:
         total = np.bincount(feature, weights=weights[kind], minlength=forest.n_features)
         return total.astype(np.float64)
 
-    def to_frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+    def split_table(
+        self,
+        tree: int,
+        node: int,
+        dataset: Dataset,
+        backend: FrameLibrary = "pandas",
+    ) -> Any:
+        """Every cut that one node could have been split at, with its gain.
+
+        Parameters
+        ----------
+        tree, node : int
+            As in :meth:`to_frame`; a leaf may be asked as well.
+        dataset : Dataset
+            The rows that the model was trained on, with ``y``.  With the very
+            rows (none set aside for early stopping, none sampled) the best
+            allowed row is the split that the node has.
+        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+            Library of the frame; it must be installed.
+
+        Returns
+        -------
+        data frame
+            One row for each feature, cut and way of missing values; the columns
+            are those of :func:`hedgerow.boosting.split_table.split_table`.
+
+        Raises
+        ------
+        ParameterError
+            If there is no such tree or node, or its trees were rescaled (DART).
+        DataError
+            If the rows do not fit the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
+        >>> table = train(params, data).split_table(0, 0, data)
+        >>> table["threshold"].tolist(), table["gain"].tolist()
+        ([1.5, 3.0], [0.75, 3.0])
+        """
+        from hedgerow.boosting.split_table import split_table
+
+        table = dataset.table(self._schema)
+        target = dataset.target(table.n_rows)
+        sample = dataset.sample(table, target, self._objective.n_outputs)
+        return _to_frame(split_table(self.model, self._objective, sample, tree, node), backend)
+
+    def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """All nodes of all trees as a data frame, one row each.
 
         Parameters
@@ -396,19 +330,13 @@ class Booster:
         data frame
             Columns as in :func:`hedgerow.plot.forest_frame`.
         """
-        import narwhals as nw
-
         from hedgerow.plot import forest_frame
 
-        if backend not in ("pandas", "polars", "pyarrow"):
-            raise ParameterError(
-                f"backend must be 'pandas', 'polars' or 'pyarrow'; got {backend!r}."
-            )
         columns = {
             name: column if isinstance(column, list) else column.tolist()
             for name, column in forest_frame(self.model).items()
         }
-        return nw.from_dict(columns, backend=backend).to_native()
+        return _to_frame(columns, backend)
 
     def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
         """One tree as plain text, one line per node; see :func:`hedgerow.plot.tree_text`."""
@@ -475,8 +403,17 @@ def load(path: str | os.PathLike[str]) -> Booster:
     return Booster(load_model(path)[0])
 
 
+def _to_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
+    """A data frame of the named library."""
+    import narwhals as nw
+
+    if backend not in ("pandas", "polars", "pyarrow"):
+        raise ParameterError(f"backend must be 'pandas', 'polars' or 'pyarrow'; got {backend!r}.")
+    return nw.from_dict(columns, backend=backend).to_native()
+
+
 def _booster_from_bytes(data: bytes) -> Booster:
     return Booster(model_from_bytes(data)[0])
 
 
-__all__ = ["Booster", "Dataset", "load", "train"]
+__all__ = ["Booster", "Dataset", "load"]

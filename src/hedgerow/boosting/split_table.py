@@ -1,0 +1,245 @@
+"""Every cut that a node could have been split at, with its gain.
+
+What the growth of a tree looks at and throws away: for each feature, each cut
+and each way of missing values the sums of both sides and the gain of the
+split (Chen and Guestrin 2016, equation 7)::
+
+    gain = 1/2 [score(L) + score(R) - score(node)] - gamma
+
+The gradients are those at the scores before the tree's round, so the table needs
+the rows that the model was trained on.  Trees grown on histograms had the choice
+of the cuts between bins: these are made anew from the rows.  All others are
+shown every cut midway between two neighbouring values of the node.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.boosting.sample import Sample
+from hedgerow.data import Table, fit_bins
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective
+from hedgerow.objectives.derivatives import gradients_of
+from hedgerow.params import FIRST_ORDER, BoostParams, boost_params
+
+SplitTable = dict[str, list[Any]]
+"""Columns by name, all of one length."""
+
+COLUMNS = (
+    "feature", "threshold", "missing", "n_left", "n_right", "g_left", "g_right",
+    "h_left", "h_right", "gain", "allowed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node:
+    """The rows of a node: their keys by column, g and h, and their sums."""
+
+    keys: IntArray
+    g: FloatArray
+    h: FloatArray
+
+
+def split_table(
+    model: Model, objective: Objective, sample: Sample, tree: int, node: int
+) -> SplitTable:
+    """All candidate splits of one node.
+
+    Parameters
+    ----------
+    model : Model
+        Trained with ``boosting="gbdt"`` or ``"rf"``.
+    objective : Objective
+    sample : Sample
+        The training rows, read with the schema of the model.
+    tree, node : int
+        As in the model; a leaf may be asked as well.
+
+    Returns
+    -------
+    dict of lists
+        ``feature`` (name), ``threshold`` (a row goes left if its value is not
+        above it; infinity sets missing values apart), ``missing`` ("left",
+        "right", or None where the node has no missing value of the feature),
+        ``n_left``, ``n_right``, sums of gradients and hessians ``g_left``,
+        ``g_right``, ``h_left``, ``h_right``, ``gain``, and ``allowed``: False
+        where ``min_samples_leaf`` or ``min_child_weight`` forbid the split.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such tree or node, or the trees were rescaled (DART).
+    DataError
+        If no row reaches the node.
+    """
+    forest, params = model.forest, _params_of(model)
+    sample = sample.without_zero_weights()
+    objective.check_target(sample.target)
+    rows = _rows_of(forest, sample.table, model, tree, node)
+    g, h = _gradients(model, objective, sample, params, tree)
+    keys = _keys(sample.table)
+    at = _Node(keys[rows], g[rows], h[rows])
+    cuts = _bin_cuts(sample, params) if params.tree_method == "hist" else None
+    columns: SplitTable = {name: [] for name in COLUMNS}
+    for feature, column in enumerate(model.schema.columns):
+        chosen = None if cuts is None else cuts[feature]
+        for missing in ("right", "left"):
+            block = _splits(at, feature, chosen, missing, column.kind, params)
+            columns["feature"] += [column.name] * len(block["threshold"])
+            for name, values in block.items():
+                columns[name] += values
+    return columns
+
+
+def _params_of(model: Model) -> BoostParams:
+    params = boost_params(model.training.get("parameters", {}))
+    if params.boosting == "dart":
+        raise ParameterError(
+            "the trees of a model with boosting='dart' were rescaled after they were grown: the "
+            "scores that they were grown at are not known."
+        )
+    return params
+
+
+def _rows_of(forest: Forest, table: Table, model: Model, tree: int, node: int) -> AnyArray:
+    """Which rows reach the node."""
+    if not 0 <= tree < forest.n_trees:
+        raise ParameterError(f"tree must be from 0 to {forest.n_trees - 1}; got {tree!r}.")
+    chosen = forest.tree(tree)
+    n_nodes = len(chosen.feature)
+    if not 0 <= node < n_nodes:
+        raise ParameterError(f"node must be from 0 to {n_nodes - 1}; got {node!r}.")
+    below = np.zeros(n_nodes, dtype=bool)
+    below[node] = True
+    for parent in np.flatnonzero(chosen.feature >= 0):  # parents stand before children
+        below[chosen.left[parent]] |= below[parent]
+        below[chosen.right[parent]] |= below[parent]
+    rows = below[Predictor(chosen, model.schema.kinds).leaves(table.values)[:, 0]]
+    if not rows.any():
+        raise DataError(
+            f"none of the {table.n_rows} rows reaches node {node} of tree {tree}: give the rows "
+            "that the model was trained on."
+        )
+    return rows
+
+
+def _gradients(
+    model: Model, objective: Objective, sample: Sample, params: BoostParams, tree: int
+) -> tuple[FloatArray, FloatArray]:
+    """G and h of every row at the scores before the tree's round."""
+    forest = model.forest
+    round_ = 0 if params.boosting == "rf" else tree // forest.n_outputs
+    predictor = Predictor(forest, model.schema.kinds)
+    raw = predictor.raw_scores(sample.table.values, 1, 0, round_ * forest.n_outputs)
+    if sample.offset is not None:
+        raw = raw + sample.offset
+    output = tree % forest.n_outputs
+    g, h = gradients_of(objective.kernel_id, sample.target, sample.weight, raw, output,
+                        objective.level)  # fmt: skip
+    if params.leaf_estimation in FIRST_ORDER:
+        h = np.ones(len(g)) if sample.weight is None else sample.weight
+    return g, h
+
+
+def _keys(table: Table) -> IntArray:
+    values = table.values
+    return values if values.dtype == np.int64 else keys_of_floats(values.astype(np.float64))
+
+
+def _bin_cuts(sample: Sample, params: BoostParams) -> list[IntArray]:
+    """Cuts between bins of each feature, as the training made them of these rows."""
+    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+    return [spec.cut_keys[a:b] for a, b in zip(spec.cut_start, spec.cut_start[1:], strict=False)]
+
+
+def _splits(
+    node: _Node,
+    feature: int,
+    cuts: IntArray | None,
+    missing: str,
+    kind: str,
+    params: BoostParams,
+) -> SplitTable:
+    """The cuts of one feature with missing values on one side."""
+    keys = node.keys[:, feature]
+    absent = keys == MISSING_KEY
+    if missing == "left" and not absent.any():
+        return {name: [] for name in COLUMNS if name != "feature"}
+    order = np.argsort(keys[~absent], kind="stable")
+    present = keys[~absent][order]
+    thresholds, places = _thresholds(present, cuts, kind, apart=bool(absent.any()))
+    sums = {}
+    for name, values in (("g", node.g), ("h", node.h), ("n", np.ones(len(keys)))):
+        running = np.concatenate([[0.0], np.cumsum(values[~absent][order])])
+        more = values[absent].sum() if missing == "left" else 0.0
+        sums[name] = running[places] + more, values.sum()
+    g_left, h_left, n_left = (sums[name][0] for name in ("g", "h", "n"))
+    g_right, h_right, n_right = (sums[name][1] - sums[name][0] for name in ("g", "h", "n"))
+    parent = _score(np.array([node.g.sum()]), np.array([node.h.sum()]), params)
+    gain = 0.5 * (_score(g_left, h_left, params) + _score(g_right, h_right, params) - parent)
+    least = params.min_samples_leaf
+    allowed = (n_left >= least) & (n_right >= least)
+    allowed &= np.minimum(h_left, h_right) >= params.min_child_weight
+    kept = (places > 0) & (n_right > 0)  # the others set nothing apart
+    if missing == "left":
+        kept &= places < len(present)  # the mirror of "right" behind the last value
+    table = {
+        "threshold": [t for t, keep in zip(thresholds, kept, strict=True) if keep],
+        "missing": [missing if absent.any() else None] * int(kept.sum()),
+        "n_left": n_left[kept].astype(int).tolist(),
+        "n_right": n_right[kept].astype(int).tolist(),
+        "g_left": g_left[kept].tolist(),
+        "g_right": g_right[kept].tolist(),
+        "h_left": h_left[kept].tolist(),
+        "h_right": h_right[kept].tolist(),
+        "gain": (gain - params.gamma)[kept].tolist(),
+        "allowed": allowed[kept].tolist(),
+    }
+    return table
+
+
+def _thresholds(
+    present: IntArray, cuts: IntArray | None, kind: str, apart: bool
+) -> tuple[list[Any], IntArray]:
+    """Thresholds, ascending, and how many of the sorted present values lie below each."""
+    if cuts is None:
+        last = np.flatnonzero(present[1:] > present[:-1])
+        places = last + 1
+        shown = _midpoints(present[last], present[places], kind)
+    else:
+        places = np.searchsorted(present, cuts, side="right")
+        # Cuts with no value of the node between them part its rows alike: show the first.
+        first = np.concatenate([[True], places[1:] > places[:-1]]) if len(places) else places > 0
+        places = places[first]
+        shown = cuts[first].tolist() if kind == "int" else floats_of_keys(cuts[first]).tolist()
+    if apart:
+        shown, places = [*shown, math.inf], np.append(places, len(present))
+    return shown, places
+
+
+def _midpoints(low: IntArray, high: IntArray, kind: str) -> list[Any]:
+    if kind == "int":
+        return [int(a) + (int(b) - int(a)) // 2 for a, b in zip(low, high, strict=True)]
+    a, b = floats_of_keys(low), floats_of_keys(high)
+    middle: list[Any] = np.where(np.isfinite(a) & np.isfinite(b), 0.5 * a + 0.5 * b, a).tolist()
+    return middle
+
+
+def _score(g: FloatArray, h: FloatArray, params: BoostParams) -> FloatArray:
+    """Twice the loss that a leaf takes away; see :mod:`hedgerow.kernels.split`."""
+    size = np.maximum(np.abs(g) - params.reg_alpha, 0.0)
+    d = h + params.reg_lambda
+    with np.errstate(all="ignore"):
+        step = np.where(d > 0.0, size / d, 0.0)
+    step = np.minimum(step, params.max_delta_step or np.inf)
+    return np.asarray(step * (2.0 * size - d * step))

@@ -1,0 +1,127 @@
+"""Training without scikit-learn: :func:`train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hedgerow.arrays import FloatArray
+from hedgerow.booster import Booster
+from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.fit import fit
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.objectives import Objective, make_objective
+from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+
+_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
+_TRAIN_NAMES = (
+    *BOOST_PARAMETER_NAMES,
+    *_STOPPING_NAMES,
+    "random_state",
+    "objective",
+    "quantile",
+    "eval_metric",
+    "n_jobs",
+)
+
+
+def train(
+    params: Mapping[str, Any] | None,
+    dataset: Dataset,
+    valid: Dataset | None = None,
+    *,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+) -> Booster:
+    """Train a model.
+
+    Parameters
+    ----------
+    params : mapping or None
+        Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
+        same default (``seed`` is another name of ``random_state``), and
+        ``objective``: ``"squared_error"`` (default), ``"absolute_error"``,
+        ``"quantile"`` (with the parameter ``quantile``), ``"logistic"`` and
+        ``"exponential"`` for targets 0 and 1, ``"softmax"`` for targets
+        0, 1, ... K - 1.
+    dataset : Dataset
+        With ``y``.
+    valid : Dataset, optional
+        Rows for learning curves and early stopping.
+    callbacks : callable or sequence of callables, optional
+        Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
+        and ends the training by returning True.
+    progress : bool, default=False
+        Draw a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Booster
+
+    Raises
+    ------
+    ParameterError
+        For an unknown parameter, or a value out of range.
+    DataError, DataTypeError
+        For data that cannot be used.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.datasets import load_pima
+    >>> X, y, names, _ = load_pima()
+    >>> data = Dataset(X, y, feature_names=names)
+    >>> booster = train({"objective": "logistic", "n_estimators": 20}, data)
+    >>> booster.predict(X, kind="probability").shape
+    (768, 2)
+    """
+    given = dict(params or {})
+    _check_names(given)
+    if "random_state" in given:
+        if "seed" in given:
+            raise ParameterError("seed and random_state are two names of one: give one of them.")
+        given["seed"] = given.pop("random_state")
+    table = dataset.table()
+    target = dataset.target(table.n_rows)
+    objective = _objective_for(
+        given.get("objective", "squared_error"), target, given.get("quantile")
+    )
+    validation = None
+    if valid is not None:
+        seen = valid.table(table.schema)
+        validation = valid.sample(seen, valid.target(seen.n_rows), objective.n_outputs)
+    model = fit(
+        dataset.sample(table, target, objective.n_outputs),
+        objective,
+        boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
+        validation=validation,
+        stopping=StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given}),
+        eval_metric=given.get("eval_metric"),
+        callbacks=callbacks,
+        progress=progress,
+        n_jobs=given.get("n_jobs"),
+    )
+    return Booster(model)
+
+
+def _check_names(params: Mapping[str, Any]) -> None:
+    for name in params:
+        if name not in _TRAIN_NAMES:
+            hint = did_you_mean(str(name), _TRAIN_NAMES)
+            raise ParameterError(f"unknown parameter {name!r}.{hint}")
+
+
+def _objective_for(name: Any, target: FloatArray, level: float | None) -> Objective:
+    """The objective, with as many outputs as the target has classes."""
+    if name != "softmax" or level is not None:
+        return make_objective(name, level=level)
+    n_classes = max(2, int(target.max()) + 1)
+    if n_classes > len(target):
+        raise DataError(
+            f"objective 'softmax' needs class indices 0, 1, ...; the largest is {target.max():g}, "
+            f"which makes more classes than there are rows ({len(target)}): number the classes "
+            "anew, or use HedgerowClassifier, which takes any labels."
+        )
+    return make_objective(name, n_classes)
