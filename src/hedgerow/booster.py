@@ -339,19 +339,57 @@ class Booster:
         return _to_frame(columns, backend)
 
     def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """One tree as plain text, one line per node; see :func:`hedgerow.plot.tree_text`."""
+        """One tree as plain text, one line per node; see :func:`hedgerow.plot.tree_text`.
+
+        Parameters
+        ----------
+        tree : int, default=0
+            Number of the tree; negative numbers count from the end.
+        max_depth : int, optional
+            Splits deeper than this are summed up.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.to_text().splitlines()[0]
+        'tree 0 of 1: 2 leaves, 3 nodes, depth 1'
+        """
         from hedgerow.plot import tree_text
 
         return tree_text(self.model, tree, max_depth)
 
     def to_rules(self, tree: int = 0) -> list[str]:
-        """One tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`."""
+        """One tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> for rule in booster.to_rules():
+        ...     print(rule.partition(" -> ")[0])
+        (x0 <= 3.0 or missing)
+        x0 > 3.0
+        """
         from hedgerow.plot import tree_rules
 
         return tree_rules(self.model, tree)
 
     def to_dot(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """One tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`."""
+        """One tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`.
+
+        Parameters are those of :meth:`to_text`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.to_dot().splitlines()[0]
+        'digraph tree {'
+        """
         from hedgerow.plot import tree_dot
 
         return tree_dot(self.model, tree, max_depth)
@@ -359,7 +397,20 @@ class Booster:
     def plot_tree(
         self, tree: int = 0, ax: Axes | None = None, *, max_depth: int | None = None
     ) -> Axes:
-        """Draw one tree with matplotlib; see :func:`hedgerow.plot.plot_tree`."""
+        """Draw one tree with matplotlib; see :func:`hedgerow.plot.plot_tree`.
+
+        ``ax`` : axes to draw on; by default those of a new figure, as large as
+        the tree needs.  The other parameters are those of :meth:`to_text`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.plot_tree(max_depth=3).figure.savefig("tree.png")  # doctest: +SKIP
+        >>> booster.plot_tree().get_title(loc="left")
+        'tree 0 of 1'
+        """
         from hedgerow.plot import plot_tree
 
         return plot_tree(self.model, tree, ax, max_depth=max_depth)

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
         f"{len(pima.feature_names)} measurements; what was not measured stays missing.",
         flush=True,
     )
-    _announce()
+    announce()
     start = time.perf_counter()
     data = (pima.X[train], pima.y[train], list(pima.feature_names))
     forest, tree = _fit(_SETTINGS, *data), _fit(_SINGLE_TREE, *data)
@@ -86,7 +86,7 @@ def _folder(path: str) -> Path:
     return folder
 
 
-def _announce() -> None:
+def announce() -> None:
     from hedgerow.compile import is_cached
 
     if not is_cached():

@@ -189,9 +189,9 @@ def save_picture(booster: Booster, tree: int, path: str) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(14, 7))
+    figure = booster.plot_tree(tree).get_figure(root=True)
+    assert figure is not None
     try:
-        booster.plot_tree(tree, ax=axes)
-        figure.savefig(path, format="png", dpi=120, bbox_inches="tight")
+        figure.savefig(path, format="png", dpi=110, bbox_inches="tight")
     finally:
         plt.close(figure)

@@ -5,52 +5,105 @@ from __future__ import annotations
 from typing import SupportsIndex
 
 from hedgerow.data.schema import Schema
-from hedgerow.plot.labels import ModelLike, condition, pick_tree, short_number
+from hedgerow.plot.labels import (
+    ModelLike,
+    Tree,
+    checked_depth,
+    condition,
+    pick_tree,
+    short_number,
+)
 
 _HEAD = """digraph tree {
-  graph [rankdir=LR, nodesep=0.1, ranksep=0.4]
+  graph [rankdir=LR, ordering=out, nodesep=0.1, ranksep=0.4, fontname="Helvetica"]
   node [shape=box, style="rounded,filled", fillcolor=white, fontname="Helvetica", fontsize=10]
   edge [fontname="Helvetica", fontsize=9]"""
 
 
-def tree_dot(model: ModelLike, tree: SupportsIndex = 0, *, schema: Schema | None = None) -> str:
-    """Describe a tree in the DOT language of Graphviz.
+def tree_dot(
+    model: ModelLike,
+    tree: SupportsIndex = 0,
+    max_depth: SupportsIndex | None = None,
+    *,
+    schema: Schema | None = None,
+) -> str:
+    r"""Describe a tree in the DOT language of Graphviz.
 
     Parameters
     ----------
     model : Model or Forest
     tree : int, default=0
         Number of the tree; negative numbers count from the end.
+    max_depth : int, optional
+        Splits deeper than this are summed up in one dashed box.
     schema : Schema, optional
         Columns; needed beside a forest only.
 
     Returns
     -------
     str
-        For ``dot -Tsvg``, ``graphviz.Source`` or any viewer of DOT files. The
-        upper branch is the one whose condition holds; missing values take the
-        bold edge.
+        For ``dot -Tsvg``, ``graphviz.Source`` or any viewer of DOT files.  A
+        split shows its condition (exact), gain, cover and number of rows; a
+        leaf its value, cover and number of rows.  The upper branch is the one
+        whose condition holds; missing values take the bold edge, which says so.
+
+    Raises
+    ------
+    IndexError
+        If there is no such tree.
+    ParameterError
+        If ``max_depth`` is not a whole number from 0 on.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.plot import tree_dot
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1}
+    >>> params |= {"reg_lambda": 0.0, "early_stopping": False}
+    >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+    >>> for line in tree_dot(booster.model).splitlines()[5:8]:
+    ...     print(line)
+      0 [label="x0 <= 3.0\ngain=3\ncover=3 n=3"]
+      0 -> 1 [label="yes, missing", style=bold]
+      0 -> 2 [label="no"]
     """
-    chosen = pick_tree(model, schema, tree)
+    chosen, max_depth = pick_tree(model, schema, tree), checked_depth(max_depth)
     lines = [_HEAD, f"  label={_quoted(chosen.title())}"]
+    depths, below = chosen.depths(), chosen.leaves_below()
     for node in range(len(chosen.nodes.feature)):
-        size = f"n={int(chosen.nodes.count[node])}"
-        if chosen.is_leaf(node):
-            label = f"{short_number(chosen.nodes.value[node])}\n{size}"
-            colour = "#fbe3d9" if chosen.nodes.value[node] > 0 else "#dbe9f6"
-            lines.append(f'  {node} [label={_quoted(label)}, fillcolor="{colour}"]')
+        if max_depth is not None and depths[node] > max_depth:
             continue
-        gain = short_number(chosen.nodes.gain[node])
-        label = f"{condition(chosen, node)}\ngain={gain} {size}"
-        lines.append(f"  {node} [label={_quoted(label)}]")
-        for child, answer in zip(chosen.children(node), ("yes", "no"), strict=True):
-            takes_missing = (answer == "yes") == bool(chosen.nodes.missing_left[node])
-            style = ", style=bold" if takes_missing else ""
-            lines.append(f'  {node} -> {child} [label="{answer}"{style}]')
+        cover, count = short_number(chosen.nodes.cover[node]), int(chosen.nodes.count[node])
+        size, value = f"cover={cover} n={count}", short_number(chosen.nodes.value[node])
+        if chosen.is_leaf(node):
+            colour = "#fbe3d9" if chosen.nodes.value[node] > 0 else "#dbe9f6"
+            label = _quoted(f"{value}\n{size}")
+            lines.append(f'  {node} [label={label}, fillcolor="{colour}"]')
+        elif depths[node] == max_depth:
+            label = _quoted(f"… {below[node]} leaves: {value}\n{size}")
+            lines.append(f'  {node} [label={label}, style="rounded,dashed"]')
+        else:
+            gain = short_number(chosen.nodes.gain[node])
+            label = _quoted(f"{condition(chosen, node)}\ngain={gain}\n{size}")
+            lines.append(f"  {node} [label={label}]")
+            lines += _edges(chosen, node)
     return "\n".join([*lines, "}", ""])
 
 
+def _edges(tree: Tree, node: int) -> list[str]:
+    """The two edges of a split; that of missing values is bold and says so."""
+    yes, no = tree.children(node)
+    if tree.nodes.missing_left[node]:
+        ways = ('label="yes, missing", style=bold', 'label="no"')
+    else:
+        ways = ('label="yes"', 'label="no, missing", style=bold')
+    return [f"  {node} -> {yes} [{ways[0]}]", f"  {node} -> {no} [{ways[1]}]"]
+
+
 def _quoted(text: str) -> str:
-    """Write a DOT string: backslashes and quotes escaped, line breaks spelt out."""
+    """Write a DOT string that shows ``text`` as it is.
+
+    Backslashes begin escapes in labels, and ``&`` begins a character of HTML.
+    """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return f'"{escaped.replace("&", "&amp;")}"'

@@ -3,6 +3,8 @@
 Glossary
 --------
 condition   ``petal_width <= 0.8``: true for the rows that go left
+cover       sum of the hessians of the training rows that reached a node
+gain        loss reduction of a split
 node        position within its tree, the root being 0, as in ``left`` and ``right``
 """
 
@@ -15,6 +17,7 @@ from typing import SupportsIndex, TypeAlias
 import numpy as np
 
 from hedgerow.data.schema import Column, Schema
+from hedgerow.errors import ParameterError
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -60,6 +63,14 @@ class Tree:
                 depths[child] = depths[node] + 1
         return depths
 
+    def leaves_below(self) -> list[int]:
+        """Leaves in the subtree of each node, from the last node to the root."""
+        counts = (self.nodes.feature < 0).astype(int).tolist()
+        for node in np.flatnonzero(self.nodes.feature >= 0)[::-1].tolist():
+            left, right = self.children(node)
+            counts[node] = counts[left] + counts[right]
+        return counts
+
     def title(self) -> str:
         """``tree 3 of 100``, with the output where there are several."""
         text = f"tree {self.index} of {self.n_trees}"
@@ -92,6 +103,22 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
     )
 
 
+def checked_depth(max_depth: SupportsIndex | None) -> int | None:
+    """``max_depth`` as an int; ParameterError unless it is None or a whole number from 0 on."""
+    if max_depth is None:
+        return None
+    try:
+        depth = -1 if isinstance(max_depth, bool) else operator.index(max_depth)
+    except TypeError:
+        depth = -1
+    if depth < 0:
+        raise ParameterError(
+            "max_depth must be a whole number from 0 on, or None for the whole tree; "
+            f"got {max_depth!r}."
+        )
+    return depth
+
+
 def shown_name(name: str) -> str:
     """Return a column name that cannot break a line or steer a terminal."""
     return name if name and name.isprintable() else ascii(name)
@@ -105,8 +132,8 @@ def threshold_value(column: Column, key: int) -> float | int:
 
 
 def short_number(value: float) -> str:
-    """Four significant digits, for figures that only inform."""
-    return f"{value:.4g}"
+    """Four significant digits, or a whole number below ten million: figures that only inform."""
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def condition(tree: Tree, node: int, *, digits: int | None = None) -> str:

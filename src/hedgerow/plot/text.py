@@ -25,6 +25,7 @@ from hedgerow.plot.labels import (
     ModelLike,
     Tree,
     as_forest,
+    checked_depth,
     condition,
     pick_tree,
     short_number,
@@ -41,7 +42,7 @@ _EXACT_INTEGERS = 2**53
 def tree_text(
     model: ModelLike,
     tree: SupportsIndex = 0,
-    max_depth: int | None = None,
+    max_depth: SupportsIndex | None = None,
     *,
     schema: Schema | None = None,
 ) -> str:
@@ -61,11 +62,32 @@ def tree_text(
     -------
     str
         One line per node. Thresholds are exact; ``value`` is what a leaf adds
-        to the raw score, learning rate included.
+        to the raw score, learning rate included; ``cover`` is the sum of the
+        hessians and ``n`` the number of the training rows that got there.
+
+    Raises
+    ------
+    IndexError
+        If there is no such tree.
+    ParameterError
+        If ``max_depth`` is not a whole number from 0 on.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.plot import tree_text
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1}
+    >>> params |= {"reg_lambda": 0.0, "early_stopping": False}
+    >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+    >>> print(tree_text(booster.model))
+    tree 0 of 1: 2 leaves, 3 nodes, depth 1
+    x0 <= 3.0 (missing left)  gain=3 cover=3 n=3
+    ├─ yes: value=-1  cover=2 n=2
+    └─ no:  value=2  cover=1 n=1
     """
-    chosen = pick_tree(model, schema, tree)
+    chosen, max_depth = pick_tree(model, schema, tree), checked_depth(max_depth)
     n_nodes, depths = len(chosen.nodes.feature), chosen.depths()
-    n_leaves = _leaves_below(chosen)
+    n_leaves = chosen.leaves_below()
     lines = [f"{chosen.title()}: {n_leaves[0]} leaves, {n_nodes} nodes, depth {max(depths)}"]
     todo = [(0, "", "")]
     while todo:
@@ -98,9 +120,30 @@ def tree_rules(
     Returns
     -------
     list of str
-        For example ``"petal_width > 0.8 and petal_length <= 4.75 -> 0.31  (n=48)"``.
-        Conditions on one column are drawn together; ``or missing`` stands
-        where a missing value of the column takes this way, too.
+        For example
+        ``"petal_width > 0.8 and petal_length <= 4.75 -> 0.31  (cover=12, n=48)"``.
+        Exactly one rule of a tree holds for any row.  Conditions on one column
+        are drawn together (``0.8 < petal_width <= 1.75``).  ``or missing``
+        stands where a missing value of the column takes this way, too;
+        without it a missing value does not meet the condition.  Thresholds
+        and values are exact; ``cover`` is rounded to four digits.
+
+    Raises
+    ------
+    IndexError
+        If there is no such tree.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.plot import tree_rules
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1}
+    >>> params |= {"reg_lambda": 0.0, "early_stopping": False}
+    >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+    >>> for rule in tree_rules(booster.model):
+    ...     print(rule)
+    (x0 <= 3.0 or missing) -> -1.0  (cover=2, n=2)
+    x0 > 3.0 -> 2.0  (cover=1, n=1)
     """
     chosen = pick_tree(model, schema, tree)
     rules: list[str] = []
@@ -110,8 +153,9 @@ def tree_rules(
         node, ranges = todo.pop()
         if chosen.is_leaf(node):
             parts = [r.text(shown_name(chosen.schema.columns[j].name)) for j, r in ranges.items()]
-            value, count = float(chosen.nodes.value[node]), int(chosen.nodes.count[node])
-            rules.append(f"{' and '.join(parts) or 'always'} -> {value!r}  (n={count})")
+            cover, count = short_number(chosen.nodes.cover[node]), int(chosen.nodes.count[node])
+            what = f"{float(chosen.nodes.value[node])!r}  (cover={cover}, n={count})"
+            rules.append(f"{' and '.join(parts) or 'always'} -> {what}")
             continue
         feature, left_missing = int(chosen.nodes.feature[node]), chosen.nodes.missing_left[node]
         at = threshold_value(chosen.column(node), int(chosen.nodes.threshold[node]))
@@ -140,6 +184,16 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         some integer threshold is beyond 2**53; ``left`` and ``right``,
         nodes of the same tree, -1 in a leaf; ``value``, ``gain``, ``cover``,
         ``count``.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.plot import forest_frame
+    >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+    >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+    >>> frame = forest_frame(booster.model)
+    >>> frame["feature"], frame["count"].tolist()
+    (['x0', None, None], [3, 2, 1])
     """
     forest, schema = as_forest(model, schema)
     sizes = np.diff(forest.tree_start)
@@ -201,15 +255,6 @@ def _leaf_text(tree: Tree, node: int) -> str:
 
 def _size_text(tree: Tree, node: int) -> str:
     return f"cover={short_number(tree.nodes.cover[node])} n={int(tree.nodes.count[node])}"
-
-
-def _leaves_below(tree: Tree) -> list[int]:
-    """Leaves in the subtree of each node, from the last node to the root."""
-    counts = (tree.nodes.feature < 0).astype(int).tolist()
-    for node in np.flatnonzero(tree.nodes.feature >= 0)[::-1].tolist():
-        left, right = tree.children(node)
-        counts[node] = counts[left] + counts[right]
-    return counts
 
 
 def _all_depths(forest: Forest, tree: IntArray) -> IntArray:
