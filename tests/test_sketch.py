@@ -1,0 +1,706 @@
+"""Quantile sketches: the bounds hold for the real ranks, whatever comes in which order."""
+
+import copy
+import pickle
+import struct
+import zlib
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hedgerow.arrays import MISSING_KEY
+from hedgerow.data.sketch import MOST_WEIGHT, QuantileSketch, SketchBuilder
+from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.kernels.sketch import add_down, add_up, prefix_bounds
+
+ROUNDING = 1e-12  # of the total; all that floats may add to what holds for real numbers
+LARGEST_KEY = np.iinfo(np.int64).max
+
+
+# --- The obvious reference: real numbers, and the paper's formulas one by one.
+
+
+class Ranks:
+    """The exact ranks of a column."""
+
+    def __init__(self, keys, weights):
+        mass = Counter()
+        for key, weight in zip(
+            np.asarray(keys).tolist(), np.asarray(weights).tolist(), strict=True
+        ):
+            if weight > 0 and key != MISSING_KEY:
+                mass[key] += Fraction(weight)
+        self.keys = sorted(mass)
+        self.sums = [Fraction(0), *accumulate(mass[key] for key in self.keys)]
+        self.total = self.sums[-1]
+
+    def below(self, key):
+        return self.sums[bisect_left(self.keys, key)]
+
+    def up_to(self, key):
+        return self.sums[bisect_right(self.keys, key)]
+
+
+class NaiveSummary:
+    """Appendix A of the XGBoost paper in Fractions: entries (x, r-, r+, w)."""
+
+    def __init__(self, entries):
+        self.entries = sorted(entries)
+
+    @classmethod
+    def of(cls, keys, weights):
+        ranks = Ranks(keys, weights)
+        return cls(
+            (x, ranks.below(x), ranks.up_to(x), ranks.up_to(x) - ranks.below(x)) for x in ranks.keys
+        )
+
+    def extended(self, y):
+        if not self.entries or y < self.entries[0][0]:
+            return Fraction(0), Fraction(0), Fraction(0)
+        for x, low, high, weight in self.entries:
+            if x == y:
+                return low, high, weight
+        before = [entry for entry in self.entries if entry[0] < y][-1]
+        after = [entry for entry in self.entries if entry[0] > y]
+        low = before[1] + before[3]
+        return low, (after[0][2] - after[0][3]) if after else low, Fraction(0)
+
+    def merge(self, other):
+        keys = {entry[0] for entry in self.entries + other.entries}
+        return NaiveSummary(
+            (x, *map(sum, zip(self.extended(x), other.extended(x), strict=True))) for x in keys
+        )
+
+    def nearest(self, rank):
+        entries = self.entries
+        if 2 * rank < entries[0][1] + entries[0][2]:
+            return entries[0]
+        for left, right in pairwise(entries):
+            if left[1] + left[2] <= 2 * rank < right[1] + right[2]:
+                near_left = 2 * rank < left[1] + left[3] + right[2] - right[3]
+                return left if near_left else right
+        return entries[-1]
+
+    def prune(self, size):
+        if len(self.entries) <= size + 1:
+            return self
+        total = self.entries[-1][2]
+        return NaiveSummary({self.nearest(total * i / size) for i in range(size + 1)})
+
+    def error(self):
+        if not self.entries:
+            return Fraction(0)
+        gaps = [high - low - weight for _, low, high, weight in self.entries]
+        for (_, low, _, w), (_, _, high, v) in zip(self.entries, self.entries[1:], strict=False):
+            gaps.append(high - low - v - w)
+        return max(gaps) / self.entries[-1][2]
+
+
+def assert_same(sketch, naive):
+    columns = list(zip(*naive.entries, strict=True)) or [()] * 4
+    found = sketch.value, sketch.rank_low, sketch.rank_high, sketch.weight
+    for array, wanted in zip(found, columns, strict=True):
+        assert array.tolist() == list(wanted)  # exactly: numbers and Fractions compare so
+
+
+def assert_bounds_hold(sketch, keys, weights):
+    """All bounds, of values kept and not kept, hold for real numbers without tolerance."""
+    ranks = Ranks(keys, weights)
+    probes = {near for key in ranks.keys for near in (key - 1, key, key + 1)}
+    probes |= {MISSING_KEY + 1, LARGEST_KEY}
+    probes = sorted(probe for probe in probes if MISSING_KEY < probe <= LARGEST_KEY)
+    bounds = sketch.bounds(np.array(probes, dtype=np.int64))
+    allowed = (Fraction(sketch.error) + Fraction(ROUNDING)) * ranks.total
+    for key, low, high, weight in zip(probes, *(b.tolist() for b in bounds), strict=True):
+        low, high, weight = Fraction(low), Fraction(high), Fraction(weight)
+        assert low <= ranks.below(key)
+        assert ranks.up_to(key) <= high
+        assert 0 <= weight <= ranks.up_to(key) - ranks.below(key)
+        assert high - low - weight <= allowed
+    assert sketch.total >= ranks.total
+    assert sketch.total - ranks.total <= ROUNDING * ranks.total
+    if ranks.keys:
+        assert (sketch.min, sketch.max) == (ranks.keys[0], ranks.keys[-1])
+        if sketch.min > MISSING_KEY + 1:
+            assert sketch.bounds(sketch.min - 1) == (0, 0, 0)
+    else:
+        assert len(sketch) == 0
+        assert sketch.error == 0
+
+
+# --- Streams that are hard: sorted, constant, heavy ties, huge beside tiny weights.
+
+
+@st.composite
+def streams(draw, most=60, whole=False):
+    """Keys and weights of a stream of up to ``most`` rows."""
+    n = draw(st.integers(0, most))
+    keys = {
+        "few": st.integers(-3, 3),
+        "dense": st.integers(-40, 40),
+        "wide": st.integers(MISSING_KEY, LARGEST_KEY),
+        "one": st.just(7),
+    }[draw(st.sampled_from(["few", "dense", "wide", "one"]))]
+    tiny = [1e-12, 1e12, 1.0, 0.1, 1 / 3, 5e-324, 0.0]
+    weights = {
+        "one": st.just(1.0),
+        "whole": st.integers(0, 2**40).map(float),
+        "mixed": st.sampled_from(tiny),
+        "any": st.floats(0, 1e20),
+        "subnormal": st.floats(0, 1e-310),
+        "vast": st.floats(0, MOST_WEIGHT),
+    }[
+        draw(
+            st.sampled_from(
+                ["one", "whole", *([] if whole else ["mixed", "any", "subnormal", "vast"])]
+            )
+        )
+    ]
+    keys = draw(st.lists(keys, min_size=n, max_size=n))
+    order = draw(st.sampled_from(["as it is", "up", "down", "alternating"]))
+    if order != "as it is":
+        keys = sorted(keys, reverse=order == "down")
+    if order == "alternating":
+        keys[1::2] = keys[1::2][::-1]
+    weights = draw(st.lists(weights, min_size=n, max_size=n))
+    return np.array(keys, dtype=np.int64), np.array(weights, dtype=np.float64)
+
+
+def in_some_tree(draw, parts, merge, prune, sizes):
+    """Merge neighbours or strangers in any order, with prunings in between."""
+    parts = list(parts)
+    while len(parts) > 1:
+        left = parts.pop(draw(st.integers(0, len(parts) - 1)))
+        right = parts.pop(draw(st.integers(0, len(parts) - 1)))
+        merged = merge(left, right)
+        size = draw(sizes)
+        parts.append(merged if size is None else prune(merged, size))
+    return parts[0]
+
+
+def cut_up(draw, keys, weights):
+    ends = sorted(draw(st.lists(st.integers(0, len(keys)), max_size=6)))
+    return list(zip(np.split(keys, ends), np.split(weights, ends), strict=True))
+
+
+@given(st.data(), streams())
+def test_bounds_hold_for_merges_in_any_tree_with_prunings(data, stream):
+    promised = {}
+
+    def merge(a, b):
+        merged = a.merge(b)
+        assert merged.error <= max(a.error, b.error) + ROUNDING
+        promised[id(merged)] = max(promised[id(a)], promised[id(b)])
+        alive.append(merged)
+        return merged
+
+    def prune(a, size):
+        pruned = a.prune(size)
+        assert len(pruned) <= size + 1
+        assert pruned.error <= a.error + 1 / size + ROUNDING
+        assert pruned.total == a.total
+        promised[id(pruned)] = promised[id(a)] + 1 / size
+        alive.append(pruned)
+        return pruned
+
+    alive = [QuantileSketch.of(*part) for part in cut_up(data.draw, *stream)]
+    for sketch in alive:
+        assert sketch.error <= ROUNDING
+        promised[id(sketch)] = 0.0
+    sizes = st.sampled_from([None, 1, 2, 3, 5, 8, 20])
+    sketch = in_some_tree(data.draw, alive, merge, prune, sizes)
+    assert_bounds_hold(sketch, *stream)
+    assert sketch.error <= promised[id(sketch)] + ROUNDING * len(alive)
+
+
+@given(st.data(), streams(whole=True))
+def test_whole_weights_give_exactly_the_numbers_of_the_paper(data, stream):
+    parts = [
+        (QuantileSketch.of(*part), NaiveSummary.of(*part)) for part in cut_up(data.draw, *stream)
+    ]
+    sketch, naive = in_some_tree(
+        data.draw,
+        parts,
+        lambda a, b: (a[0].merge(b[0]), a[1].merge(b[1])),
+        lambda a, size: (a[0].prune(size), a[1].prune(size)),
+        st.sampled_from([None, 1, 2, 4, 8, 16]),
+    )
+    assert_same(sketch, naive)
+    assert float(naive.error()) <= sketch.error <= np.nextafter(float(naive.error()), 1)
+    assert sketch.total == float(Ranks(*stream).total)
+    for rank in np.linspace(0, sketch.total, 17) if naive.entries else []:
+        assert sketch.query(rank) == naive.nearest(Fraction(float(rank)))[0]
+
+
+@given(st.data(), streams(whole=True))
+def test_merging_exact_summaries_is_the_summary_of_all(data, stream):
+    parts = [QuantileSketch.of(*part) for part in cut_up(data.draw, *stream)]
+    merged = in_some_tree(data.draw, parts, QuantileSketch.merge, None, st.none())
+    assert merged == QuantileSketch.of(*stream)
+    assert merged.error == 0
+
+
+@given(streams(), st.sampled_from([1, 3, 8, 20]), st.floats(0, 1))
+def test_query_finds_a_value_near_the_rank(stream, size, quantile):
+    sketch = QuantileSketch.of(*stream).prune(size)
+    ranks = Ranks(*stream)
+    if not ranks.keys:
+        return
+    rank = quantile * sketch.total
+    found = int(sketch.query(rank))
+    slack = (Fraction(sketch.error) / 2 + Fraction(ROUNDING)) * ranks.total
+    assert found in sketch.value
+    assert ranks.below(found) - slack <= rank <= ranks.up_to(found) + slack
+
+
+# --- Candidates for splits.
+
+
+@given(st.data(), streams(), st.floats(1e-3, 1))
+@example(None, (np.arange(64), np.ones(64)), 0.125)
+@example(None, (np.arange(9), np.array([1.0, 1, 1, 60, 1, 1, 60, 1, 1])), 0.1)
+def test_cuts_lie_less_than_eps_apart_but_at_heavy_values(data, stream, eps):
+    sketch = QuantileSketch.of(*stream)
+    if data is not None:
+        sketch = sketch.prune(data.draw(st.sampled_from([4, 10, 30, 60])))
+    if sketch.error >= eps:
+        with pytest.raises(ParameterError, match="above the error"):
+            sketch.cuts(eps)
+        return
+    ranks, cuts = Ranks(*stream), sketch.cuts(eps).tolist()
+    if not ranks.keys:
+        assert cuts == []
+        return
+    assert (cuts[0], cuts[-1]) == (ranks.keys[0], ranks.keys[-1])
+    assert cuts == sorted(set(cuts))
+    kept = sketch.value.tolist()
+    light = (Fraction(eps) - Fraction(sketch.error) - Fraction(ROUNDING)) * ranks.total
+    for left, right in pairwise(cuts):
+        gap = ranks.below(right) - ranks.below(left)
+        if ranks.up_to(left) - ranks.below(left) < light:
+            assert gap < Fraction(eps) * ranks.total
+        elif gap >= Fraction(eps) * ranks.total:
+            assert kept.index(right) == kept.index(left) + 1
+    if light > 0:
+        assert len(cuts) <= 3 + 2 * ranks.total / light
+
+
+def test_cuts_of_equal_weights_are_as_few_as_possible():
+    cuts = QuantileSketch.of(np.arange(1000)).cuts(0.01)
+    assert np.diff(cuts[:-1]).tolist() == [9] * (len(cuts) - 2)  # 10 rows are not below 0.01
+
+
+@pytest.mark.parametrize("eps", [0.0, -0.1, 1.5, np.nan, True])
+def test_cuts_refuse_eps_out_of_range(eps):
+    with pytest.raises(ParameterError, match="eps must lie above the error"):
+        QuantileSketch.of([1, 2, 3]).cuts(eps)
+
+
+# --- Streams in little memory.
+
+N_ROWS = 40_000
+
+
+def long_stream(kind):
+    rng = np.random.default_rng(5)
+    up = np.arange(N_ROWS)
+    keys = {
+        "ascending": up,
+        "descending": up[::-1],
+        "constant": np.full(N_ROWS, 3),
+        "ties": rng.zipf(1.5, N_ROWS).clip(max=10**6),
+        "alternating": np.where(up % 2, up, -up),
+        "random": rng.integers(-(2**62), 2**62, N_ROWS),
+        "outlier weights": rng.integers(0, 10**6, N_ROWS),
+    }[kind]
+    weights = rng.integers(1, 100, N_ROWS)
+    if kind == "outlier weights":
+        weights = np.where(rng.random(N_ROWS) < 0.001, 2**30, 1)
+    return keys.astype(np.int64), weights.astype(np.float64)
+
+
+KINDS = ["ascending", "descending", "constant", "ties", "alternating", "random", "outlier weights"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [16, 100])
+def test_builder_keeps_its_bounds_in_bounded_memory(kind, size):
+    keys, weights = long_stream(kind)
+    builder, most, at = SketchBuilder(size), 0, 0
+    rng = np.random.default_rng(1)
+    while at < N_ROWS:
+        step = int(rng.integers(0, 3000))
+        builder.add(keys[at : at + step], weights[at : at + step])
+        at += step
+        most = max(most, builder.n_held)
+    sketch = builder.finish()
+    block = max(1024, 8 * size)
+    levels = int(np.log2(N_ROWS / block)) + 1
+    assert most <= block + levels * (size + 1)
+    assert len(sketch) <= size + 1
+    assert sketch.error <= (1 + levels) / size + ROUNDING
+    assert sketch.total == weights.sum()
+    assert (sketch.min, sketch.max) == (keys.min(), keys.max())
+    assert_many_bounds_hold(sketch, keys, weights)
+
+
+def assert_many_bounds_hold(sketch, keys, weights):
+    order = np.argsort(keys)
+    ordered, sums = keys[order], np.append(0.0, np.cumsum(weights[order]))  # whole: exact
+    probes = np.unique(np.concatenate([keys - 1, keys, keys + 1]))
+    below, up_to = (
+        sums[np.searchsorted(ordered, probes)],
+        sums[np.searchsorted(ordered, probes, "right")],
+    )
+    low, high, weight = sketch.bounds(probes)
+    assert (low <= below).all()
+    assert (up_to <= high).all()
+    assert (weight <= up_to - below).all()
+    assert (high - low - weight).max() <= sketch.error * sketch.total
+
+
+@given(st.lists(st.integers(0, 4000), max_size=10), st.sampled_from([1, 7, 200]))
+def test_chunks_do_not_change_a_byte(ends, size):
+    keys, weights = long_stream("random")
+    keys, weights = keys[:5000], np.random.default_rng(3).random(5000)
+    whole, parts = SketchBuilder(size), SketchBuilder(size)
+    whole.add(keys, weights)
+    ends = sorted(ends)
+    for some, masses in zip(np.split(keys, ends), np.split(weights, ends), strict=True):
+        parts.add(some, masses)
+        parts.finish()  # looking does not change it
+    assert parts.finish().to_bytes() == whole.finish().to_bytes()
+    assert parts.n_held == whole.n_held
+
+
+def test_rows_that_do_not_count_do_not_change_a_byte():
+    keys, weights = long_stream("random")
+    plain, padded = SketchBuilder(50), SketchBuilder(50)
+    plain.add(keys, weights)
+    rng = np.random.default_rng(2)
+    places = np.sort(rng.integers(0, N_ROWS, 5000))
+    absent = rng.random(5000) < 0.5
+    padded.add(
+        np.insert(keys, places, np.where(absent, MISSING_KEY, 12345)),
+        np.insert(weights, places, np.where(absent, 1.0, 0.0)),
+    )
+    assert padded.finish() == plain.finish()
+
+
+def test_builder_is_exact_while_there_are_few_values():
+    keys = np.random.default_rng(0).integers(0, 17, 30_000)
+    builder = SketchBuilder(16)
+    for some in np.array_split(keys, 11):
+        builder.add(some)
+    assert builder.size == 16
+    assert builder.finish() == QuantileSketch.of(keys)
+
+
+def test_builder_refuses_a_bad_chunk_and_stays_as_it_was():
+    builder = SketchBuilder(8)
+    builder.add(np.arange(5000))
+    before = builder.finish()
+    weights = np.ones(5000)
+    weights[4321] = -1
+    with pytest.raises(DataError, match=r"got -1\.0 in row 4321"):
+        builder.add(np.arange(5000), weights)
+    assert builder.finish() == before
+
+
+def test_bytes_are_the_same_on_every_machine():
+    row = np.arange(30_000)
+    builder = SketchBuilder(100)
+    builder.add(row * 7919 % 1009, 1.0 / (1 + row * 31 % 997))
+    assert zlib.crc32(builder.finish().to_bytes()) == 0xFE29A604
+
+
+def test_builder_without_rows_gives_the_empty_sketch():
+    assert SketchBuilder(3).finish() == QuantileSketch.of([])
+
+
+# --- Values and weights of every kind.
+
+
+@given(
+    hnp.arrays(
+        st.sampled_from([np.float32, np.float64]),
+        st.integers(0, 40),
+        elements=st.floats(width=32),
+    )
+)
+def test_floats_are_kept_as_keys_and_nan_is_missing(values):
+    sketch = QuantileSketch.of(values)
+    present = values[~np.isnan(values)].astype(np.float64)
+    wanted, counts = np.unique(present, return_counts=True)
+    assert floats_of_keys(sketch.value).tolist() == wanted.tolist()
+    assert sketch.weight.tolist() == counts.tolist()
+    assert sketch == QuantileSketch.of(keys_of_floats(values))
+
+
+def test_huge_beside_tiny_weights():
+    keys = np.arange(2000)
+    for weights in (np.where(keys % 2, 1e12, 1e-12), np.where(keys == 1000, 1e12, 1e-12)):
+        sketch = QuantileSketch.of(keys, weights)
+        halves = QuantileSketch.of(keys[:999], weights[:999]).prune(50)
+        halves = halves.merge(QuantileSketch.of(keys[999:], weights[999:]).prune(50)).prune(20)
+        for one in (sketch, halves):
+            assert_bounds_hold(one, keys, weights)
+        assert sketch.error < 1e-15
+        assert halves.error <= 1 / 50 + 1 / 20 + ROUNDING
+
+
+def test_whole_weights_up_to_2_to_the_53_are_exact():
+    weights = np.array([2**52, 1, 2**52 - 2, 1], dtype=np.float64)
+    sketch = QuantileSketch.of([4, 1, 4, 2], weights)
+    assert sketch.rank_high.tolist() == [1, 2, 2**53]
+    assert sketch.error == 0
+
+
+def test_one_value_and_no_value():
+    one = QuantileSketch.of([5.0], [1e-300])
+    assert (one.min, one.max, one.total, one.error) == (*2 * [int(keys_of_floats(5.0))], 1e-300, 0)
+    assert one.cuts(1e-9).tolist() == [one.min]
+    none = QuantileSketch.of([np.nan, 1.0], [1.0, 0.0])
+    assert (len(none), none.total, none.error, none.cuts(0.5).tolist()) == (0, 0, 0, [])
+    assert none.merge(one) == one.merge(none) == one
+    assert none.prune(1) == none.merge(none) == none
+    for broken in (lambda: none.min, lambda: none.max, lambda: none.query(0.0)):
+        with pytest.raises(DataError, match="empty sketch"):
+            broken()
+
+
+def test_merges_of_themselves_double_the_weights():
+    sketch = QuantileSketch.of([1, 2, 2, 5])
+    twice = sketch.merge(sketch)
+    assert twice.rank_high.tolist() == [2, 6, 8]
+    assert twice.weight.tolist() == [2, 4, 2]
+
+
+@given(st.lists(st.floats(0, 1e200), max_size=50))
+@example([0.1] * 50)
+@example([1e12, 1e-12] * 20)
+@example([5e-324, 1e-300, 1.0])
+def test_prefix_sums_are_bounded_and_close(weights):
+    low, high = prefix_bounds(np.array(weights))
+    for at, total in enumerate(accumulate(map(Fraction, weights), initial=Fraction(0))):
+        assert Fraction(low[at]) <= total <= Fraction(high[at])
+        assert high[at] <= np.nextafter(np.nextafter(np.nextafter(low[at], np.inf), np.inf), np.inf)
+    assert (np.diff(low) >= 0).all()
+    assert (np.diff(high) >= 0).all()
+
+
+@given(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300))
+def test_sums_are_rounded_outwards_and_only_if_they_must(a, b):
+    exact = Fraction(a) + Fraction(b)
+    down, up = (
+        float(add_down(np.float64(a), np.float64(b))),
+        float(add_up(np.float64(a), np.float64(b))),
+    )
+    assert Fraction(down) <= exact <= Fraction(up)
+    assert up == down if Fraction(a + b) == exact else up == np.nextafter(down, np.inf)
+
+
+# --- A value object.
+
+
+def test_a_sketch_cannot_be_changed():
+    keys, weights = np.array([1, 2]), np.array([1.0, 2.0])
+    sketch = QuantileSketch(keys, np.array([0.0, 1.0]), np.array([1.0, 3.0]), weights)
+    keys[:], weights[:] = 0, 0
+    assert sketch.value.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        sketch.value[0] = 5
+    with pytest.raises(AttributeError):
+        sketch.value = keys
+    assert sketch != "sketch"
+    assert hash(sketch) == hash(QuantileSketch.of([1, 2, 2]))
+    for twin in (pickle.loads(pickle.dumps(sketch)), copy.deepcopy(sketch), copy.copy(sketch)):
+        assert twin == sketch
+        assert not twin.weight.flags.writeable
+
+
+GOOD = ([1, 2, 3], [0.0, 1.0, 2.0], [1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+BAD = [
+    (0, [1, 1, 3], "value must ascend"),
+    (0, [MISSING_KEY, 2, 3], "without MISSING_KEY"),
+    (0, [1, 2], "one length"),
+    (1, [0.5, 1.0, 2.0], "begin with 0"),
+    (1, [0.0, 0.5, 2.0], "next rank_low"),
+    (1, [0.0, 1.0, np.nan], "from 0 to"),
+    (2, [1.0, 1.5, 3.0], "next rank_high"),
+    (2, [1.0, 2.0, np.inf], "from 0 to"),
+    (2, [1.0, 2.0, 2e300], "from 0 to"),
+    (3, [-1.0, 1.0, 1.0], "from 0 to"),
+    (3, [1.5, 1.0, 1.0], "rank_low"),
+]
+
+
+@pytest.mark.parametrize(("place", "array", "words"), BAD)
+def test_contradictory_arrays_are_refused_from_code_and_from_bytes(place, array, words):
+    arrays = [np.array(part) for part in GOOD]
+    arrays[place] = np.array(array)
+    with pytest.raises(DataError, match=words):
+        QuantileSketch(*arrays)
+    if len(array) == 3:
+        with pytest.raises(ModelFormatError, match=words):
+            QuantileSketch.from_bytes(packed(arrays))
+
+
+def test_bounds_that_cross_or_a_total_of_nothing_are_refused():
+    crossed = [1, 2], [0.0, 5.0], [1.0, 3.0], [1.0, 0.0]
+    nothing = [1], [0.0], [0.0], [0.0]
+    for arrays, words in ((crossed, "above rank_high"), (nothing, "total must be above 0")):
+        with pytest.raises(DataError, match=words):
+            QuantileSketch(*(np.array(part) for part in arrays))
+    with pytest.raises(TypeError, match="safe"):
+        QuantileSketch(np.array([1.5]), np.zeros(1), np.ones(1), np.ones(1))
+
+
+# --- Bytes.
+
+
+def packed(arrays):
+    """What ``to_bytes`` should write, from the description of the layout."""
+    payload = struct.pack("<Q", len(arrays[0]))
+    for array, letter in zip(arrays, "qddd", strict=True):
+        payload += struct.pack(f"<{len(array)}{letter}", *array)
+    return b"HRSKETCH" + struct.pack("<II", 1, zlib.crc32(payload)) + payload
+
+
+@given(streams(), st.sampled_from([3, 100]))
+def test_bytes_round_trip(stream, size):
+    sketch = QuantileSketch.of(*stream).prune(size)
+    data = sketch.to_bytes()
+    assert data == packed([sketch.value, sketch.rank_low, sketch.rank_high, sketch.weight])
+    assert len(data) == 24 + 32 * len(sketch)
+    for kind in (bytes, bytearray, memoryview):
+        again = QuantileSketch.from_bytes(kind(data))
+        assert again == sketch
+        assert again.to_bytes() == data
+        assert again.error == sketch.error
+
+
+@pytest.mark.parametrize("values", [[], [1, 2, 2, 9], range(20)])
+def test_every_truncation_and_every_flipped_bit_is_noticed(values):
+    data = QuantileSketch.of(np.array(values, dtype=np.int64)).to_bytes()
+    for length in range(len(data)):
+        with pytest.raises(ModelFormatError):
+            QuantileSketch.from_bytes(data[:length])
+    with pytest.raises(ModelFormatError, match="added"):
+        QuantileSketch.from_bytes(data + b"\0")
+    for bit in range(8 * len(data)):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ModelFormatError):
+            QuantileSketch.from_bytes(changed)
+
+
+def assert_usable(data):
+    """The bytes give a sketch with which everything can be done, or a clear error."""
+    try:
+        sketch = QuantileSketch.from_bytes(data)
+    except ModelFormatError:
+        return
+    assert sketch.to_bytes() == data
+    assert 0 <= sketch.error <= 1
+    if len(sketch):
+        assert sketch.query([0.0, sketch.total]).shape == (2,)
+        assert sketch.prune(2).max == sketch.max
+        if sketch.total < 1e299:
+            other = QuantileSketch.of([-1.5, 0.0, 7.0], [0.1, 1e12, 0.3])
+            assert sketch.merge(other).prune(3).total >= sketch.total
+        if sketch.error < 1:
+            assert sketch.cuts(1.0)[-1] == sketch.max
+
+
+def test_changed_bytes_with_a_right_checksum_give_a_valid_sketch_or_an_error():
+    good = QuantileSketch.of(np.arange(5), [1.0, 2.0, 0.5, 3.0, 1e-9]).prune(3).to_bytes()
+    for bit in range(8 * 16, 8 * len(good)):
+        changed = bytearray(good)
+        changed[bit // 8] ^= 1 << bit % 8
+        changed[12:16] = struct.pack("<I", zlib.crc32(changed[16:]))
+        assert_usable(bytes(changed))
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_give_a_valid_sketch_or_an_error(noise, dressed):
+    if dressed:
+        payload = struct.pack("<Q", len(noise) // 32) + noise[: len(noise) // 32 * 32]
+        noise = b"HRSKETCH" + struct.pack("<II", 1, zlib.crc32(payload)) + payload
+    assert_usable(noise)
+
+
+@given(
+    hnp.arrays(np.float64, (3, 4), elements=st.floats(0, 1e300)),
+    st.lists(st.integers(MISSING_KEY, LARGEST_KEY), min_size=4, max_size=4, unique=True),
+    st.booleans(),
+)
+def test_any_numbers_give_a_valid_sketch_or_an_error(numbers, keys, tidy):
+    if tidy:  # more often valid
+        numbers[:2].sort(axis=1)
+        numbers[:2].sort(axis=0)
+        numbers[0, 0] = 0
+        numbers[2] = 0
+        numbers[2, 0] = min(numbers[0, 1], numbers[1, 0])
+    assert_usable(packed([np.sort(keys), *numbers]))
+
+
+def test_other_versions_and_types_are_explained():
+    data = bytearray(QuantileSketch.of([1]).to_bytes())
+    data[8] = 2
+    with pytest.raises(ModelFormatError, match=r"version 2.*upgrade"):
+        QuantileSketch.from_bytes(data)
+    with pytest.raises(DataTypeError, match="from bytes, got str"):
+        QuantileSketch.from_bytes("HRSKETCH")
+    with pytest.raises(ModelFormatError, match="not a quantile sketch"):
+        QuantileSketch.from_bytes(b"")
+
+
+# --- Bad input.
+
+
+@pytest.mark.parametrize(
+    ("values", "weights", "error", "words"),
+    [
+        ([1, 2], [1.0], DataError, "each of the 2 values"),
+        ([[1, 2]], None, DataError, "one column"),
+        ([1, 2], [1.0, -1.0], DataError, "row 1"),
+        ([1, 2], [np.nan, 1.0], DataError, "got nan in row 0"),
+        ([1, 2], [np.inf, 1.0], DataError, "got inf in row 0"),
+        ([1, 2], [1.0, 2 * MOST_WEIGHT], DataError, "row 1"),
+        (["a", "b"], None, DataTypeError, "float32, float64 or int64"),
+        (np.array([1, 2], np.int32), None, DataTypeError, "int32: convert"),
+        ([1, 2], ["a", "b"], DataTypeError, "weights must be numbers"),
+    ],
+)
+def test_bad_columns_are_refused(values, weights, error, words):
+    for take in (QuantileSketch.of, SketchBuilder(4).add):
+        with pytest.raises(error, match=words):
+            take(values, weights)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, "3", 2**24 + 1])
+def test_bad_sizes_are_refused(size):
+    for take in (SketchBuilder, QuantileSketch.of([1, 2]).prune):
+        with pytest.raises(ParameterError, match="size must be an integer"):
+            take(size)
+
+
+@pytest.mark.parametrize("rank", [-1.0, 3.5, np.nan])
+def test_ranks_out_of_range_are_refused(rank):
+    with pytest.raises(ParameterError, match=r"from 0 to the total weight 3\.0"):
+        QuantileSketch.of([1, 2, 3]).query([1.0, rank])
+
+
+def test_a_total_beyond_the_range_is_refused():
+    vast = QuantileSketch([1], [0.0], [9e299], [9e299])
+    with pytest.raises(DataError, match="from 0 to 1e"):
+        vast.merge(vast)
