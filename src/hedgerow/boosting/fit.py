@@ -32,7 +32,8 @@ from hedgerow.boosting.callbacks import (
 from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
-from hedgerow.data import BinSpec, bin_table, fit_bins
+from hedgerow.data import BinnedMatrix, Table, bin_table, fit_bins
+from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
 from hedgerow.model.forest import Forest
@@ -110,9 +111,8 @@ def fit(
         callbacks=listed if bar is None else (*listed, bar),
         n_rounds=params.n_estimators,
     )
-    spec = fit_bins(train.table, params.max_bins, train.weight, params.seed, n_threads)
     try:
-        forest = _grow(train, validation, spec, objective, params, watch, n_threads)
+        forest = _grow(train, validation, objective, params, watch, n_threads)
     finally:
         if bar is not None:
             bar.close()
@@ -220,10 +220,27 @@ class Watch:
             raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
 
 
+def _prepare_rows(
+    train: Sample, validation: Sample | None, params: BoostParams, n_threads: int
+) -> tuple[TrainingData, TrainingData | None]:
+    """The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
+
+    def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | Table) -> TrainingData:
+        return TrainingData(matrix, sample.target, sample.weight, sample.offset)
+
+    if params.tree_method != "hist":
+        seen = data(train, sort_columns(train.table, n_threads))
+        return seen, None if validation is None else data(validation, validation.table)
+    spec = fit_bins(train.table, params.max_bins, train.weight, params.seed, n_threads)
+    seen = data(train, bin_table(train.table, spec, n_threads))
+    if validation is None:
+        return seen, None
+    return seen, data(validation, bin_table(validation.table, spec, n_threads, columns=False))
+
+
 def _grow(
     train: Sample,
     validation: Sample | None,
-    spec: BinSpec,
     objective: Objective,
     params: BoostParams,
     watch: Watch,
@@ -231,12 +248,7 @@ def _grow(
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
 
-    def binned(sample: Sample, columns: bool) -> TrainingData:
-        matrix = bin_table(sample.table, spec, n_threads, columns=columns)
-        return TrainingData(matrix, sample.target, sample.weight, sample.offset)
-
-    seen = binned(train, columns=True)
-    unseen = None if validation is None else binned(validation, columns=False)
+    seen, unseen = _prepare_rows(train, validation, params, n_threads)
     can_split = train.n_rows >= 2 * params.min_samples_leaf
     states = rounds(seen, objective, params, unseen, n_threads)
     with closing(states):

@@ -20,7 +20,9 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.modes import Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.data import BinnedMatrix
+from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.errors import ParameterError
+from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.tree import GrownTree
 from hedgerow.model.forest import NODE_FIELDS, Forest
@@ -173,8 +175,10 @@ def _make_grower(
     n_threads: int,
 ) -> Grower:
     shared = (data.target, data.weight, raw, objective, params, n_threads, _adds_scores(params))
-    assert isinstance(data.matrix, BinnedMatrix)
-    return TreeGrower(data.matrix, *shared)
+    if isinstance(data.matrix, BinnedMatrix):
+        return TreeGrower(data.matrix, *shared)
+    assert isinstance(data.matrix, ColumnBlocks)
+    return ExactGrower(data.matrix, *shared)
 
 
 def _grow_round(

@@ -8,6 +8,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.data import BinnedMatrix, Table
+from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
 from hedgerow.model.forest import NODE_FIELDS, Forest
 from hedgerow.model.predict import Predictor
@@ -19,10 +20,10 @@ class TrainingData:
 
     Attributes
     ----------
-    matrix : BinnedMatrix or Table
+    matrix : BinnedMatrix, ColumnBlocks or Table
         Bins for histograms (with both layouts for training rows; validation
-        rows need only rows), or the table itself for rows of which only scores
-        are wanted.
+        rows need only rows), sorted columns for exact and approximate search,
+        or the table itself for rows of which only scores are wanted.
     target : float64 (n_rows,)
         A class index for classification.
     weight : float64 (n_rows,), optional
@@ -31,7 +32,7 @@ class TrainingData:
         Added to the base score of each row.
     """
 
-    matrix: BinnedMatrix | Table
+    matrix: BinnedMatrix | ColumnBlocks | Table
     target: FloatArray
     weight: FloatArray | None = None
     offset: FloatArray | None = None
@@ -76,7 +77,7 @@ class Scores:
         if isinstance(matrix, BinnedMatrix):
             add_scores(tree, matrix, rows, scores, self._n_threads)
             return
-        table = matrix
+        table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
         values = table.values if len(rows) == 0 else table.values[rows]
         predictor = Predictor(_forest_of(tree, table.n_features), table.schema.kinds)
         added = predictor.raw_scores(values, self._n_threads)[0]

@@ -87,6 +87,7 @@ def _folder(path: str) -> Path:
 
 
 def announce() -> None:
+    """Say that the first use takes a while, if it does."""
     from hedgerow.compile import is_cached
 
     if not is_cached():

@@ -30,6 +30,8 @@ from hedgerow.params import (
     GrowPolicy,
     Interval,
     LeafEstimation,
+    Sketch,
+    TreeMethod,
     boost_params,
 )
 
@@ -78,6 +80,9 @@ class HedgerowEstimator(BaseEstimator):
         colsample_bynode: float = 1.0,
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
+        tree_method: TreeMethod = "hist",
+        sketch: Sketch = "global",
+        sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
         drop_rate: float = 0.1,
@@ -110,6 +115,9 @@ class HedgerowEstimator(BaseEstimator):
         self.colsample_bynode = colsample_bynode
         self.max_bins = max_bins
         self.grow_policy = grow_policy
+        self.tree_method = tree_method
+        self.sketch = sketch
+        self.sketch_eps = sketch_eps
         self.boosting = boosting
         self.leaf_estimation = leaf_estimation
         self.drop_rate = drop_rate
@@ -137,7 +145,7 @@ class HedgerowEstimator(BaseEstimator):
 
     def _params(self) -> BoostParams:
         """Parameters of the trees, validated."""
-        names = [name for name in BOOST_PARAMETER_NAMES if hasattr(self, name)]
+        names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
         values = {name: getattr(self, name) for name in names}
         return boost_params({**values, "seed": self._seed()})
 

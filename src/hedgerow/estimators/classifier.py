@@ -18,7 +18,7 @@ from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation
+from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -83,6 +83,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         colsample_bynode: float = 1.0,
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
+        tree_method: TreeMethod = "hist",
+        sketch: Sketch = "global",
+        sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
         drop_rate: float = 0.1,
@@ -117,6 +120,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             colsample_bynode=colsample_bynode,
             max_bins=max_bins,
             grow_policy=grow_policy,
+            tree_method=tree_method,
+            sketch=sketch,
+            sketch_eps=sketch_eps,
             boosting=boosting,
             leaf_estimation=leaf_estimation,
             drop_rate=drop_rate,

@@ -40,6 +40,17 @@ max_bins : int from 2 to 255, default=255
 grow_policy : {"leafwise", "depthwise"}, default="leafwise"
     Split the leaf with the largest gain first, or the leaf nearest to the
     root.
+tree_method : {"hist", "approx", "exact"}, default="hist"
+    Where splits are looked for.  ``"hist"``: between at most ``max_bins`` bins
+    of each feature, chosen once a fit (Ke et al. 2017).  ``"exact"``: between
+    all values that differ, on columns sorted once.  ``"approx"``: at quantiles
+    of each column in which a row weighs its hessian (Chen and Guestrin 2016).
+sketch : {"global", "local"}, default="global"
+    For ``tree_method="approx"``: propose quantiles once a tree, or anew at
+    every node.
+sketch_eps : float in (0, 1), default=0.03
+    For ``tree_method="approx"``: largest share of the weight between two
+    proposals; about ``1 / sketch_eps`` are made for each feature.
 boosting : {"gbdt", "dart", "rf"}, default="gbdt"
     ``"gbdt"``: each tree corrects the sum of those before it.  ``"dart"``:
     some of those before it are left out of the sum (Rashmi and

@@ -17,7 +17,7 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.objectives import make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation
+from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
 
 
 @shared_texts
@@ -77,6 +77,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         colsample_bynode: float = 1.0,
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
+        tree_method: TreeMethod = "hist",
+        sketch: Sketch = "global",
+        sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
         drop_rate: float = 0.1,
@@ -111,6 +114,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             colsample_bynode=colsample_bynode,
             max_bins=max_bins,
             grow_policy=grow_policy,
+            tree_method=tree_method,
+            sketch=sketch,
+            sketch_eps=sketch_eps,
             boosting=boosting,
             leaf_estimation=leaf_estimation,
             drop_rate=drop_rate,

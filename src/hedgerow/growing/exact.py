@@ -1,0 +1,280 @@
+"""Exact greedy and approximate growth: from Python to the compiled stages and back.
+
+``tree_method="exact"`` searches every cut between values that differ in a node,
+``"approx"`` those at weighted quantiles of a column, proposed once a tree
+(``sketch="global"``) or anew at every node (``"local"``); both on columns sorted
+once (:mod:`hedgerow.data.blocks`).  The stages are in
+:mod:`hedgerow.growing.exact_stages`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.compile import announce_compilation
+from hedgerow.data.bins import integer_midpoints, midpoints
+from hedgerow.data.blocks import PADDING, ColumnBlocks
+from hedgerow.data.table import Table
+from hedgerow.growing import exact_stages as stages
+from hedgerow.growing import state as layout
+from hedgerow.growing.gradients import BLOCK
+from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
+from hedgerow.growing.grower import (
+    _COLUMN_STREAM,
+    _make_tree,
+    _most_leaves,
+    _settings,
+    _split_rules,
+)
+from hedgerow.growing.tree import GrownTree
+from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.exact import CHUNK, CUTS, CutBuffer
+from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import SOFTMAX, LossData
+from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.threads import Team, wait_addresses
+
+_HIGHEST = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
+_LINE = 64  # of scratch: threads write to lines of their own
+
+
+class ExactGrower:
+    """Grows the trees of one fit on one table of sorted columns.
+
+    Used as :class:`hedgerow.growing.grower.TreeGrower` is; trees have no bins.
+
+    Parameters
+    ----------
+    blocks : ColumnBlocks
+    target, weight : float64 (n_rows,), weight or None
+    raw : float64 (n_outputs, n_rows)
+        Raw scores; every grown tree is added to them in place.
+    objective : Objective
+    params : BoostParams
+        ``tree_method`` is ``"exact"`` or ``"approx"``.
+    n_threads : int
+        Helpers are started at once; :meth:`close` ends them.
+    adds_scores : bool, default=True
+        False: leave the raw scores to the caller.
+    """
+
+    def __init__(
+        self,
+        blocks: ColumnBlocks,
+        target: FloatArray,
+        weight: FloatArray | None,
+        raw: FloatArray,
+        objective: Objective,
+        params: BoostParams,
+        n_threads: int,
+        adds_scores: bool = True,
+    ) -> None:
+        announce_compilation()
+        self._blocks = blocks
+        self._params = params
+        state = _make_state(blocks, target, weight, raw, objective, params, n_threads)
+        settings = state.settings._replace(adds_scores=int(adds_scores))
+        self._state = state._replace(settings=settings)
+        self._team = Team(
+            n_threads,
+            lambda thread: stages.work(thread, self._state, ORDER_GROW),
+            lambda: stages.work(0, self._state, ORDER_STOP),
+        )
+
+    def grow(self, tree: int, output: int) -> GrownTree:
+        """Grow tree number ``tree`` for ``output``.
+
+        The raw scores of its rows are updated if ``adds_scores``.
+        """
+        scalars = self._state.scalars
+        scalars[layout.IS_TREE] = tree
+        scalars[layout.IS_ROUND] = tree // len(self._state.loss_data.raw)
+        scalars[layout.IS_OUTPUT] = output
+        if self._params.colsample_bytree < 1.0:
+            self._draw_columns(tree)
+        stages.work(0, self._state, ORDER_GROW)
+        return self._copy_tree()
+
+    def rows_outside(self) -> npt.NDArray[np.uint32]:
+        """Rows that the last tree was not grown on (empty without row sampling)."""
+        n_inside = int(self._state.scalars[layout.IS_N_ROWS])
+        return self._state.rows.rows[n_inside : self._blocks.n_rows]
+
+    def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
+        """Rows of the last tree by leaf.
+
+        Returns
+        -------
+        rows : uint32
+            The sample, the rows of a leaf side by side.
+        leaves : int64, shape (n_leaves,)
+            Nodes, in the order of their rows.
+        starts : int64, shape (n_leaves + 1,)
+            First row of each leaf in ``rows``, and their number.
+        """
+        n_nodes = int(self._state.scalars[layout.IS_N_NODES])
+        n_rows = int(self._state.scalars[layout.IS_N_ROWS])
+        table = self._state.tree.table[:n_nodes]
+        leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
+        leaves = leaves[np.argsort(table[leaves, layout.NODE_START])]
+        starts = np.append(table[leaves, layout.NODE_START], n_rows)
+        return self._state.rows.rows[:n_rows], leaves, starts
+
+    def close(self) -> None:
+        """End the helpers; the grower must not be used afterwards."""
+        self._team.close()
+
+    def _draw_columns(self, tree: int) -> None:
+        n_features = self._blocks.n_features
+        n_taken = max(1, round(self._params.colsample_bytree * n_features))
+        seed, stream = np.uint64(self._params.seed), np.uint64(_COLUMN_STREAM + tree)
+        order = np.array([hash64(seed, stream, np.uint64(j)) for j in range(n_features)])
+        chosen = np.sort(np.argsort(order, kind="stable")[:n_taken])
+        self._state.choice.columns[:n_taken] = chosen
+        self._state.scalars[layout.IS_N_COLUMNS] = n_taken
+
+    def _copy_tree(self) -> GrownTree:
+        tree = self._state.tree
+        n = int(self._state.scalars[layout.IS_N_NODES])
+        table, numbers = tree.table[:n], tree.numbers[:n]
+        left = table[:, layout.NODE_LEFT].astype(np.int32)
+        inner = left != 0
+        feature = np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
+        return GrownTree(
+            feature=feature,
+            threshold=thresholds(self._blocks.table, feature, self._state.lists.edges[:n]),
+            bin=np.zeros(0, dtype=np.uint8),
+            missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
+            left=left,
+            right=table[:, layout.NODE_RIGHT].astype(np.int32),
+            value=numbers[:, layout.NUMBER_VALUE].copy(),
+            gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
+            cover=numbers[:, layout.NUMBER_COVER].copy(),
+            count=table[:, layout.NODE_COUNT].copy(),
+        )
+
+
+def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
+    """Keys of the thresholds of all nodes; 0 for leaves.
+
+    Parameters
+    ----------
+    table : Table
+    feature : int32 (n_nodes,)
+        -1 for leaves.
+    edges : uint32 (n_nodes, 2)
+        Rows with the highest value below the cut and the lowest above it.  The same
+        row twice: the cut is behind the last value and sets missing values apart.
+    """
+    keys = np.zeros(len(feature), dtype=np.int64)
+    inner = np.flatnonzero(feature >= 0)
+    column = feature[inner]
+    below = table.values[edges[inner, 0], column]
+    above = table.values[edges[inner, 1], column]
+    is_int = np.array([kind == "int" for kind in table.schema.kinds])[column]
+    if table.values.dtype == np.int64:
+        halves = midpoints(floats_of_keys(below), floats_of_keys(above))
+        middle = np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
+    else:
+        middle = keys_of_floats(_float_midpoints(below, above))
+    top = np.where(is_int, _HIGHEST["int"], _HIGHEST["float"])
+    keys[inner] = np.where(edges[inner, 0] == edges[inner, 1], top, middle)
+    return keys
+
+
+def _float_midpoints(below: AnyArray, above: AnyArray) -> FloatArray:
+    """``(below + above) / 2`` in the type of the values, as XGBoost has it.
+
+    Between neighbours that is rounded to one of them: it has to be the lower one.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (below + above) * below.dtype.type(0.5)
+    lower, upper = below.astype(np.float64), above.astype(np.float64)
+    halves = np.where(middle < above, middle, below).astype(np.float64)
+    # Infinite ends, or a sum that is too large for the type.
+    return np.where(np.isfinite(middle), halves, midpoints(lower, upper))
+
+
+def _make_state(
+    blocks: ColumnBlocks,
+    target: FloatArray,
+    weight: FloatArray | None,
+    raw: FloatArray,
+    objective: Objective,
+    params: BoostParams,
+    n_threads: int,
+) -> stages.ExactState:
+    """Allocate everything that the compiled stages use."""
+    n_rows, n_features = blocks.n_rows, blocks.n_features
+    max_leaves = _most_leaves(params, n_rows)
+    first_order = params.leaf_estimation in FIRST_ORDER
+    constant = (objective.constant_hessian or first_order) and weight is None
+    pause, sleep = wait_addresses()
+    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
+    scalars[layout.IS_N_COLUMNS] = n_features
+    return stages.ExactState(
+        crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
+        settings=_settings(params, objective, n_rows, n_features, max_leaves, constant, max_leaves),
+        rules=_split_rules(params),
+        loss_data=LossData(
+            target=np.ascontiguousarray(target, dtype=np.float64),
+            weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
+            raw=raw,
+            probability=np.empty(raw.shape if objective.kernel_id == SOFTMAX else (0, 0)),
+            level=float(objective.level),
+        ),
+        rows=layout.Rows(
+            rows=np.zeros(n_rows + PADDING, dtype=np.uint32),
+            scratch=np.empty(n_rows, dtype=np.uint32),
+            fixed=aligned_empty(2 * n_rows, np.int32),
+            packed=aligned_empty(2 * n_rows, np.int64),
+        ),
+        threads=layout.Threads(
+            cells=aligned_zeros((n_threads, 1), np.int64),
+            blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
+            counts=aligned_zeros((n_threads, layout.COUNTS), np.int64),
+            leaf_sums=aligned_zeros((n_threads, 2, 2 * max_leaves), np.int64),
+        ),
+        tree=_make_tree(2 * max_leaves, max_leaves),
+        scalars=scalars,
+        lists=_make_lists(blocks, max_leaves, n_threads),
+        choice=stages.Choice(
+            columns=np.arange(n_features, dtype=np.int32),
+            sketch=np.int64(_sketch(params)),
+            eps=float(params.sketch_eps),
+        ),
+        search=stages.Search(
+            found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
+            allowed=np.zeros((3, n_features), dtype=np.int32),
+        ),
+    )
+
+
+def _sketch(params: BoostParams) -> int:
+    if params.tree_method != "approx":
+        return stages.EVERY_VALUE
+    return stages.GLOBAL if params.sketch == "global" else stages.LOCAL
+
+
+def _make_lists(blocks: ColumnBlocks, max_leaves: int, n_threads: int) -> stages.Lists:
+    longest = int(np.diff(blocks.starts).max())
+    width = -(-(longest + PADDING) // _LINE) * _LINE
+    work = aligned_empty(len(blocks.entries), np.uint32)
+    work[-PADDING:] = 0  # read ahead of the last list, as rows
+    scratch = aligned_zeros((n_threads, width), np.uint32)
+    cuts = [aligned_empty((n_threads, CUTS + CHUNK + _LINE), np.int64) for _ in CutBuffer._fields]
+    return stages.Lists(
+        entries=blocks.entries,
+        work=work,
+        starts=blocks.starts,
+        segments=np.empty((max_leaves, blocks.n_features, 2), dtype=np.int64),
+        slot_of=np.zeros(2 * max_leaves, dtype=np.int64),
+        edges=np.zeros((2 * max_leaves, 2), dtype=np.uint32),
+        sides=np.zeros(blocks.n_rows, dtype=np.uint8),
+        scratch=scratch,
+        cuts=CutBuffer(*cuts),
+    )
