@@ -21,21 +21,27 @@ from hedgerow.growing import exact_stages as stages
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
-from hedgerow.growing.grower import (
-    _COLUMN_STREAM,
-    _make_tree,
-    _most_leaves,
-    _settings,
-    _split_rules,
+from hedgerow.growing.setup import (
+    begin_tree,
+    drawn_columns,
+    features_of,
+    finished_tree,
+    has_constant_hessian,
+    loss_data_of,
+    most_leaves,
+    row_arrays,
+    segments_of,
+    settings_of,
+    split_rules,
+    start_scalars,
+    tree_arrays,
 )
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.exact import CHUNK, CUTS, CutBuffer
-from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import SOFTMAX, LossData
-from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.params import BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _HIGHEST = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
@@ -91,9 +97,7 @@ class ExactGrower:
         The raw scores of its rows are updated if ``adds_scores``.
         """
         scalars = self._state.scalars
-        scalars[layout.IS_TREE] = tree
-        scalars[layout.IS_ROUND] = tree // len(self._state.loss_data.raw)
-        scalars[layout.IS_OUTPUT] = output
+        begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
         stages.work(0, self._state, ORDER_GROW)
@@ -105,57 +109,23 @@ class ExactGrower:
         return self._state.rows.rows[n_inside : self._blocks.n_rows]
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf.
-
-        Returns
-        -------
-        rows : uint32
-            The sample, the rows of a leaf side by side.
-        leaves : int64, shape (n_leaves,)
-            Nodes, in the order of their rows.
-        starts : int64, shape (n_leaves + 1,)
-            First row of each leaf in ``rows``, and their number.
-        """
-        n_nodes = int(self._state.scalars[layout.IS_N_NODES])
-        n_rows = int(self._state.scalars[layout.IS_N_ROWS])
-        table = self._state.tree.table[:n_nodes]
-        leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
-        leaves = leaves[np.argsort(table[leaves, layout.NODE_START])]
-        starts = np.append(table[leaves, layout.NODE_START], n_rows)
-        return self._state.rows.rows[:n_rows], leaves, starts
+        """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
+        return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards."""
         self._team.close()
 
     def _draw_columns(self, tree: int) -> None:
-        n_features = self._blocks.n_features
-        n_taken = max(1, round(self._params.colsample_bytree * n_features))
-        seed, stream = np.uint64(self._params.seed), np.uint64(_COLUMN_STREAM + tree)
-        order = np.array([hash64(seed, stream, np.uint64(j)) for j in range(n_features)])
-        chosen = np.sort(np.argsort(order, kind="stable")[:n_taken])
-        self._state.choice.columns[:n_taken] = chosen
-        self._state.scalars[layout.IS_N_COLUMNS] = n_taken
+        chosen = drawn_columns(self._params, tree, self._blocks.n_features)
+        self._state.choice.columns[: len(chosen)] = chosen
+        self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
-        tree = self._state.tree
-        n = int(self._state.scalars[layout.IS_N_NODES])
-        table, numbers = tree.table[:n], tree.numbers[:n]
-        left = table[:, layout.NODE_LEFT].astype(np.int32)
-        inner = left != 0
-        feature = np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
-        return GrownTree(
-            feature=feature,
-            threshold=thresholds(self._blocks.table, feature, self._state.lists.edges[:n]),
-            bin=np.zeros(0, dtype=np.uint8),
-            missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
-            left=left,
-            right=table[:, layout.NODE_RIGHT].astype(np.int32),
-            value=numbers[:, layout.NUMBER_VALUE].copy(),
-            gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
-            cover=numbers[:, layout.NUMBER_COVER].copy(),
-            count=table[:, layout.NODE_COUNT].copy(),
-        )
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
+        edges = self._state.lists.edges[:n_nodes]
+        threshold = thresholds(self._blocks.table, features_of(arrays, n_nodes), edges)
+        return finished_tree(arrays, n_nodes, threshold, np.zeros(0, dtype=np.uint8))
 
 
 def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) -> IntArray:
@@ -210,37 +180,25 @@ def _make_state(
 ) -> stages.ExactState:
     """Allocate everything that the compiled stages use."""
     n_rows, n_features = blocks.n_rows, blocks.n_features
-    max_leaves = _most_leaves(params, n_rows)
-    first_order = params.leaf_estimation in FIRST_ORDER
-    constant = (objective.constant_hessian or first_order) and weight is None
+    max_leaves = most_leaves(params, n_rows)
+    constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
-    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
-    scalars[layout.IS_N_COLUMNS] = n_features
     return stages.ExactState(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
-        settings=_settings(params, objective, n_rows, n_features, max_leaves, constant, max_leaves),
-        rules=_split_rules(params),
-        loss_data=LossData(
-            target=np.ascontiguousarray(target, dtype=np.float64),
-            weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
-            raw=raw,
-            probability=np.empty(raw.shape if objective.kernel_id == SOFTMAX else (0, 0)),
-            level=float(objective.level),
+        settings=settings_of(
+            params, objective, n_rows, n_features, max_leaves, constant, max_leaves
         ),
-        rows=layout.Rows(
-            rows=np.zeros(n_rows + PADDING, dtype=np.uint32),
-            scratch=np.empty(n_rows, dtype=np.uint32),
-            fixed=aligned_empty(2 * n_rows, np.int32),
-            packed=aligned_empty(2 * n_rows, np.int64),
-        ),
+        rules=split_rules(params),
+        loss_data=loss_data_of(target, weight, raw, objective),
+        rows=row_arrays(n_rows, PADDING),
         threads=layout.Threads(
             cells=aligned_zeros((n_threads, 1), np.int64),
             blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
             counts=aligned_zeros((n_threads, layout.COUNTS), np.int64),
             leaf_sums=aligned_zeros((n_threads, 2, 2 * max_leaves), np.int64),
         ),
-        tree=_make_tree(2 * max_leaves, max_leaves),
-        scalars=scalars,
+        tree=tree_arrays(2 * max_leaves, max_leaves),
+        scalars=start_scalars(n_features),
         lists=_make_lists(blocks, max_leaves, n_threads),
         choice=stages.Choice(
             columns=np.arange(n_features, dtype=np.int32),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,20 +12,31 @@ from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
+from hedgerow.growing.setup import (
+    begin_tree,
+    drawn_columns,
+    features_of,
+    finished_tree,
+    has_constant_hessian,
+    loss_data_of,
+    most_leaves,
+    row_arrays,
+    segments_of,
+    settings_of,
+    split_rules,
+    start_scalars,
+    tree_arrays,
+)
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
-from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
-from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import SOFTMAX, LossData
-from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.params import BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _PADDING = 64
-_COLUMN_STREAM = 4 << 40
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for reuse in at most this much memory; nodes beyond it
 are built from their rows."""
@@ -80,9 +89,7 @@ class TreeGrower:
         The raw scores of its rows are updated if ``adds_scores``.
         """
         scalars = self._state.scalars
-        scalars[layout.IS_TREE] = tree
-        scalars[layout.IS_ROUND] = tree // len(self._state.loss_data.raw)
-        scalars[layout.IS_OUTPUT] = output
+        begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
         work(0, self._state, ORDER_GROW)
@@ -94,59 +101,25 @@ class TreeGrower:
         return self._state.rows.rows[n_inside : self._matrix.n_rows]
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
-        """Rows of the last tree by leaf.
-
-        Returns
-        -------
-        rows : uint32
-            The sample, the rows of a leaf side by side.
-        leaves : int64, shape (n_leaves,)
-            Nodes, in the order of their rows.
-        starts : int64, shape (n_leaves + 1,)
-            First row of each leaf in ``rows``, and their number.
-        """
-        n_nodes = int(self._state.scalars[layout.IS_N_NODES])
-        n_rows = int(self._state.scalars[layout.IS_N_ROWS])
-        table = self._state.tree.table[:n_nodes]
-        leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
-        leaves = leaves[np.argsort(table[leaves, layout.NODE_START])]
-        starts = np.append(table[leaves, layout.NODE_START], n_rows)
-        return self._state.rows.rows[:n_rows], leaves, starts
+        """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
+        return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
 
     def close(self) -> None:
         """End the helpers; the grower must not be used afterwards."""
         self._team.close()
 
     def _draw_columns(self, tree: int) -> None:
-        n_features = self._matrix.n_features
-        n_taken = max(1, round(self._params.colsample_bytree * n_features))
-        seed, stream = np.uint64(self._params.seed), np.uint64(_COLUMN_STREAM + tree)
-        order = np.array([hash64(seed, stream, np.uint64(j)) for j in range(n_features)])
-        chosen = np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
-        self._state.columns.feature[:n_taken] = chosen
-        self._state.columns.position[:n_taken] = chosen % self._matrix.features_per_tile
-        self._state.scalars[layout.IS_N_COLUMNS] = n_taken
+        chosen = drawn_columns(self._params, tree, self._matrix.n_features)
+        self._state.columns.feature[: len(chosen)] = chosen
+        self._state.columns.position[: len(chosen)] = chosen % self._matrix.features_per_tile
+        self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
-        tree = self._state.tree
-        n = int(self._state.scalars[layout.IS_N_NODES])
-        table, numbers = tree.table[:n], tree.numbers[:n]
-        left = table[:, layout.NODE_LEFT].astype(np.int32)
-        inner = left != 0
-        feature = np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
-        bins = np.where(inner, table[:, layout.NODE_BIN], 0)
-        return GrownTree(
-            feature=feature,
-            threshold=_thresholds(feature, bins, self._matrix.spec),
-            bin=bins.astype(np.uint8),
-            missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
-            left=left,
-            right=table[:, layout.NODE_RIGHT].astype(np.int32),
-            value=numbers[:, layout.NUMBER_VALUE].copy(),
-            gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
-            cover=numbers[:, layout.NUMBER_COVER].copy(),
-            count=table[:, layout.NODE_COUNT].copy(),
-        )
+        arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
+        feature = features_of(arrays, n_nodes)
+        bins = np.where(feature >= 0, arrays.table[:n_nodes, layout.NODE_BIN], 0)
+        threshold = _thresholds(feature, bins, self._matrix.spec)
+        return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
 
 
 def _make_state(
@@ -161,66 +134,24 @@ def _make_state(
     """Allocate everything that the compiled stages use."""
     n_rows, n_features = matrix.n_rows, matrix.n_features
     slot_cells = n_features * matrix.spec.stride
-    max_leaves = _most_leaves(params, n_rows)
+    max_leaves = most_leaves(params, n_rows)
     n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells))))
-    first_order = params.leaf_estimation in FIRST_ORDER
-    constant = (objective.constant_hessian or first_order) and weight is None
+    constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
     all_columns = np.arange(n_features, dtype=np.int32)
-    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
-    scalars[layout.IS_N_COLUMNS] = n_features
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
-        settings=_settings(params, objective, n_rows, n_features, max_leaves, constant, n_slots),
-        rules=_split_rules(params),
+        settings=settings_of(params, objective, n_rows, n_features, max_leaves, constant, n_slots),
+        rules=split_rules(params),
         bins=_bins(matrix),
-        loss_data=LossData(
-            target=np.ascontiguousarray(target, dtype=np.float64),
-            weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
-            raw=raw,
-            probability=np.empty(raw.shape if objective.kernel_id == SOFTMAX else (0, 0)),
-            level=float(objective.level),
-        ),
+        loss_data=loss_data_of(target, weight, raw, objective),
         columns=Columns(all_columns, all_columns % np.int32(matrix.features_per_tile)),
-        rows=layout.Rows(
-            rows=np.zeros(n_rows + _PADDING, dtype=np.uint32),
-            scratch=np.empty(n_rows, dtype=np.uint32),
-            fixed=aligned_empty(2 * n_rows, np.int32),
-            packed=aligned_empty(2 * n_rows, np.int64),
-        ),
+        rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
-        tree=_make_tree(2 * max_leaves, n_slots),
-        scalars=scalars,
-    )
-
-
-def _settings(
-    params: BoostParams,
-    objective: Objective,
-    n_rows: int,
-    n_features: int,
-    max_leaves: int,
-    constant_hessian: bool,
-    n_slots: int,
-) -> layout.Settings:
-    return layout.Settings(
-        loss=objective.kernel_id,
-        n_rows=n_rows,
-        n_features=n_features,
-        max_leaves=max_leaves,
-        max_depth=params.max_depth if params.max_depth is not None else 1 << 30,
-        depthwise=int(params.grow_policy == "depthwise"),
-        learning_rate=float(params.learning_rate),
-        seed=np.uint64(params.seed),
-        subsample=float(params.subsample),
-        columns_by_level=float(params.colsample_bylevel),
-        columns_by_node=float(params.colsample_bynode),
-        constant_hessian=int(constant_hessian),
-        first_order=int(params.leaf_estimation in FIRST_ORDER),
-        adds_scores=1,
-        n_slots=n_slots,
+        tree=tree_arrays(2 * max_leaves, n_slots),
+        scalars=start_scalars(n_features),
     )
 
 
@@ -233,27 +164,6 @@ def _bins(matrix: BinnedMatrix) -> Bins:
         features_per_tile=matrix.features_per_tile,
         n_bins=matrix.spec.bin_counts().astype(np.int32),
         stride=matrix.spec.stride,
-    )
-
-
-def _most_leaves(params: BoostParams, n_rows: int) -> int:
-    """Upper bound for the leaves of a tree, from every limit that is set."""
-    bound = max(1, n_rows // params.min_samples_leaf)
-    if params.max_leaves is not None:
-        bound = min(bound, params.max_leaves)
-    if params.max_depth is not None and params.max_depth < 31:
-        bound = min(bound, 1 << params.max_depth)
-    return bound
-
-
-def _split_rules(params: BoostParams) -> SplitRules:
-    return SplitRules(
-        min_samples_leaf=params.min_samples_leaf,
-        min_child_weight=float(params.min_child_weight),
-        reg_lambda=float(params.reg_lambda),
-        reg_alpha=float(params.reg_alpha),
-        gamma=float(params.gamma),
-        max_delta_step=float(params.max_delta_step) or math.inf,
     )
 
 
@@ -280,14 +190,6 @@ def _make_wide(n_cells: int) -> Wide:
         g=aligned_empty(n_cells, np.int64),
         h=aligned_empty(n_cells, np.int64),
         n=aligned_empty(n_cells, np.int32),
-    )
-
-
-def _make_tree(max_nodes: int, n_slots: int) -> layout.Tree:
-    return layout.Tree(
-        table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
-        numbers=np.zeros((max_nodes, layout.NUMBERS)),
-        free_slots=np.zeros(n_slots, dtype=np.int64),
     )
 
 
