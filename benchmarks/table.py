@@ -72,6 +72,12 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+_ABLATION = (
+    "`python benchmarks/ablation.py` changes one thing at a time on the same rows: 2 threads, "
+    "medians of 3 runs in turn, 50 trees (one-hot: 20)."
+)
+
+
 def markdown(header: list[str], rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
@@ -206,7 +212,24 @@ def docs_page(results: dict[str, Result]) -> str:
             if result["kind"] == kind:
                 title = result["title"][0].upper() + result["title"][1:]
                 parts += [f"## {title}", plain_table(result, columns)]
+    if "ablation" in results:
+        parts += ["## One switch at a time", _ABLATION, ablation_table(results["ablation"])]
     return "\n\n".join(parts) + "\n"
+
+
+def ablation_table(result: Result) -> str:
+    rows = [
+        [
+            row["what"],
+            row["side"],
+            duration(row["seconds"]),
+            f"{row['auc']:.4f}",
+            f"{row['mib']:.0f} MiB" if "mib" in row else "",
+        ]
+        for part in result["parts"].values()
+        for row in part
+    ]
+    return markdown(["", "", "fit", "test AUC", "sorted columns or bins"], rows)
 
 
 def new_readme(text: str, block: str) -> str:

@@ -1,0 +1,183 @@
+"""One switch at a time: what the techniques of the ladder's rungs are worth.
+
+::
+
+    python benchmarks/ablation.py                  # all, some minutes
+    python benchmarks/ablation.py search sparsity  # some
+
+search    exact search against histograms: time, memory, test error
+sparsity  exact search of one-hot columns at 1% density: absent zeros against zeros
+growth    leaf-wise against level-wise growth at equal leaves
+sampling  stochastic boosting against all rows
+sketch    quantile proposals: test AUC against candidates, global and local
+
+Every comparison alternates its two sides and gives medians; the figures go to
+``benchmarks/results/ablation.json`` and, by ``table.py``, to docs/benchmarks.md.
+Prefetching is measured by ``designs.py``, as a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from hedgerow import HedgerowClassifier
+from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data.blocks import sort_columns
+
+OUT = Path(__file__).with_name("results") / "ablation.json"
+Rows = list[dict[str, Any]]
+
+
+def synthetic(n_rows: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """A smooth signal with interactions and noise, in two classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
+    score = X[:, 0] + X[:, 1] * X[:, 2] + np.sin(3 * X[:, 3]) + 0.5 * np.abs(X[:, 4])
+    return X, (score + rng.standard_normal(n_rows) > 0.4).astype(np.int64)
+
+
+def measure(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, Any]]:
+    """Median seconds and last result of each side, in turn."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    results: dict[str, Any] = {}
+    for _ in range(rounds):
+        for name, run in sides.items():
+            start = time.perf_counter()
+            results[name] = run()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: (statistics.median(times), results[name]) for name, times in seconds.items()}
+
+
+def classifier(**params: Any) -> HedgerowClassifier:
+    settings = {"n_estimators": 50, "min_samples_leaf": 1, "early_stopping": False, "n_jobs": 2}
+    return HedgerowClassifier(**{**settings, **params})
+
+
+def compare(title: str, sides: dict[str, dict[str, Any]], data: Any, rounds: int) -> Rows:
+    """Fit each side on the same rows; time and test AUC."""
+    X, y, X_test, y_test = data
+    for params in sides.values():
+        classifier(**params, n_estimators=1).fit(X[:500], y[:500])  # compile
+    measured = measure(
+        {name: lambda p=params: classifier(**p).fit(X, y) for name, params in sides.items()}, rounds
+    )
+    rows = []
+    for name, (seconds, model) in measured.items():
+        auc = float(roc_auc_score(y_test, model.predict_proba(X_test)[:, 1]))
+        rows.append({"what": title, "side": name, "seconds": seconds, "auc": auc})
+    return rows
+
+
+def halves(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    middle = len(y) // 2
+    return X[:middle], y[:middle], X[middle:], y[middle:]
+
+
+def search(rounds: int) -> Rows:
+    data = halves(*synthetic(200_000, 28))
+    levels = {"max_leaves": None, "max_depth": 6, "grow_policy": "depthwise"}
+    sides = {
+        "exact": {**levels, "tree_method": "exact"},
+        "histograms": {**levels, "tree_method": "hist"},
+    }
+    rows = compare("search, 100k x 28, depth 6", sides, data, rounds)
+    table = read_table(data[0])
+    blocks = sort_columns(table, 2)
+    bins = bin_table(table, fit_bins(table, 255), columns=False)
+    # A sorted column is its values and their rows; bins are a byte each.
+    presorted = blocks.entries.nbytes + table.values.nbytes
+    rows[0]["mib"] = presorted / 2**20
+    rows[1]["mib"] = bins.by_row.nbytes / 2**20
+    return rows
+
+
+def sparsity(rounds: int) -> Rows:
+    rng = np.random.default_rng(0)
+    n_rows, n_levels, n_groups = 40_000, 100, 5
+    codes = rng.integers(0, n_levels, (n_rows, n_groups))
+    X = np.zeros((n_rows, n_levels * n_groups), dtype=np.float32)
+    for group in range(n_groups):
+        X[np.arange(n_rows), group * n_levels + codes[:, group]] = 1.0
+    effect = rng.normal(size=(n_groups, n_levels))
+    score = sum(effect[group][codes[:, group]] for group in range(n_groups))
+    y = (score + rng.normal(size=n_rows) > 0).astype(np.int64)
+    absent = np.where(X == 0.0, np.float32(np.nan), X)
+    levels = {"max_leaves": None, "max_depth": 6, "grow_policy": "depthwise"}
+    rows = []
+    for name, table in (("zeros are values", X), ("zeros are absent", absent)):
+        data = halves(table, y)
+        side = {name: {**levels, "tree_method": "exact", "n_estimators": 20}}
+        rows += compare("one-hot, 20k x 500, density 1%, exact", side, data, rounds)
+    return rows
+
+
+def growth(rounds: int) -> Rows:
+    data = halves(*synthetic(200_000, 28, seed=1))
+    rows = []
+    for depth in (4, 6):
+        leaves = 2**depth
+        sides = {
+            "leaf-wise": {"max_leaves": leaves},
+            "level-wise": {"max_leaves": None, "max_depth": depth, "grow_policy": "depthwise"},
+        }
+        rows += compare(f"growth, 100k x 28, {leaves} leaves", sides, data, rounds)
+    return rows
+
+
+def sampling(rounds: int) -> Rows:
+    data = halves(*synthetic(200_000, 28, seed=2))
+    sides = {"all rows": {}, "half of the rows": {"subsample": 0.5}}
+    return compare("stochastic boosting, 100k x 28", sides, data, rounds)
+
+
+def sketch(rounds: int) -> Rows:
+    """Test AUC against the number of candidates, as in the XGBoost paper's figure."""
+    data = halves(*synthetic(60_000, 10, seed=3))
+    levels = {"max_leaves": None, "max_depth": 6, "grow_policy": "depthwise"}
+    sides: dict[str, dict[str, Any]] = {"exact": {**levels, "tree_method": "exact"}}
+    for eps in (0.5, 0.3, 0.2, 0.1, 0.05, 0.02):
+        for kind in ("global", "local"):
+            name = f"{kind}, eps {eps}"
+            sides[name] = {**levels, "tree_method": "approx", "sketch": kind, "sketch_eps": eps}
+    return compare("quantile proposals, 30k x 10, depth 6", sides, data, min(rounds, 3))
+
+
+PARTS = {
+    "search": search,
+    "sparsity": sparsity,
+    "growth": growth,
+    "sampling": sampling,
+    "sketch": sketch,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=", ".join(PARTS))
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
+    kept = json.loads(OUT.read_text()) if OUT.exists() else {"kind": "ablation", "parts": {}}
+    for name in options.parts or PARTS:
+        rows = PARTS[name](options.rounds)
+        for row in rows:
+            memory = f"{row['mib']:8.1f} MiB" if "mib" in row else ""
+            print(f"{row['what']:42}{row['side']:20}{row['seconds']:8.2f} s   AUC {row['auc']:.4f}"
+                  f"{memory}", flush=True)  # fmt: skip
+        kept["parts"][name] = rows
+        OUT.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
