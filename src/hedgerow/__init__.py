@@ -20,13 +20,20 @@ if TYPE_CHECKING:
         ModelFormatError,
         ParameterError,
     )
-    from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
+    from hedgerow.estimators import (
+        CARTClassifier,
+        CARTRegressor,
+        HedgerowClassifier,
+        HedgerowRegressor,
+    )
     from hedgerow.training import train
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Booster",
+    "CARTClassifier",
+    "CARTRegressor",
     "DataError",
     "DataTypeError",
     "Dataset",
@@ -52,7 +59,12 @@ _HOMES = {
         "ParameterError",
     ),
     "hedgerow.training": ("train",),
-    "hedgerow.estimators": ("HedgerowClassifier", "HedgerowRegressor"),
+    "hedgerow.estimators": (
+        "CARTClassifier",
+        "CARTRegressor",
+        "HedgerowClassifier",
+        "HedgerowRegressor",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.data import read_table
+from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
 ImportanceKind = Literal["gain", "split", "cover"]
-FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread without asking for the count of
@@ -285,8 +285,9 @@ class Booster:
             The rows that the model was trained on, with ``y``.  With the very
             rows (none set aside for early stopping, none sampled) the best
             allowed row is the split that the node has.
-        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            Library of the frame; it must be installed.
+        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
+            Library of the frame, which must be installed; None for a dict of
+            lists.
 
         Returns
         -------
@@ -315,15 +316,16 @@ class Booster:
         table = dataset.table(self._schema)
         target = dataset.target(table.n_rows)
         sample = dataset.sample(table, target, self._objective.n_outputs)
-        return _to_frame(split_table(self.model, self._objective, sample, tree, node), backend)
+        return make_frame(split_table(self.model, self._objective, sample, tree, node), backend)
 
     def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """All nodes of all trees as a data frame, one row each.
 
         Parameters
         ----------
-        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            Library of the frame; it must be installed.
+        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
+            Library of the frame, which must be installed; None for a dict of
+            lists.
 
         Returns
         -------
@@ -336,7 +338,7 @@ class Booster:
             name: column if isinstance(column, list) else column.tolist()
             for name, column in forest_frame(self.model).items()
         }
-        return _to_frame(columns, backend)
+        return make_frame(columns, backend)
 
     def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
         """One tree as plain text, one line per node; see :func:`hedgerow.plot.tree_text`.
@@ -452,15 +454,6 @@ def load(path: str | os.PathLike[str]) -> Booster:
         If it is not a valid model file.
     """
     return Booster(load_model(path)[0])
-
-
-def _to_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
-    """A data frame of the named library."""
-    import narwhals as nw
-
-    if backend not in ("pandas", "polars", "pyarrow"):
-        raise ParameterError(f"backend must be 'pandas', 'polars' or 'pyarrow'; got {backend!r}.")
-    return nw.from_dict(columns, backend=backend).to_native()
 
 
 def _booster_from_bytes(data: bytes) -> Booster:

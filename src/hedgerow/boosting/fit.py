@@ -247,7 +247,6 @@ def _grow(
     n_threads: int,
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
-
     seen, unseen = _prepare_rows(train, validation, params, n_threads)
     can_split = train.n_rows >= 2 * params.min_samples_leaf
     states = rounds(seen, objective, params, unseen, n_threads)

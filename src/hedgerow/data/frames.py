@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.data.columns import numbers_of_objects, plain_numbers, text_message, with_missing
 from hedgerow.data.schema import Schema, default_names
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+
+FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
+"""A library of data frames; None is a plain dict of lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,3 +140,24 @@ def _read_column(series: Any, name: str) -> AnyArray:
     if values.dtype == object:
         return numbers_of_objects(values, name)
     return plain_numbers(values[:, None], [name])[:, 0]
+
+
+def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
+    """Columns as a data frame of the named library, or as they are if it is None.
+
+    Raises
+    ------
+    ParameterError
+        If ``backend`` is no such library.
+    """
+    known = ("pandas", "polars", "pyarrow")
+    if backend is None:
+        return columns
+    if backend not in known:
+        raise ParameterError(
+            f"backend must be 'pandas', 'polars', 'pyarrow' or None; got {backend!r}."
+            f"{did_you_mean(str(backend), known)}"
+        )
+    import narwhals as nw
+
+    return nw.from_dict(columns, backend=backend).to_native()

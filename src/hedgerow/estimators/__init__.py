@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.regressor import HedgerowRegressor
 
-__all__ = ["HedgerowClassifier", "HedgerowRegressor"]
+__all__ = ["CARTClassifier", "CARTRegressor", "HedgerowClassifier", "HedgerowRegressor"]

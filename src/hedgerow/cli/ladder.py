@@ -1,0 +1,121 @@
+"""``hedgerow ladder DATA --target COL``: every rung on the same split."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from hedgerow.cli.usage import UsageError
+
+
+def add_command(commands: Any) -> None:
+    """Describe the command to the parser."""
+    parser = commands.add_parser(
+        "ladder",
+        help="compare the whole family, from one tree to leaf-wise boosting",
+        description="Train every rung of the ladder on the same rows and print the scores on the "
+        "rows it has not seen. Without DATA: the shipped Pima diabetes table.",
+        epilog="Example: hedgerow ladder people.csv --target income --report ladder.html",
+    )
+    parser.add_argument("data", nargs="?", metavar="DATA", help="table (.csv, .parquet, ...)")
+    parser.add_argument("--target", metavar="COL", help="column to predict")
+    parser.add_argument(
+        "--task",
+        choices=("auto", "classification", "regression"),
+        default="auto",
+        help="auto: classes if the target is text or at most 10 distinct whole numbers",
+    )
+    parser.add_argument(
+        "--test",
+        type=float,
+        default=0.2,
+        metavar="SHARE",
+        help="share of the rows set aside for the test (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draw of the test rows (default: %(default)s)"
+    )
+    parser.add_argument("--report", metavar="FILE", help="also write a page (.html)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out the command."""
+    from hedgerow.cli import tables
+    from hedgerow.report.ladder import climb, ladder_header, ladder_row
+
+    _check(options)
+    title, split = _read(options)
+    print(
+        f"{title}: {split.task}, {len(split.y_train)} rows to train on, {len(split.y_test)} to "
+        f"test, {len(split.feature_names)} columns.",
+        flush=True,
+    )
+    _compile_first(split)
+    print(ladder_header(split.task), flush=True)
+    results = []
+    for result in climb(split):
+        results.append(result)
+        print(ladder_row(result), flush=True)
+    if options.report is not None:
+        from hedgerow.report import ladder_page
+
+        page = ladder_page(results, split, title)
+        with tables.replacing(options.report) as temporary:
+            Path(temporary).write_text(page, encoding="utf-8")
+        print(f"\nreport written to {options.report}")
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Find out before the work what would fail after it."""
+    from importlib.util import find_spec
+
+    from hedgerow.cli import tables
+
+    if (options.data is None) != (options.target is None):
+        raise UsageError("DATA and --target belong together: give both, or neither for Pima")
+    if options.report is None:
+        return
+    if not options.report.lower().endswith((".html", ".htm")):
+        raise UsageError(f"--report {options.report}: the page is written as .html")
+    if find_spec("matplotlib") is None:
+        raise UsageError("--report draws with matplotlib: pip install 'hedgerow[plot]'")
+    tables.check_output(options.report)
+
+
+def _read(options: argparse.Namespace) -> tuple[str, Any]:
+    """Title of the table, and its split."""
+    from hedgerow.cli import features, tables
+    from hedgerow.datasets import load_pima
+    from hedgerow.report import split_table
+
+    if options.data is None:
+        pima = load_pima()
+        names = list(pima.feature_names)
+        return "Pima diabetes", split_table(
+            pima.X, pima.y, "classification", names, options.test, options.seed
+        )
+    table = tables.read_table(options.data)
+    y = features.target(table, options.target)
+    task = features.guess_task(y)[0] if options.task == "auto" else options.task
+    names = list(table.without([options.target]).columns)
+    if not names:
+        raise UsageError(f"{options.data}: no column is left to predict from")
+    X = features.feature_matrix(table, names)
+    labels = features.class_labels(y, task, options.data, options.target)
+    return Path(options.data).name, split_table(X, labels, task, names, options.test, options.seed)
+
+
+def _compile_first(split: Any) -> None:
+    """Let the rungs' times be those of the work: compile or load all kernels before."""
+    from hedgerow.cli.demo import announce
+    from hedgerow.report import climb, split_table
+
+    announce()
+    rows = slice(0, 200)
+    few = split_table(
+        split.X_train[rows], split.y_train[rows], split.task, split.feature_names, 0.2, 0
+    )
+    for _ in climb(few):
+        pass

@@ -1,0 +1,252 @@
+"""A single tree (CART), fitted.
+
+Glossary
+--------
+node       position in the arrays: the root first, children behind their parent
+leaf       node with ``feature == -1``
+value      shares of the classes, or mean (median) of the target, of the training
+           rows of a node
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.schema import Schema
+from hedgerow.data.table import Table
+from hedgerow.errors import DataTypeError
+from hedgerow.kernels.cart_walk import WalkNodes, walk_rows
+from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.model.forest import Forest
+from hedgerow.threads import run_blocks
+
+_ROWS_PER_THREAD = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CartTree:
+    """Nodes of one tree; immutable.
+
+    Attributes
+    ----------
+    feature : int32, one per node
+        Column of the split; -1 in a leaf.
+    threshold_key : int64
+        Largest key (:mod:`hedgerow.kernels.keys`) that goes left; 0 in a leaf
+        and at a categorical split.
+    missing_left : uint8
+        1 if a missing value goes left.
+    children_left, children_right : int32
+        -1 in a leaf.
+    value : float64, shape (n_nodes, n_outputs)
+        Shares of the classes, or the prediction of regression.
+    impurity : float64
+    n_node_samples : int64
+        Training rows.
+    weighted_n_node_samples : float64
+        Their weight.
+    category_start, category, category_left
+        Categories seen by each node, and whether they go left
+        (:class:`hedgerow.kernels.cart_walk.WalkNodes`).
+    schema : Schema
+    """
+
+    feature: npt.NDArray[np.int32]
+    threshold_key: IntArray
+    missing_left: npt.NDArray[np.uint8]
+    children_left: npt.NDArray[np.int32]
+    children_right: npt.NDArray[np.int32]
+    value: FloatArray
+    impurity: FloatArray
+    n_node_samples: IntArray
+    weighted_n_node_samples: FloatArray
+    category_start: IntArray
+    category: IntArray
+    category_left: npt.NDArray[np.uint8]
+    schema: Schema
+
+    # -- shape ---------------------------------------------------------------
+
+    @property
+    def node_count(self) -> int:
+        """Number of nodes."""
+        return len(self.feature)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return int((self.feature < 0).sum())
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.schema.n_features
+
+    @property
+    def max_depth(self) -> int:
+        """Splits on the longest way from the root to a leaf."""
+        return len(self.levels()) - 1
+
+    @property
+    def is_categorical(self) -> npt.NDArray[np.bool_]:
+        """Whether each node splits by categories."""
+        return np.diff(self.category_start) > 0
+
+    @property
+    def threshold(self) -> FloatArray:
+        """Thresholds as numbers: -2 in a leaf, NaN at a categorical split, as float64."""
+        values = np.full(self.node_count, -2.0)
+        for j in np.unique(self.feature[self.feature >= 0]):
+            at = self.feature == j
+            keys = self.threshold_key[at]
+            is_int = self.schema.kinds[j] == "int"
+            values[at] = keys if is_int else floats_of_keys(keys)
+            all_present = at & (self.threshold_key == np.iinfo(np.int64).max)
+            values[all_present] = np.inf
+        values[self.is_categorical] = np.nan
+        return values
+
+    def levels(self) -> list[IntArray]:
+        """Nodes of each depth, from the root down."""
+        levels = [np.zeros(1, dtype=np.int64)]
+        while True:
+            inner = levels[-1][self.feature[levels[-1]] >= 0]
+            if len(inner) == 0:
+                return levels
+            below = np.stack((self.children_left[inner], self.children_right[inner]), axis=1)
+            levels.append(below.reshape(-1).astype(np.int64))
+
+    def categories(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """Categories of a categorical split: those that go left, and those that go right."""
+        part = slice(self.category_start[node], self.category_start[node + 1])
+        keys, left = self.category[part], self.category_left[part] == 1
+        is_int = self.feature[node] >= 0 and self.schema.kinds[self.feature[node]] == "int"
+        values = keys.astype(np.float64) if is_int else floats_of_keys(keys)
+        return values[left], values[~left]
+
+    # -- use -----------------------------------------------------------------
+
+    def apply(self, table: Table, n_threads: int) -> IntArray:
+        """Leaf of each row."""
+        leaf = np.empty(table.n_rows, dtype=np.int64)
+        nodes = WalkNodes(
+            self.feature,
+            self.children_left,
+            self.children_right,
+            self.threshold_key,
+            self.missing_left,
+            self.n_node_samples,
+            self.category_start,
+            self.category,
+            self.category_left,
+        )
+
+        values = table.values
+        is_key = int(values.dtype.kind == "i")
+
+        def walk(first: int, last: int) -> None:
+            walk_rows(values, is_key, nodes, leaf, first, last)
+
+        run_blocks(walk, table.n_rows, n_threads, _ROWS_PER_THREAD)
+        return leaf
+
+    def decrease(self) -> FloatArray:
+        """Weighted impurity that each split takes away; 0 in a leaf.
+
+        ``weight * impurity`` of the node minus that of its children.
+        """
+        mixed = self.weighted_n_node_samples * self.impurity
+        inner = np.flatnonzero(self.feature >= 0)
+        result = np.zeros(self.node_count)
+        left, right = self.children_left[inner], self.children_right[inner]
+        result[inner] = mixed[inner] - mixed[left] - mixed[right]
+        return result
+
+    def feature_importances(self) -> FloatArray:
+        """Share of each feature in the impurity decrease of all splits; the sum is 1 or 0."""
+        inner = self.feature >= 0
+        total = np.bincount(
+            self.feature[inner], weights=self.decrease()[inner], minlength=self.n_features
+        )
+        return total / total.sum() if total.sum() > 0.0 else np.zeros(self.n_features)
+
+    def pruned(self, leaves: npt.NDArray[np.bool_]) -> CartTree:
+        """The tree with these nodes as leaves, numbered in the order of a walk, left first."""
+        order: list[int] = []
+        todo = [0]
+        while todo:
+            node = todo.pop()
+            order.append(node)
+            if not leaves[node] and self.feature[node] >= 0:
+                todo += (int(self.children_right[node]), int(self.children_left[node]))
+        kept = np.array(order, dtype=np.int64)
+        number = np.full(self.node_count, -1, dtype=np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        leaf = leaves[kept] | (self.feature[kept] < 0)
+
+        def cut(values: AnyArray, empty: int) -> AnyArray:
+            return np.where(leaf, np.array(empty, dtype=values.dtype), values[kept])
+
+        sizes = np.where(leaf, 0, np.diff(self.category_start)[kept])
+        start = np.concatenate(([0], np.cumsum(sizes)))
+        place = np.arange(start[-1]) + np.repeat(self.category_start[kept] - start[:-1], sizes)
+        return replace(
+            self,
+            feature=cut(self.feature, -1),
+            threshold_key=cut(self.threshold_key, 0),
+            missing_left=cut(self.missing_left, 0),
+            children_left=np.where(leaf, np.int32(-1), number[self.children_left[kept]]),
+            children_right=np.where(leaf, np.int32(-1), number[self.children_right[kept]]),
+            value=self.value[kept],
+            impurity=self.impurity[kept],
+            n_node_samples=self.n_node_samples[kept],
+            weighted_n_node_samples=self.weighted_n_node_samples[kept],
+            category_start=start,
+            category=self.category[place],
+            category_left=self.category_left[place],
+        )
+
+    @property
+    def forest(self) -> Forest:
+        """The tree as a forest, which :mod:`hedgerow.plot` can draw.
+
+        One tree whose values are predictions of regression or probabilities of
+        the second class; with more classes one tree for each, with its
+        probability.
+
+        Raises
+        ------
+        DataTypeError
+            If a split is categorical: a forest has thresholds only.
+        """
+        if self.is_categorical.any():
+            node = int(np.argmax(self.is_categorical))
+            name = self.schema.names[self.feature[node]]
+            raise DataTypeError(
+                f"node {node} splits column {name!r} by categories, which a Forest cannot hold."
+            )
+        outputs = [0] if self.value.shape[1] == 1 else list(range(self.value.shape[1]))
+        outputs = outputs[1:] if len(outputs) == 2 else outputs
+        n, copies = self.node_count, len(outputs)
+
+        def repeat(values: AnyArray) -> AnyArray:
+            return np.tile(values, copies)
+
+        return Forest(
+            feature=repeat(self.feature),
+            threshold=repeat(self.threshold_key),
+            missing_left=repeat(self.missing_left),
+            left=repeat(np.maximum(self.children_left, 0)),
+            right=repeat(np.maximum(self.children_right, 0)),
+            value=np.concatenate([self.value[:, k] for k in outputs]),
+            gain=repeat(self.decrease()),
+            cover=repeat(self.weighted_n_node_samples),
+            count=repeat(self.n_node_samples),
+            tree_start=np.arange(copies + 1, dtype=np.int64) * n,
+            base_score=np.zeros(copies),
+            n_features=self.n_features,
+        )

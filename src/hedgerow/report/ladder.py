@@ -1,0 +1,315 @@
+"""The ladder: every rung from one tree to histogram boosting, on the same split.
+
+Each rung changes one thing against one before it, so that the table of scores
+reads as the history of the field::
+
+    base rate -> one tree -> pruned tree -> boosting, first order -> shrinkage
+    -> stochastic -> Newton -> approximate search -> histograms
+    -> leaf-wise growth;  beside them DART and random forest
+
+All boosted trees have eight leaves, or three levels.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.estimators import (
+    CARTClassifier,
+    CARTRegressor,
+    HedgerowClassifier,
+    HedgerowRegressor,
+)
+
+_SPLIT_STREAM = 7
+_TREES = 100
+_LEVELS = {"max_leaves": None, "max_depth": 3, "grow_policy": "depthwise"}
+_FIRST_ORDER = {
+    "n_estimators": _TREES,
+    "learning_rate": 1.0,
+    "min_samples_leaf": 5,
+    "leaf_estimation": "line_search",
+    "reg_lambda": 0.0,
+    "min_child_weight": 0.0,
+    "early_stopping": False,
+    "tree_method": "exact",
+    **_LEVELS,
+}
+_SLOW = {**_FIRST_ORDER, "learning_rate": 0.1}
+_NEWTON = {**_SLOW, "leaf_estimation": "newton", "reg_lambda": 1.0}
+_HISTOGRAMS = {**_NEWTON, "tree_method": "hist"}
+_LEAFWISE = {**_HISTOGRAMS, "max_leaves": 8, "max_depth": None, "grow_policy": "leafwise"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """Rows to train on and rows to test on.
+
+    Attributes
+    ----------
+    task : {"classification", "regression"}
+    X_train, X_test : float64 (n_rows, n_features)
+    y_train, y_test : labels or numbers
+    feature_names : tuple of str
+    """
+
+    task: str
+    X_train: AnyArray
+    y_train: AnyArray
+    X_test: AnyArray
+    y_test: AnyArray
+    feature_names: tuple[str, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """Different labels among the training rows; 0 for regression."""
+        return 0 if self.task == "regression" else len(np.unique(self.y_train))
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One way to learn.
+
+    Attributes
+    ----------
+    name : str
+        As the table shows it.
+    what : str
+        What is new against the rungs below, one sentence.
+    make : callable
+        Takes the split; returns an estimator, or None for the base rate.
+    """
+
+    name: str
+    what: str
+    make: Callable[[Split], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """A rung that has been climbed.
+
+    Attributes
+    ----------
+    rung : Rung
+    estimator : fitted estimator, or None for the base rate
+    train_score, test_score : float
+        Accuracy, or R2.
+    train_loss, test_loss : float
+        Mean logarithmic loss, or root mean squared error.
+    seconds : float
+        Of the fit.
+    n_trees, n_leaves : int
+        Trees of the model, and leaves of all of them.
+    """
+
+    rung: Rung
+    estimator: Any
+    train_score: float
+    test_score: float
+    train_loss: float
+    test_loss: float
+    seconds: float
+    n_trees: int
+    n_leaves: int
+
+
+def split_table(
+    X: AnyArray,
+    y: AnyArray,
+    task: str,
+    feature_names: Sequence[str],
+    test_share: float = 0.2,
+    seed: int = 0,
+) -> Split:
+    """Set rows aside for the test, drawn by ``seed``.
+
+    Raises
+    ------
+    ParameterError
+        If ``test_share`` is not between 0 and 1.
+    DataError
+        If fewer than two rows or classes are left to train on.
+    """
+    if task not in ("classification", "regression"):
+        raise ParameterError(f"task must be 'classification' or 'regression'; got {task!r}.")
+    if not 0.0 < test_share < 1.0:
+        raise ParameterError(f"test_share must be between 0 and 1; got {test_share!r}.")
+    order = np.random.default_rng([_SPLIT_STREAM, seed]).permutation(len(y))
+    n_test = max(1, int(test_share * len(y)))
+    test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
+    split = Split(task, X[train], y[train], X[test], y[test], tuple(feature_names))
+    if len(train) < 2 or split.n_classes == 1:
+        raise DataError(
+            f"{len(train)} rows are left to train on, of {max(split.n_classes, 1)} class: the "
+            "ladder needs at least two rows, and two classes for classification."
+        )
+    return split
+
+
+def rungs_for(split: Split) -> tuple[Rung, ...]:
+    """The rungs that the task has, from the ground up."""
+    boosted = HedgerowRegressor if split.task == "regression" else HedgerowClassifier
+
+    def rung(name: str, what: str, **params: Any) -> Rung:
+        return Rung(name, what, lambda _: boosted(**params, random_state=0))
+
+    first = rung(
+        "boosting, first order",
+        "Each tree fits the negative gradient (for squared loss, the residual); leaves by line "
+        "search.",
+        **_FIRST_ORDER,
+    )
+    rungs = [
+        Rung("base rate", "The mean, or the share of each class.", lambda _: None),
+        Rung("one tree", "CART, grown until its leaves are pure.", _full_tree),
+        Rung("pruned tree", "Cost-complexity pruning, its price chosen on held-out rows.",
+             _pruned_tree),
+        first,
+        rung("+ shrinkage", "Each tree counts a tenth.", **_SLOW),
+        rung("+ stochastic", "Each tree sees half of the rows.", **{**_SLOW, "subsample": 0.5}),
+        rung("Newton", "Second derivatives choose splits and leaves, with an L2 penalty; every "
+             "value is a candidate (XGBoost's exact).", **_NEWTON),
+        rung("approximate search", "Candidates are weighted quantiles, anew in each node.",
+             **{**_NEWTON, "tree_method": "approx"}, sketch="local"),
+        rung("histograms", "Candidates are fixed bins; integer sums.", **_HISTOGRAMS),
+        rung("leaf-wise", "The leaf with the largest gain is split first.", **_LEAFWISE),
+        rung("DART", "Earlier trees are dropped while a tree is grown.",
+             **_LEAFWISE, boosting="dart"),
+        rung("random forest", "The mean of deep trees, each on its own rows and columns.",
+             **_forest_params(split)),
+    ]  # fmt: skip
+    if split.n_classes == 2:
+        exponential = {**_SLOW, "objective": "exponential"}
+        rungs.insert(3, rung("AdaBoost's loss", "Exponential loss, shrunken.", **exponential))
+    return tuple(rungs)
+
+
+def _forest_params(split: Split) -> dict[str, Any]:
+    n_features = len(split.feature_names)
+    return {
+        "boosting": "rf",
+        "n_estimators": _TREES,
+        "subsample": 0.632,
+        "colsample_bynode": min(1.0, max(1.0, np.sqrt(n_features)) / n_features),
+        "max_leaves": 256,
+        "min_samples_leaf": 3,
+        "reg_lambda": 0.0,
+        "min_child_weight": 0.0,
+        "early_stopping": False,
+    }
+
+
+def _full_tree(split: Split) -> Any:
+    return (CARTRegressor if split.task == "regression" else CARTClassifier)(random_state=0)
+
+
+def _pruned_tree(split: Split) -> Any:
+    """A tree whose ``ccp_alpha`` is best on a fifth of the training rows."""
+    inner = split_table(
+        split.X_train, split.y_train, split.task, split.feature_names, test_share=0.2, seed=1
+    )
+    path = _full_tree(inner).cost_complexity_pruning_path(inner.X_train, inner.y_train)
+    alphas = np.unique(np.clip(path.ccp_alphas, 0.0, None))
+    if len(alphas) > 30:
+        alphas = alphas[np.linspace(0, len(alphas) - 1, 30).astype(int)]
+    scores = []
+    for alpha in alphas:
+        tree = _full_tree(inner).set_params(ccp_alpha=float(alpha))
+        scores.append(tree.fit(inner.X_train, inner.y_train).score(inner.X_test, inner.y_test))
+    # Of equal scores the largest price: the smaller tree.
+    best = len(scores) - 1 - int(np.argmax(scores[::-1]))
+    return _full_tree(split).set_params(ccp_alpha=float(alphas[best]))
+
+
+def climb(split: Split, rungs: Sequence[Rung] | None = None) -> Iterator[Result]:
+    """Train every rung on the split, in order; yield each when it is done."""
+    for rung in rungs_for(split) if rungs is None else rungs:
+        start = time.perf_counter()
+        estimator = rung.make(split)
+        if estimator is not None:
+            estimator.fit(split.X_train, split.y_train)
+        seconds = time.perf_counter() - start
+        train_score, train_loss = _scores(estimator, split, split.X_train, split.y_train)
+        test_score, test_loss = _scores(estimator, split, split.X_test, split.y_test)
+        yield Result(
+            rung,
+            estimator,
+            train_score,
+            test_score,
+            train_loss,
+            test_loss,
+            seconds,
+            *_size(estimator),
+        )
+
+
+def _scores(estimator: Any, split: Split, X: AnyArray, y: AnyArray) -> tuple[float, float]:
+    """Accuracy and mean logarithmic loss, or R2 and root mean squared error."""
+    if split.task == "regression":
+        target = np.asarray(y, dtype=np.float64)
+        mean = float(np.mean(np.asarray(split.y_train, dtype=np.float64)))
+        predicted = np.full(len(y), mean) if estimator is None else estimator.predict(X)
+        squares = float(np.mean((target - predicted) ** 2))
+        spread = float(np.mean((target - target.mean()) ** 2))
+        return 1.0 - squares / spread if spread > 0.0 else 0.0, float(np.sqrt(squares))
+    classes, counts = np.unique(split.y_train, return_counts=True)
+    probability: FloatArray
+    if estimator is None:
+        probability = np.tile(counts / counts.sum(), (len(y), 1))
+    else:
+        probability = estimator.predict_proba(X)
+    place = np.searchsorted(classes, y)
+    known = classes[np.minimum(place, len(classes) - 1)] == y
+    hit = np.where(known, probability[np.arange(len(y)), np.minimum(place, len(classes) - 1)], 0.0)
+    right = known & (probability.argmax(axis=1) == place)
+    return float(right.mean()), float(np.abs(np.log(np.maximum(hit, 1e-15)).mean()))
+
+
+def _size(estimator: Any) -> tuple[int, int]:
+    """Trees and leaves of a fitted estimator."""
+    if estimator is None:
+        return 0, 0
+    if hasattr(estimator, "get_n_leaves"):
+        return 1, int(estimator.get_n_leaves())
+    forest = estimator.booster_.model.forest
+    return forest.n_trees, int((forest.feature < 0).sum())
+
+
+def score_names(task: str) -> tuple[str, str]:
+    """What the two scores of a task are called."""
+    return ("R2", "RMSE") if task == "regression" else ("accuracy", "logloss")
+
+
+def ladder_header(task: str) -> str:
+    """The two lines above the table."""
+    score, loss = score_names(task)
+    above = f"{'':22}{score:^18}  {loss:^18}"
+    return (
+        above.rstrip()
+        + "\n"
+        + f"{'rung':22}"
+        + "  ".join([f"{'train':>9}{'test':>9}"] * 2)
+        + (f"{'time':>10}{'trees':>7}{'leaves':>8}")
+    )
+
+
+def ladder_row(result: Result) -> str:
+    """One line of the table."""
+    return (
+        f"{result.rung.name:22}{result.train_score:9.3f}{result.test_score:9.3f}  "
+        f"{result.train_loss:9.3f}{result.test_loss:9.3f}{result.seconds:8.2f} s"
+        f"{result.n_trees:7d}{result.n_leaves:8d}"
+    )
+
+
+def ladder_text(results: Sequence[Result], task: str) -> str:
+    """The whole table."""
+    return "\n".join([ladder_header(task), *map(ladder_row, results)])

@@ -1,0 +1,222 @@
+"""The ladder as one HTML page: table, curves and drawn trees, with nothing to fetch."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.data import Column, Schema
+from hedgerow.model.forest import Forest
+from hedgerow.plot import plot_tree
+from hedgerow.report.ladder import Result, Split, score_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; max-width: 68rem;
+       margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+p.lead, caption, td.what { color: #52606d; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; }
+th:first-child, td:first-child, th.what, td.what { text-align: left; }
+td.best { font-weight: 700; }
+figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: #52606d; }
+"""
+
+
+def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
+    """Write the results as a page.
+
+    Parameters
+    ----------
+    results : sequence of Result
+        All rungs, in order.
+    split : Split
+        On which they were climbed.
+    title : str
+        Name of the table.
+
+    Returns
+    -------
+    str
+        HTML with everything in it: no script, no link.  Needs matplotlib.
+    """
+    name = html.escape(title)
+    score, loss = score_names(split.task)
+    lead = (
+        f"{split.task.capitalize()}: {len(split.y_train):,} rows to train on, "
+        f"{len(split.y_test):,} to test, {len(split.feature_names)} columns. "
+        "Every rung saw the same rows."
+    )
+    parts = [
+        f"<h1>The ladder on {name}</h1>",
+        f'<p class="lead">{lead}</p>',
+        _table(results, score, loss),
+        "<h2>Train and test score</h2>",
+        _figure(_draw_scores(results, score), f"{score} of each rung; further right is better."),
+    ]
+    curves = _curves(results, split)
+    if curves:
+        parts += [
+            "<h2>Test loss, tree by tree</h2>",
+            _figure(_draw_curves(curves, loss), f"{loss} on the test rows after each round."),
+        ]
+    parts += _trees(results, split)
+    body = "\n".join(parts)
+    return (
+        "<!doctype html>\n"
+        f'<html lang="en"><head><meta charset="utf-8"><title>The ladder on {name}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n'
+        f"<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _table(results: Sequence[Result], score: str, loss: str) -> str:
+    best_score = max(result.test_score for result in results)
+    best_loss = min(result.test_loss for result in results)
+    head = "".join(
+        f"<th>{text}</th>"
+        for text in ("rung", f"train {score}", f"test {score}", f"train {loss}", f"test {loss}",
+                     "seconds", "trees", "leaves")
+    )  # fmt: skip
+    rows = []
+    for result in results:
+        cells = [
+            f"<td>{html.escape(result.rung.name)}</td>",
+            f"<td>{result.train_score:.3f}</td>",
+            _cell(result.test_score, best_score),
+            f"<td>{result.train_loss:.3f}</td>",
+            _cell(result.test_loss, best_loss),
+            f"<td>{result.seconds:.2f}</td>",
+            f"<td>{result.n_trees:,}</td>",
+            f"<td>{result.n_leaves:,}</td>",
+            f'<td class="what">{html.escape(result.rung.what)}</td>',
+        ]
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<table><thead><tr>{head}<th class="what">what is new</th></tr></thead>\n'
+        f"<tbody>{chr(10).join(rows)}</tbody></table>"
+    )
+
+
+def _cell(value: float, best: float) -> str:
+    kind = ' class="best"' if value == best else ""
+    return f"<td{kind}>{value:.3f}</td>"
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    """A figure that no window and no global state know of."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _figure(figure: Figure, caption: str) -> str:
+    """The figure as an inline drawing."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    drawing = text.getvalue()
+    drawing = drawing[drawing.index("<svg") :]  # without the XML head
+    return f"<figure>{drawing}<figcaption>{html.escape(caption)}</figcaption></figure>"
+
+
+def _draw_scores(results: Sequence[Result], score: str) -> Figure:
+    figure = _new_figure(9.0, 0.5 + 0.34 * len(results))
+    axes = figure.add_subplot()
+    places = np.arange(len(results))[::-1]
+    train = [result.train_score for result in results]
+    test = [result.test_score for result in results]
+    axes.hlines(places, train, test, color="#cbd2d9", linewidth=2, zorder=1)
+    axes.scatter(train, places, color="white", edgecolor="#1f2933", label="train", zorder=2)
+    axes.scatter(test, places, color="#0b7285", label="test", zorder=3)
+    axes.set_yticks(places, [result.rung.name for result in results])
+    axes.set_xlabel(score)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="#e4e7eb")
+    axes.set_axisbelow(True)
+    return figure
+
+
+def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
+    """Test loss after each round of the rungs whose trees are a plain sum."""
+    curves = {}
+    for result in results:
+        booster = getattr(result.estimator, "booster_", None)
+        if booster is None or booster.model.training["parameters"]["boosting"] != "gbdt":
+            continue
+        curves[result.rung.name] = _staged_loss(result.estimator, split)
+    return curves
+
+
+def _staged_loss(estimator: Any, split: Split) -> FloatArray:
+    if split.task == "regression":
+        squares = [
+            np.mean((np.asarray(split.y_test, dtype=np.float64) - predicted) ** 2)
+            for predicted in estimator.staged_predict(split.X_test)
+        ]
+        return np.sqrt(np.array(squares))
+    place = np.searchsorted(estimator.classes_, split.y_test)
+    place = np.minimum(place, len(estimator.classes_) - 1)
+    rows = np.arange(len(place))
+    losses = [
+        -np.log(np.maximum(probability[rows, place], 1e-15)).mean()
+        for probability in estimator.staged_predict_proba(split.X_test)
+    ]
+    return np.array(losses)
+
+
+def _draw_curves(curves: dict[str, FloatArray], loss: str) -> Figure:
+    from matplotlib import colormaps
+
+    figure = _new_figure(9.0, 4.6)
+    axes = figure.add_subplot()
+    colours = colormaps["viridis"](np.linspace(0.0, 0.9, len(curves)))
+    styles = ("-", "--", "-.", ":")
+    for number, (name, curve) in enumerate(curves.items()):
+        rounds = np.arange(1, len(curve) + 1)
+        axes.plot(rounds, curve, styles[number % 4], color=colours[number], label=name)
+    # A rung without shrinkage may run away: show what the others do.
+    low = min(curve.min() for curve in curves.values())
+    start = max(curve[0] for curve in curves.values())
+    axes.set_ylim(low - 0.05 * (start - low), start + 0.25 * (start - low))
+    axes.set_xlabel("round")
+    axes.set_ylabel(loss)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#e4e7eb")
+    return figure
+
+
+def _trees(results: Sequence[Result], split: Split) -> list[str]:
+    """The pruned tree, and the first tree of leaf-wise boosting."""
+    parts = []
+    names = split.feature_names
+    for result in results:
+        if result.rung.name == "pruned tree":
+            tree = result.estimator.tree_
+            parts += _tree(f"The pruned tree ({result.n_leaves} leaves)", tree.forest, names)
+        if result.rung.name == "leaf-wise":
+            forest = result.estimator.booster_.model.forest
+            parts += _tree("The first tree of leaf-wise boosting", forest, names)
+    return parts
+
+
+def _tree(title: str, forest: Forest, names: Sequence[str]) -> list[str]:
+    # The split's columns are floats; their names come with it.
+    schema = Schema(tuple(Column(name, "float") for name in names), named=True)
+    figure = plot_tree(forest, 0, schema=schema).get_figure(root=True)
+    assert figure is not None
+    return [f"<h2>{html.escape(title)}</h2>", _figure(figure, "Read from left to right.")]

@@ -1,0 +1,21 @@
+"""The examples in docs/ run and give what stands there."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = sorted(page for page in DOCS.glob("*.md") if ">>> " in page.read_text("utf-8"))
+
+pytestmark = pytest.mark.skipif(not DOCS.exists(), reason="runs in a checkout only")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_give_what_stands_there(page, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert tried > 0
+    assert failed == 0
