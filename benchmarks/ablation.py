@@ -10,6 +10,8 @@ sparsity  exact search of one-hot columns at 1% density: absent zeros against ze
 growth    leaf-wise against level-wise growth at equal leaves
 sampling  stochastic boosting against all rows
 sketch    quantile proposals: test AUC against candidates, global and local
+exact     exact search against XGBoost's, 100k x 28, depth 6
+cart      single trees against scikit-learn's, 100k x 28, one thread
 
 Every comparison alternates its two sides and gives medians; the figures go to
 ``benchmarks/results/ablation.json`` and, by ``table.py``, to docs/benchmarks.md.
@@ -29,7 +31,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from hedgerow import HedgerowClassifier
+from hedgerow import CARTClassifier, CARTRegressor, HedgerowClassifier
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.blocks import sort_columns
 
@@ -66,7 +68,7 @@ def compare(title: str, sides: dict[str, dict[str, Any]], data: Any, rounds: int
     """Fit each side on the same rows; time and test AUC."""
     X, y, X_test, y_test = data
     for params in sides.values():
-        classifier(**params, n_estimators=1).fit(X[:500], y[:500])  # compile
+        classifier(**{**params, "n_estimators": 1}).fit(X[:500], y[:500])  # compile
     measured = measure(
         {name: lambda p=params: classifier(**p).fit(X, y) for name, params in sides.items()}, rounds
     )
@@ -151,12 +153,74 @@ def sketch(rounds: int) -> Rows:
     return compare("quantile proposals, 30k x 10, depth 6", sides, data, min(rounds, 3))
 
 
+def exact(rounds: int) -> Rows:
+    """The same trees as XGBoost's, each through its own door."""
+    import xgboost
+
+    X, y, X_test, y_test = halves(*synthetic(200_000, 28, seed=4))
+    params = {"tree_method": "exact", "max_depth": 6, "learning_rate": 0.1, "reg_lambda": 1.0,
+              "min_child_weight": 1e-3}  # fmt: skip
+
+    def theirs() -> Any:
+        settings = {**params, "objective": "binary:logistic", "nthread": 2, "verbosity": 0}
+        return xgboost.train(settings, xgboost.DMatrix(X, y, nthread=2), num_boost_round=20)
+
+    def ours() -> Any:
+        levels = {"max_leaves": None, "grow_policy": "depthwise"}
+        return classifier(**params, **levels, n_estimators=20).fit(X, y)
+
+    ours()
+    measured = measure({"Hedgerow": ours, "XGBoost": theirs}, rounds)
+    predicted = {
+        "Hedgerow": measured["Hedgerow"][1].predict_proba(X_test)[:, 1],
+        "XGBoost": measured["XGBoost"][1].predict(xgboost.DMatrix(X_test)),
+    }
+    return [
+        {
+            "what": "exact, 100k x 28, depth 6, 20 trees",
+            "side": name,
+            "seconds": measured[name][0],
+            "auc": float(roc_auc_score(y_test, predicted[name])),
+        }
+        for name in measured
+    ]
+
+
+def cart(rounds: int) -> Rows:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    X, y, X_test, y_test = halves(*synthetic(200_000, 28, seed=5))
+    CARTClassifier(max_depth=2).fit(X[:500], y[:500])
+    CARTRegressor(max_depth=2).fit(X[:500], y[:500].astype(float))
+    rows = []
+    for depth in (8, None):
+        for kind, ours, theirs in (
+            ("Gini", CARTClassifier, DecisionTreeClassifier),
+            ("squared error", CARTRegressor, DecisionTreeRegressor),
+        ):
+            target = y if kind == "Gini" else y + 0.1 * X[:, 5]
+            sides = {
+                "Hedgerow": lambda c=ours, d=depth, t=target: c(max_depth=d, n_jobs=1).fit(X, t),
+                "scikit-learn": lambda c=theirs, d=depth, t=target: c(max_depth=d).fit(X, t),
+            }
+            for name, (seconds, tree) in measure(sides, rounds).items():
+                scores = (
+                    tree.predict_proba(X_test)[:, 1] if kind == "Gini" else tree.predict(X_test)
+                )
+                auc = float(roc_auc_score(y_test, scores))
+                what = f"one tree, {kind}, 100k x 28, depth {depth or 'full'}"
+                rows.append({"what": what, "side": name, "seconds": seconds, "auc": auc})
+    return rows
+
+
 PARTS = {
     "search": search,
     "sparsity": sparsity,
     "growth": growth,
     "sampling": sampling,
     "sketch": sketch,
+    "exact": exact,
+    "cart": cart,
 }
 
 

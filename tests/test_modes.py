@@ -182,7 +182,7 @@ def test_exponential_loss_is_for_two_classes() -> None:
 def test_oob_improvement_is_that_of_the_rows_left_out(name, n_classes) -> None:
     X, y = table(400, n_classes=n_classes)
     matrix, objective = engine.binned(X), make_objective(name, 1 if n_classes == 2 else n_classes)
-    params = BoostParams(subsample=0.6, **SMALL)
+    params = BoostParams(subsample=0.6, oob_score=True, **SMALL)
     data = TrainingData(matrix, y.astype(float))
     base = objective.initial_score(y.astype(float), None)
     before = np.repeat(base[:, None], len(y), axis=1)
@@ -336,7 +336,12 @@ def test_forest_is_the_mean_of_trees_grown_from_the_start() -> None:
 def test_oob_score_is_by_trees_that_did_not_see_the_row() -> None:
     X, y = table(500)
     model = HedgerowClassifier(
-        boosting="rf", subsample=0.5, n_estimators=60, min_samples_leaf=2, max_leaves=64
+        boosting="rf",
+        oob_score=True,
+        subsample=0.5,
+        n_estimators=60,
+        min_samples_leaf=2,
+        max_leaves=64,
     ).fit(X, y)
     assert 0.75 < model.oob_score_ < model.score(X, y)
     unseen_X, unseen_y = table(500, seed=1)
@@ -359,6 +364,8 @@ def test_first_rounds_of_rescaled_trees_are_no_model(boosting) -> None:
     [
         ({"boosting": "rf"}, "differ by sampling: set subsample"),
         ({"boosting": "rf", "subsample": 0.5, "learning_rate": 0.3}, "learning_rate=0.3 has no"),
+        ({"oob_score": True}, "oob_score=True has no effect here: it is used with subsample"),
+        ({"oob_score": 1, "subsample": 0.5}, "oob_score must be True or False; got 1"),
         ({"drop_rate": 0.2}, "drop_rate=0.2 has no effect here: it is used with boosting='dart'"),
         ({"boosting": "bagging"}, "boosting must be one of 'gbdt', 'dart', 'rf'; got 'bagging'"),
         ({"leaf_estimation": "newtn"}, "Did you mean 'newton'"),

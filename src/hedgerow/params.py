@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from hedgerow.errors import ParameterError, did_you_mean
 
 GrowPolicy = Literal["leafwise", "depthwise"]
@@ -84,6 +86,7 @@ class BoostParams:
     drop_rate: float = 0.1
     skip_drop: float = 0.5
     max_drop: int = 50
+    oob_score: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -106,6 +109,8 @@ class BoostParams:
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
+        if not isinstance(self.oob_score, (bool, np.bool_)):
+            raise ParameterError(f"oob_score must be True or False; got {self.oob_score!r}.")
         self._check_that_all_is_used()
 
     def _check_that_all_is_used(self) -> None:
@@ -142,6 +147,10 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "drop_rate": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
+    "oob_score": (
+        lambda p: p.subsample < 1.0 and p.boosting != "dart",
+        "with subsample below 1 and boosting='gbdt' or 'rf' (rows must be left out)",
+    ),
     "learning_rate": (
         lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
         "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",

@@ -17,7 +17,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hedgerow.boosting.callbacks import (
@@ -97,7 +97,9 @@ def fit(
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
     stopping = stopping or StoppingParams()
-    _check_out_of_bag(stopping, params)
+    if stopping.by_out_of_bag:
+        _check_out_of_bag(params)
+        params = replace(params, oob_score=True)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     watched = train if validation is None else validation
     scored = validation is not None or eval_metric is not None
@@ -119,8 +121,8 @@ def fit(
     return Model(forest, train.table.schema, objective.name, _record(train, params, watch))
 
 
-def _check_out_of_bag(stopping: StoppingParams, params: BoostParams) -> None:
-    if stopping.by_out_of_bag and (params.subsample >= 1.0 or params.boosting != "gbdt"):
+def _check_out_of_bag(params: BoostParams) -> None:
+    if params.subsample >= 1.0 or params.boosting != "gbdt":
         raise ParameterError(
             "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "
             f"below 1 (got {params.subsample!r}) and boosting='gbdt' (got {params.boosting!r})."

@@ -62,7 +62,7 @@ class BoostState:
     validation_raw : same for the validation rows, or None
     oob_improvement : list of float
         For each round the loss before less the loss after it, over the rows
-        that the round was not grown on; empty without row sampling.
+        that the round was not grown on; empty without ``oob_score``.
     n_rounds : int
         Rounds done.
     """
@@ -89,7 +89,10 @@ class BoostState:
         return make_forest(self._mode.trees(kept), self._base, self._n_features)
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray] | None:
-        """Rows and raw scores by the trees that did not see them (random forest only)."""
+        """Rows and raw scores by the trees that did not see them.
+
+        Of a random forest with ``oob_score``; None of any other model.
+        """
         return self._mode.out_of_bag() if isinstance(self._mode, Average) else None
 
 
@@ -192,7 +195,7 @@ def _grow_round(
 ) -> None:
     """One tree per output, leaf values included, handed to the mode."""
     grown_at, loss_before = mode.grown_at, 0.0
-    watched = params.subsample < 1.0 and params.boosting == "gbdt"
+    watched = params.oob_score and params.boosting == "gbdt"
     outside: RowArray = np.zeros(0, dtype=np.uint32)
     for output in range(objective.n_outputs):
         tree = grower.grow(number * objective.n_outputs + output, output)
@@ -202,7 +205,7 @@ def _grow_round(
         if params.leaf_estimation == "line_search":
             tree = _search_leaves(tree, grower, data, grown_at, objective, output, params)
         mode.add(tree, output, outside if _adds_scores(params) else None)
-        if isinstance(mode, Average):
+        if params.oob_score and isinstance(mode, Average):
             mode.leave_out(tree, output, outside)
     if watched and len(outside) > 0:
         loss_after = objective.loss(*data.take(outside, grown_at))

@@ -88,6 +88,7 @@ class HedgerowEstimator(BaseEstimator):
         drop_rate: float = 0.1,
         skip_drop: float = 0.5,
         max_drop: int = 50,
+        oob_score: bool = False,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
@@ -123,6 +124,7 @@ class HedgerowEstimator(BaseEstimator):
         self.drop_rate = drop_rate
         self.skip_drop = skip_drop
         self.max_drop = max_drop
+        self.oob_score = oob_score
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping
@@ -277,8 +279,8 @@ class HedgerowEstimator(BaseEstimator):
         curves = self.evals_result_.get("out_of_bag")
         if curves is None:
             raise AttributeError(
-                "oob_improvement_ needs rows that rounds leave out: fit with subsample below 1 "
-                "and boosting='gbdt'."
+                "oob_improvement_ needs rows that rounds leave out: fit with oob_score=True, "
+                "subsample below 1 and boosting='gbdt'."
             )
         return np.array(curves["improvement"][: self.n_iter_])
 
@@ -291,8 +293,8 @@ class HedgerowEstimator(BaseEstimator):
             if name in scores:
                 return scores[name]
         raise AttributeError(
-            "oob_score_ needs trees that did not see a row: fit with boosting='rf' and subsample "
-            "below 1."
+            "oob_score_ needs trees that did not see a row: fit with oob_score=True, "
+            "boosting='rf' and subsample below 1."
         )
 
     @property

@@ -70,6 +70,10 @@ drop_rate, skip_drop : float in [0, 1], default=0.1 and 0.5
     share of the rounds in which none is.
 max_drop : int >= 1, default=50
     For ``boosting="dart"``: most rounds dropped at once.
+oob_score : bool, default=False
+    With ``subsample`` below 1: judge rounds, or a random forest, by the rows that
+    they left out (``oob_improvement_``, ``oob_score_``); it costs a walk and a
+    loss of these rows each round.
 """
 
 TRAINING = """
@@ -115,10 +119,10 @@ evals_result_ : dict
     The key is ``"train"`` without validation rows; empty if there were
     neither validation rows nor an ``eval_metric``.
 oob_improvement_ : ndarray of float64, shape (n_iter_,)
-    Only with ``subsample`` below 1 and ``boosting="gbdt"``: by how much each
+    Only with ``oob_score`` and ``boosting="gbdt"``: by how much each
     round lowered the loss of the rows that it was not grown on.
 oob_score_ : float
-    Only with ``boosting="rf"`` and ``subsample`` below 1: accuracy or R2 of
+    Only with ``oob_score`` and ``boosting="rf"``: accuracy or R2 of
     the rows, each by the trees that did not see it.
 feature_importances_ : ndarray of shape (n_features_in_,)
     Shares in the loss reduction of all splits.
