@@ -387,7 +387,43 @@ def test_categories_are_compared_by_value() -> None:
     again = CARTClassifier(categorical_features=[0]).fit(X[:-1], y[:-1])
     assert again.predict([[99.0], [np.nan], [-5.0]]).tolist() == ["b", "b", "b"]
     with pytest.raises(DataTypeError, match="splits column 'x0' by categories"):
-        model.to_text()
+        _ = model.tree_.forest
+
+
+def test_drawings_name_classes_and_categories() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 4, 200), rng.normal(size=200)])
+    kind = np.array(["ash", "elm", "oak", "yew"])[X[:, 0].astype(int)]
+    y = np.where((kind == "oak") & (X[:, 1] > 0.3), "tall", np.where(kind == "ash", "low", "mid"))
+    model = CARTClassifier(categorical_features=[0]).fit(X, y)
+    rules = model.to_rules()
+    assert len(rules) == model.get_n_leaves()
+    chosen = {rule.split(" -> ")[1].split()[0] for rule in rules}
+    assert chosen == {"tall", "low", "mid"}
+    # Each row meets exactly one rule, that of its leaf.
+    for row, label in zip(X[:40], y, strict=False):
+        met = [rule for rule in rules if _meets(rule, row)]
+        assert len(met) == 1
+        assert met[0].split(" -> ")[1].startswith(f"{label} 1 ")
+    assert "x0 in {" in model.to_text()
+    assert 'label="x0 in {' in model.to_dot()
+    axes = model.plot_tree()
+    shown = " ".join(text.get_text() for text in axes.texts)
+    assert "low 1" in shown
+    assert "in {" in shown
+
+
+def _meets(rule, row) -> bool:
+    """Whether a row meets the conditions of a rule such as ``x0 in {1, 2} and x1 <= 0.3``."""
+    for part in rule.split(" -> ")[0].split(" and "):
+        text = part.strip("()").replace(" or other", "").replace(" or missing", "")
+        if " in " in text:
+            name, categories = text.split(" in ")
+            if row[int(name[1:])] not in {float(c) for c in categories.strip("{}").split(",")}:
+                return False
+        elif not eval(text, {"x0": row[0], "x1": row[1]}):
+            return False
+    return True
 
 
 def test_missing_category_goes_where_it_went_in_training() -> None:
@@ -641,8 +677,7 @@ def test_forest_is_the_tree() -> None:
         rules = tree_rules(forest, forest.n_trees - 1, schema=table.schema)
         assert len(rules) == model.get_n_leaves()
         assert "gain=" in tree_text(forest, schema=table.schema)
-    with pytest.raises(DataError, match="the tree has 5 classes"):
-        model.to_rules()
+    assert len(model.to_rules()) == model.get_n_leaves()  # of five classes
 
 
 def test_a_tree_deeper_than_any_stack() -> None:

@@ -208,6 +208,14 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         leaf = self._leaves(X)
         return self.tree_.value[leaf]
 
+    def _leaf_words(self) -> list[str]:
+        """Commonest class of each node and its share."""
+        best = self.tree_.value.argmax(axis=1)
+        return [
+            f"{self.classes_[k]} {share:.3g}"
+            for k, share in zip(best, self.tree_.value.max(axis=1), strict=True)
+        ]
+
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.sample import check_weight
 from hedgerow.data import Schema, Table, read_table
 from hedgerow.data.frames import FrameLibrary, make_frame
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.estimators.cart_table import split_table
 from hedgerow.estimators.cart_training import (
     UNLIMITED,
@@ -29,6 +29,11 @@ from hedgerow.estimators.cart_training import (
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.params import Interval
 from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hedgerow.plot import Labelled
 
 MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
 
@@ -355,36 +360,52 @@ class CartEstimator(BaseEstimator):
     def to_text(self, max_depth: int | None = None) -> str:
         """Draw the tree with characters (:func:`hedgerow.plot.tree_text`).
 
-        Raises
-        ------
-        DataTypeError
-            If a split is categorical, or with more than two classes
-            (``DataError``): draw ``tree_.forest`` class by class then.
+        A leaf of a classifier shows its commonest class and the share of it.
         """
         from hedgerow.plot import tree_text
 
-        return tree_text(self._one_tree().forest, max_depth=max_depth, schema=self.tree_.schema)
+        return tree_text(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
 
     def to_rules(self) -> list[str]:
         """Write the tree as rules, one for each leaf (:func:`hedgerow.plot.tree_rules`).
 
-        Raises
-        ------
-        DataTypeError, DataError
-            As :meth:`to_text`.
+        ``or other`` stands where categories that training has not seen, and
+        missing ones, take this way.
         """
         from hedgerow.plot import tree_rules
 
-        return tree_rules(self._one_tree().forest, schema=self.tree_.schema)
+        return tree_rules(self._drawing(), schema=self.tree_.schema)
 
-    def _one_tree(self) -> CartTree:
+    def to_dot(self, max_depth: int | None = None) -> str:
+        """Write the tree in the language of Graphviz (:func:`hedgerow.plot.tree_dot`)."""
+        from hedgerow.plot import tree_dot
+
+        return tree_dot(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
+
+    def plot_tree(self, ax: Axes | None = None, *, max_depth: int | None = None) -> Axes:
+        """Draw the tree with matplotlib (:func:`hedgerow.plot.plot_tree`)."""
+        from hedgerow.plot import plot_tree
+
+        return plot_tree(self._drawing(), ax=ax, max_depth=max_depth, schema=self.tree_.schema)
+
+    def _drawing(self) -> Labelled:
+        """The tree with the words for its leaves and its categorical splits."""
+        from hedgerow.plot import Labelled
+
         check_is_fitted(self, "tree_")
-        if self.tree_.value.shape[1] > 2:
-            raise DataError(
-                f"the tree has {self.tree_.value.shape[1]} classes: draw one of the trees of "
-                "tree_.forest, which hold the probability of one class each."
+        tree = self.tree_
+        choices = {}
+        for node in np.flatnonzero(tree.is_categorical).tolist():
+            sides = (
+                "{" + ", ".join(f"{value:g}" for value in side) + "}"
+                for side in tree.categories(node)
             )
-        return self.tree_
+            choices[node] = (next(sides), next(sides))
+        return Labelled(tree.copies([tree.value.shape[1] - 1]), self._leaf_words(), choices)
+
+    def _leaf_words(self) -> list[str] | None:
+        """What each node predicts, in words; None for numbers."""
+        return None
 
 
 def _warn_about_names(X: Any, schema: Schema, name: str) -> None:

@@ -230,7 +230,10 @@ class CartTree:
                 f"node {node} splits column {name!r} by categories, which a Forest cannot hold."
             )
         outputs = [0] if self.value.shape[1] == 1 else list(range(self.value.shape[1]))
-        outputs = outputs[1:] if len(outputs) == 2 else outputs
+        return self.copies(outputs[1:] if len(outputs) == 2 else outputs)
+
+    def copies(self, outputs: list[int]) -> Forest:
+        """The tree once for each of some columns of ``value``; categories are left out."""
         n, copies = self.node_count, len(outputs)
 
         def repeat(values: AnyArray) -> AnyArray:

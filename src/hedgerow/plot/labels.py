@@ -11,6 +11,7 @@ node        position within its tree, the root being 0, as in ``left`` and ``rig
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex, TypeAlias
 
@@ -22,7 +23,28 @@ from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 
-ModelLike: TypeAlias = Model | Forest
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """A single tree with words of its own.
+
+    Attributes
+    ----------
+    forest : Forest
+        One tree; its values only colour the leaves.
+    values : sequence of str, or None
+        What each node predicts, such as ``"setosa 0.98"``; None for numbers.
+    choices : mapping of int to (str, str)
+        For nodes that split by categories: those that go left and those that go
+        right, such as ``("{1, 3}", "{2}")``.
+    """
+
+    forest: Forest
+    values: Sequence[str] | None
+    choices: Mapping[int, tuple[str, str]]
+
+
+ModelLike: TypeAlias = Model | Forest | Labelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +66,18 @@ class Tree:
     n_trees: int
     output: int
     n_outputs: int
+    labelled: Labelled | None = None
+
+    def value_text(self, node: int, *, exact: bool = False) -> str:
+        """What the node predicts."""
+        if self.labelled is not None and self.labelled.values is not None:
+            return self.labelled.values[node]
+        value = float(self.nodes.value[node])
+        return repr(value) if exact else short_number(value)
+
+    def choice(self, node: int) -> tuple[str, str] | None:
+        """Categories that go left and right, if the node splits by categories."""
+        return None if self.labelled is None else self.labelled.choices.get(node)
 
     def is_leaf(self, node: int) -> bool:
         return bool(self.nodes.feature[node] < 0)
@@ -81,6 +115,8 @@ def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
     """Forest and schema of a model, or of a forest whose schema is given beside it."""
     if isinstance(model, Model):
         return model.forest, model.schema if schema is None else schema
+    if isinstance(model, Labelled):
+        model = model.forest
     if schema is None:
         raise TypeError("a Forest does not know its columns: give schema=, or a Model instead.")
     return model, schema
@@ -100,6 +136,7 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
         forest.n_trees,
         index % forest.n_outputs,
         forest.n_outputs,
+        model if isinstance(model, Labelled) else None,
     )
 
 
@@ -137,8 +174,13 @@ def short_number(value: float) -> str:
 
 
 def condition(tree: Tree, node: int, *, digits: int | None = None) -> str:
-    """``name <= threshold``: exact (shortest digits that give it back) unless ``digits`` is set."""
-    column = tree.column(node)
+    """``name <= threshold``, or ``name in {categories}``.
+
+    The threshold is exact (shortest digits that give it back) unless ``digits`` is set.
+    """
+    column, choice = tree.column(node), tree.choice(node)
+    if choice is not None:
+        return f"{shown_name(column.name)} in {choice[0]}"
     value = threshold_value(column, int(tree.nodes.threshold[node]))
     exact = digits is None or isinstance(value, int)
     number = repr(value) if exact else f"{value:.{digits}g}"

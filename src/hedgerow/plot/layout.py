@@ -35,7 +35,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from hedgerow.plot.labels import Tree, condition, short_number
+from hedgerow.plot.labels import Tree, condition, short_number, shown_name
 
 BoxKind: TypeAlias = Literal["split", "leaf", "cut", "stub"]
 Measure: TypeAlias = Callable[[str, float], float]
@@ -243,7 +243,7 @@ def _label(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Rows of a box in the large and in the small font."""
     size = f"cover {short_number(tree.nodes.cover[node])}   n={int(tree.nodes.count[node]):,}"
-    value = short_number(tree.nodes.value[node])
+    value = tree.value_text(node)
     if kind == "leaf":
         return (value,), (size,)
     if kind == "cut":
@@ -251,11 +251,18 @@ def _label(
     if kind == "stub":
         # The letter is not known yet; the facts are wider than any.
         return ("→",), (f"{n_leaves:,} leaves   {size}",)
-    name, _, number = condition(tree, node, digits=6).rpartition(" <= ")
+    choice = tree.choice(node)
+    if choice is None:
+        name, _, number = condition(tree, node, digits=6).rpartition(" <= ")
+        sign = "≤"
+    else:
+        name, sign, number = shown_name(tree.column(node).name), "in", choice[0]
+        if len(number) > _LONGEST_ROW:
+            number = f"{number[: _LONGEST_ROW - 2]}…}}"
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 8]}…{name[-7:]}"
     one_row = len(name) + len(number) + 3 <= _LONGEST_ROW
-    heading = (f"{name} ≤ {number}",) if one_row else (name, f"≤ {number}")
+    heading = (f"{name} {sign} {number}",) if one_row else (name, f"{sign} {number}")
     return heading, (f"gain {short_number(tree.nodes.gain[node])}", size)
 
 

@@ -13,6 +13,7 @@ can be shown.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -147,23 +148,33 @@ def tree_rules(
     """
     chosen = pick_tree(model, schema, tree)
     rules: list[str] = []
-    start: tuple[int, dict[int, _Range]] = (0, {})
+    # By column, and by node where a node splits by categories.
+    start: tuple[int, dict[tuple[str, int], _Range | _Choice]] = (0, {})
     todo = [start]
     while todo:
-        node, ranges = todo.pop()
+        node, parts_of = todo.pop()
         if chosen.is_leaf(node):
-            parts = [r.text(shown_name(chosen.schema.columns[j].name)) for j, r in ranges.items()]
+            parts = [part.text(shown_name(name)) for (name, _), part in parts_of.items()]
             cover, count = short_number(chosen.nodes.cover[node]), int(chosen.nodes.count[node])
-            what = f"{float(chosen.nodes.value[node])!r}  (cover={cover}, n={count})"
+            what = f"{chosen.value_text(node, exact=True)}  (cover={cover}, n={count})"
             rules.append(f"{' and '.join(parts) or 'always'} -> {what}")
             continue
-        feature, left_missing = int(chosen.nodes.feature[node]), chosen.nodes.missing_left[node]
-        at = threshold_value(chosen.column(node), int(chosen.nodes.threshold[node]))
+        name, left_missing = chosen.column(node).name, bool(chosen.nodes.missing_left[node])
         left, right = chosen.children(node)
-        now = ranges.get(feature, _Range())
+        choice = chosen.choice(node)
+        ways: tuple[_Range | _Choice, _Range | _Choice]
+        if choice is not None:
+            key = (name, node)
+            ways = (_Choice(choice[0], left_missing), _Choice(choice[1], not left_missing))
+        else:
+            key = (name, -1)
+            at = threshold_value(chosen.column(node), int(chosen.nodes.threshold[node]))
+            now = parts_of.get(key, _Range())
+            assert isinstance(now, _Range)
+            ways = (now.up_to(at, missing=left_missing), now.above(at, missing=not left_missing))
         # Dictionaries keep the order in which columns came up first.
-        todo.append((right, ranges | {feature: now.above(at, missing=not left_missing)}))
-        todo.append((left, ranges | {feature: now.up_to(at, missing=bool(left_missing))}))
+        todo.append((right, parts_of | {key: ways[1]}))
+        todo.append((left, parts_of | {key: ways[0]}))
     return rules
 
 
@@ -218,6 +229,18 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Categories that take one way, and whether all others (missing ones, too) do."""
+
+    categories: str
+    others: bool
+
+    def text(self, name: str) -> str:
+        text = f"{name} in {self.categories}"
+        return f"({text} or other)" if self.others else text
+
+
 class _Range:
     """Values of one column that lead to a node: ``low < value <= high``, and missing or not."""
 
@@ -250,7 +273,7 @@ class _Range:
 
 
 def _leaf_text(tree: Tree, node: int) -> str:
-    return f"value={short_number(tree.nodes.value[node])}  {_size_text(tree, node)}"
+    return f"value={tree.value_text(node)}  {_size_text(tree, node)}"
 
 
 def _size_text(tree: Tree, node: int) -> str:
