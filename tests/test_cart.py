@@ -508,7 +508,7 @@ def test_targets_of_any_scale() -> None:
         shifted = clone(model).fit(X, np.round(signal, 3) + 2.0**30).tree_
         flat = clone(model).fit(X, np.round(signal, 3)).tree_
         assert shifted.node_count == flat.node_count
-    with pytest.raises(DataError, match="within 1e\\+140"):
+    with pytest.raises(DataError, match="within 1e\\+100"):
         CARTRegressor().fit(X[:2], [0.0, 1e150])
 
 
@@ -687,3 +687,39 @@ def test_a_tree_deeper_than_any_stack() -> None:
     assert model.get_depth() > 200
     np.testing.assert_array_equal(model.tree_.n_node_samples[0], n)
     assert len(model.to_rules()) == model.get_n_leaves()
+
+
+def test_missing_apart_is_drawn_as_such() -> None:
+    X = np.array([1.0, 2, 3, np.nan, np.nan, np.nan])[:, None]
+    model = CARTRegressor().fit(X, [0.0, 0, 0, 1, 1, 1])
+    rules = model.to_rules()
+    assert sorted(rule.split(" -> ")[1][:3] for rule in rules) == ["0.0", "1.0"]
+    assert next(rule for rule in rules if "missing" in rule).startswith("x0 is missing -> 1.0")
+    assert "nan" not in model.to_text() + model.to_dot()
+
+
+def test_rules_tell_missing_from_unseen_categories() -> None:
+    X = np.array([0.0] * 3 + [np.nan] * 2 + [1.0] * 10 + [2.0] * 4)[:, None]
+    model = CARTClassifier(categorical_features=[0]).fit(X, [0] * 5 + [1] * 14)
+    rules = {rule.split(" -> ")[1][0]: rule for rule in model.to_rules()}
+    assert model.predict([[7.0], [np.nan]]).tolist() == [1, 0]
+    assert "or other" in rules["1"]
+    assert "missing" not in rules["1"]
+    assert "or missing" in rules["0"]
+    assert "other" not in rules["0"]
+
+
+def test_categories_are_written_in_full() -> None:
+    X = np.array([1234567.0, 1234568.0, 1234569.0] * 4)[:, None]
+    model = CARTClassifier(categorical_features=[0]).fit(X, [0, 1, 0] * 4)
+    assert "1234568" in model.to_text() + "".join(model.to_rules())
+    wide = np.array([2**60, 2**60 + 1, 2**60 + 2] * 4)[:, None]
+    model = CARTClassifier(categorical_features=[0]).fit(wide, [0, 1, 0] * 4)
+    assert str(2**60 + 1) in "".join(model.to_rules())
+
+
+def test_labels_cannot_break_a_line() -> None:
+    y = np.array(["a\nb", "c\x1b[31m"] * 5)
+    model = CARTClassifier().fit(np.arange(10.0)[:, None] % 2, y)
+    for text in (*model.to_rules(), *model.to_text().splitlines()):
+        assert text.isprintable()

@@ -15,7 +15,7 @@ from hedgerow.boosting.stopping import (
     VALIDATION_STREAM,
     BestRound,
     StoppingParams,
-    _hashes,
+    hash_rows,
     split_rows,
 )
 from hedgerow.data import read_table
@@ -148,7 +148,9 @@ def test_split_follows_the_hash_of_the_kernels() -> None:
         expected = [
             hash64(np.uint64(seed), np.uint64(VALIDATION_STREAM), np.uint64(i)) for i in range(9)
         ]
-        assert _hashes(9, seed).tolist() == [int(number) for number in expected]
+        assert hash_rows(seed, VALIDATION_STREAM, 9).tolist() == [
+            int(number) for number in expected
+        ]
 
 
 def test_split_is_a_stratified_partition() -> None:

@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import GradientBoostingRegressor
 
 import engine
-from hedgerow import HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.rounds import TrainingData, rounds
 from hedgerow.errors import DataError, ParameterError
@@ -384,3 +384,86 @@ def test_quantile_belongs_to_the_quantile_loss() -> None:
         HedgerowRegressor(quantile=0.3).fit(X, y)
     with pytest.raises(ParameterError, match="greater than 0 and less than 1"):
         HedgerowRegressor(objective="quantile", quantile=1.0).fit(X, y)
+
+
+# -- what reviews have found ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boosting", ["dart", "rf"])
+def test_joint_steps_of_classes_are_no_longer_than_one_by_one(boosting) -> None:
+    X, y = table(2000)
+    settings = {
+        "leaf_estimation": "line_search", "n_estimators": 1, "learning_rate": 1.0,
+        "min_samples_leaf": 100, "max_leaves": 4, "early_stopping": False,
+    }  # fmt: skip
+    if boosting == "rf":
+        settings |= {"colsample_bynode": 0.99}
+    one, two = (
+        HedgerowClassifier(objective="softmax", boosting=way, **(settings if way == boosting else {
+            name: value for name, value in settings.items() if name != "colsample_bynode"
+        })).fit(X, y).decision_function(X)
+        for way in (boosting, "gbdt")
+    )  # fmt: skip
+    np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+
+
+def test_empty_samples_leave_the_round_empty() -> None:
+    X, y = table(60)
+    model = HedgerowRegressor(
+        objective="absolute_error", subsample=0.02, min_samples_leaf=1, n_estimators=80
+    ).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_rounds_that_leave_no_row_out_tell_nothing() -> None:
+    X, y = table(20)
+    model = HedgerowRegressor(
+        subsample=0.97, min_samples_leaf=1, n_estimators=30, oob_score=True, early_stopping=False
+    ).fit(X, y)
+    assert len(model.oob_improvement_) == 30
+    assert (model.oob_improvement_ == 0.0).any()
+    with pytest.raises(DataError, match="leaves out less than one of 20 rows"):
+        HedgerowRegressor(subsample=0.97, early_stopping="oob").fit(X, y)
+
+
+def test_quantile_is_kept_with_the_model(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    data = Dataset(rng.normal(size=(300, 2)), rng.exponential(size=300))
+    params = {"objective": "quantile", "quantile": 0.9, "n_estimators": 2, "max_leaves": 4}
+    booster = train(params, data)
+    booster.save(tmp_path / "model.hedgerow")
+    again = load(tmp_path / "model.hedgerow")
+    assert "'quantile' 0.9" in repr(again)
+    table_ = again.split_table(0, 0, data)
+    best = table_[table_["allowed"]]["gain"].max()
+    assert best == pytest.approx(again.model.forest.gain[0], rel=1e-5)
+
+
+def test_scaled_weights_give_the_same_quantiles() -> None:
+    _X, _y = table(30)
+    target = np.linspace(-1.0, 1.0, 30)
+    start = make_objective("quantile", level=0.3).initial_score
+    assert start(target, np.full(30, 0.1)) == start(target, None) == start(target, np.full(30, 0.3))
+
+
+def test_rows_of_weight_zero_add_no_class() -> None:
+    X, _y = table(60)
+    target, weight = np.append(np.arange(59) % 3, 5), np.append(np.ones(59), 0.0)
+    booster = train({"objective": "softmax"}, Dataset(X, target, weight=weight))
+    assert booster.model.forest.n_outputs == 3
+
+
+def test_offsets_are_given_to_both_or_to_none() -> None:
+    X, y = table(60)
+    with pytest.raises(DataError, match="the validation rows have no offset"):
+        train({}, Dataset(X, y, offset=np.ones(60)), valid=Dataset(X, y))
+
+
+@pytest.mark.parametrize("kind", [HedgerowClassifier, CARTClassifier])
+def test_products_of_weights_are_checked(kind) -> None:
+    X, y = table(60)
+    for factor, weight in ((1e-300, 1e-99), (1e300, 1e99)):
+        with pytest.raises(DataError, match="sample_weight times class_weight"):
+            kind(class_weight={0: factor, 1: factor}).fit(X, y, np.full(60, weight))
+    with pytest.raises(DataError, match="class_weight must be 0 or between"):
+        kind(class_weight={0: 1e300, 1: 1e300}).fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -19,7 +20,7 @@ from hedgerow.metrics import task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import make_objective
+from hedgerow.objectives import Objective, make_objective
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
@@ -47,16 +48,17 @@ class Booster:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._schema = model.schema
-        self._objective = make_objective(model.objective, model.forest.n_outputs)
+        self._objective = objective_of(model)
         self._predictor = Predictor(model.forest, model.schema.kinds)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _booster_from_bytes, (model_to_bytes(self.model),)
 
     def __repr__(self) -> str:
+        level = f" {self._objective.level:g}" if self.objective == "quantile" else ""
         return (
             f"<Booster: {self.num_trees} trees, {self.num_features} features, "
-            f"objective {self.objective!r}>"
+            f"objective {self.objective!r}{level}>"
         )
 
     @property
@@ -204,12 +206,13 @@ class Booster:
     def _stop_tree(self, n_rounds: int | None) -> int:
         if n_rounds is None:
             return self.num_trees
-        if n_rounds != self.num_rounds:
-            self._check_stages()
-        if isinstance(n_rounds, bool) or not 0 <= n_rounds <= self.num_rounds:
+        whole = isinstance(n_rounds, numbers.Integral) and not isinstance(n_rounds, bool)
+        if not whole or not 0 <= n_rounds <= self.num_rounds:
             raise ParameterError(
                 f"n_rounds must be an integer from 0 to {self.num_rounds}; got {n_rounds!r}."
             )
+        if n_rounds != self.num_rounds:
+            self._check_stages()
         return int(n_rounds) * self.model.forest.n_outputs
 
     def _check_stages(self) -> None:
@@ -431,6 +434,12 @@ class Booster:
     def load(path: str | os.PathLike[str]) -> Booster:
         """Read a model file, from any source; see :func:`hedgerow.load`."""
         return load(path)
+
+
+def objective_of(model: Model) -> Objective:
+    """The objective of a model, with the quantile that it was trained for."""
+    level = model.training.get("quantile") if model.objective == "quantile" else None
+    return make_objective(model.objective, model.forest.n_outputs, level)
 
 
 def load(path: str | os.PathLike[str]) -> Booster:

@@ -40,7 +40,7 @@ from numba.core.typed_passes import NativeLowering
 logger = logging.getLogger("hedgerow")
 
 _PACKAGE = Path(__file__).parent
-_KERNEL_SOURCES = ("compile.py", "kernels", "growing", "objectives")
+_KERNEL_SOURCES = ("compile.py", "arrays.py", "kernels", "growing", "objectives")
 
 
 def _open_kernels() -> bool:

@@ -41,7 +41,10 @@ class Interval:
             return False
         if self.integer and not isinstance(value, numbers.Integral):
             return False
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an integer of hundreds of digits
+            return False
         above = number > self.low if self.low_open else number >= self.low
         below = number < self.high if self.high_open else number <= self.high
         return above and below

@@ -10,6 +10,7 @@ from hedgerow.booster import Booster
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
+from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.objectives import Objective, make_objective
@@ -41,7 +42,7 @@ def train(
     ----------
     params : mapping or None
         Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
-        same default (``seed`` is another name of ``random_state``), and
+        same default (``seed`` is another name of ``random_state``) but for
         ``objective``: ``"squared_error"`` (default), ``"absolute_error"``,
         ``"quantile"`` (with the parameter ``quantile``), ``"logistic"`` and
         ``"exponential"`` for targets 0 and 1, ``"softmax"`` for targets
@@ -86,10 +87,13 @@ def train(
     table = dataset.table()
     target = dataset.target(table.n_rows)
     objective = _objective_for(
-        given.get("objective", "squared_error"), target, given.get("quantile")
+        given.get("objective", "squared_error"), _counted(dataset, target), given.get("quantile")
     )
     validation = None
     if valid is not None:
+        if (valid.offset is None) != (dataset.offset is None):
+            which = "validation" if valid.offset is None else "training"
+            raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
         seen = valid.table(table.schema)
         validation = valid.sample(seen, valid.target(seen.n_rows), objective.n_outputs)
     model = fit(
@@ -111,6 +115,12 @@ def _check_names(params: Mapping[str, Any]) -> None:
         if name not in _TRAIN_NAMES:
             hint = did_you_mean(str(name), _TRAIN_NAMES)
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
+
+
+def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
+    """The targets of rows that count: a weight of 0 is a row that is not there."""
+    weight = check_weight(dataset.weight, len(target), "weight")
+    return target if weight is None else target[weight > 0.0]
 
 
 def _objective_for(name: Any, target: FloatArray, level: float | None) -> Objective:

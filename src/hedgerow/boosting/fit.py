@@ -34,7 +34,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
 from hedgerow.data import BinnedMatrix, Table, bin_table, fit_bins
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
-from hedgerow.errors import LossError, ParameterError
+from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -98,7 +98,7 @@ def fit(
     bar = ProgressBar() if progress else None
     stopping = stopping or StoppingParams()
     if stopping.by_out_of_bag:
-        _check_out_of_bag(params)
+        _check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     watched = train if validation is None else validation
@@ -118,14 +118,22 @@ def fit(
     finally:
         if bar is not None:
             bar.close()
-    return Model(forest, train.table.schema, objective.name, _record(train, params, watch))
+    record = _record(train, params, watch)
+    if objective.name == "quantile":
+        record["quantile"] = float(objective.level)
+    return Model(forest, train.table.schema, objective.name, record)
 
 
-def _check_out_of_bag(params: BoostParams) -> None:
+def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
     if params.subsample >= 1.0 or params.boosting != "gbdt":
         raise ParameterError(
             "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "
             f"below 1 (got {params.subsample!r}) and boosting='gbdt' (got {params.boosting!r})."
+        )
+    if (1.0 - params.subsample) * n_rows < 1.0:
+        raise DataError(
+            f"early_stopping='oob': with subsample={params.subsample!r} a round leaves out less "
+            f"than one of {n_rows} rows on average; lower subsample."
         )
 
 
@@ -205,6 +213,8 @@ class Watch:
         unseen = state.out_of_bag()
         if unseen is None or len(unseen[0]) == 0:
             return
+        if self.best is not None and self.best.round != state.n_rounds:
+            return  # the model keeps fewer trees: their own score is not known
         rows, raw = unseen
         name = "r2" if task_of(self.objective) == "regression" else "accuracy"
         target = data.target[rows]

@@ -21,8 +21,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.scores import Scores
+from hedgerow.boosting.stopping import hash_rows
 from hedgerow.growing.tree import GrownTree
-from hedgerow.kernels.hashing import hash64
 from hedgerow.params import BoostParams
 
 _DROP_STREAM = 5 << 40
@@ -88,7 +88,8 @@ class Dropout:
         self._params = params
         self._trees: list[GrownTree] = []
         self._factor = np.zeros(0)  # one for each round
-        self._factors: list[FloatArray] = []  # after each round: early stopping goes back
+        # What each round did to the factors: early stopping goes back to them.
+        self._steps: list[tuple[np.ndarray, float]] = []
         self._dropped = np.zeros(0, dtype=np.int64)
         self._new: list[GrownTree] = []
 
@@ -100,12 +101,11 @@ class Dropout:
         self._new.append(tree)
 
     def end_round(self) -> None:
-        k = len(self._dropped)
-        share = k + self._params.learning_rate if k else 1.0
-        self._factor[self._dropped] *= k / share
+        share = self._share(len(self._dropped))
+        self._steps.append((self._dropped, share))
+        self._factor[self._dropped] *= len(self._dropped) / share
         self._add_dropped(1.0)
         self._factor = np.append(self._factor, 1.0 / share)
-        self._factors.append(self._factor.copy())
         for output, tree in enumerate(self._new):
             for scores in self._sets:
                 scores.add(tree, output, factor=1.0 / share)
@@ -116,21 +116,25 @@ class Dropout:
         n_outputs = len(self.grown_at)
         if n_rounds == 0:
             return []
-        factors = np.repeat(self._factors[n_rounds - 1], n_outputs)
+        factor = np.zeros(n_rounds)
+        for number, (dropped, share) in enumerate(self._steps[:n_rounds]):
+            factor[dropped] *= len(dropped) / share
+            factor[number] = 1.0 / share
+        factors = np.repeat(factor, n_outputs)
         kept = self._trees[: n_rounds * n_outputs]
         return [
             tree.with_values(factor * tree.value)
             for tree, factor in zip(kept, factors, strict=True)
         ]
 
+    def _share(self, n_dropped: int) -> float:
+        """What a new tree and the dropped ones are divided by."""
+        return n_dropped + self._params.learning_rate if n_dropped else 1.0
+
     def _draw(self, number: int) -> np.ndarray:
         """Rounds to drop: each with chance ``drop_rate``, in a share of the rounds none."""
         params = self._params
-        seed, stream = np.uint64(params.seed), np.uint64(_DROP_STREAM + number)
-        draws = (
-            np.array([float(hash64(seed, stream, np.uint64(j))) for j in range(number + 1)])
-            * 2.0**-64
-        )
+        draws = hash_rows(params.seed, _DROP_STREAM + number, number + 1) * 2.0**-64
         if draws[-1] < params.skip_drop:
             return np.zeros(0, dtype=np.int64)
         chosen = np.flatnonzero(draws[:-1] < params.drop_rate)

@@ -137,7 +137,7 @@ def rounds(
     try:
         for number in range(params.n_estimators):
             mode.start_round(number)
-            _grow_round(number, grower, mode, data, objective, params, state)
+            _grow_round(number, grower, mode, train, objective, params, state)
             mode.end_round()
             state.n_rounds += 1
             yield state
@@ -188,13 +188,18 @@ def _grow_round(
     number: int,
     grower: Grower,
     mode: Mode,
-    data: TrainingData,
+    train: Scores,
     objective: Objective,
     params: BoostParams,
     state: BoostState,
 ) -> None:
     """One tree per output, leaf values included, handed to the mode."""
+    data = train.data
     grown_at, loss_before = mode.grown_at, 0.0
+    # The trees of a round search their leaves one after the other, each at the
+    # scores with those before it; where these do not join at once, in a copy.
+    joins = params.leaf_estimation != "line_search" or params.boosting == "gbdt"
+    searched_at = grown_at if joins else grown_at.copy()
     watched = params.oob_score and params.boosting == "gbdt"
     outside: RowArray = np.zeros(0, dtype=np.uint32)
     for output in range(objective.n_outputs):
@@ -203,12 +208,16 @@ def _grow_round(
         if watched and output == 0 and len(outside) > 0:
             loss_before = objective.loss(*data.take(outside, grown_at))
         if params.leaf_estimation == "line_search":
-            tree = _search_leaves(tree, grower, data, grown_at, objective, output, params)
+            tree = _search_leaves(tree, grower, data, searched_at, objective, output, params)
+            if not joins:
+                train.add_to(searched_at[output], tree)
         mode.add(tree, output, outside if _adds_scores(params) else None)
         if params.oob_score and isinstance(mode, Average):
             mode.leave_out(tree, output, outside)
-    if watched and len(outside) > 0:
-        loss_after = objective.loss(*data.take(outside, grown_at))
+    if watched:
+        # A round that happened to leave no row out tells nothing.
+        some = len(outside) > 0
+        loss_after = objective.loss(*data.take(outside, grown_at)) if some else loss_before
         state.oob_improvement.append(loss_before - loss_after)
 
 
@@ -223,6 +232,8 @@ def _search_leaves(
 ) -> GrownTree:
     """The tree with the leaf values that minimise the loss of their rows."""
     rows, leaves, starts = grower.leaf_segments()
+    if len(rows) == 0:  # a small sample may be empty
+        return tree
     target, at, weight = data.take(rows, raw)
     mass = np.ones(len(rows)) if weight is None else weight
     steps = objective.leaf_steps(LeafRows(target, at, mass, starts), output)

@@ -167,6 +167,9 @@ def check_offset(offset: Any, n_rows: int, n_outputs: int) -> FloatArray | None:
         )
     for output in range(n_outputs):
         check_finite(table[:, output], "offset")
+    if (np.abs(table) > LARGEST).any():
+        row = int(np.argmax((np.abs(table) > LARGEST).any(axis=1)))
+        raise DataError(f"offset must lie within {LARGEST:g} of 0, but that of row {row} does not.")
     return np.ascontiguousarray(table.T)
 
 

@@ -15,6 +15,7 @@ shown every cut midway between two neighbouring values of the node.
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,11 +114,11 @@ def _params_of(model: Model) -> BoostParams:
 
 def _rows_of(forest: Forest, table: Table, model: Model, tree: int, node: int) -> AnyArray:
     """Which rows reach the node."""
-    if not 0 <= tree < forest.n_trees:
+    if not isinstance(tree, numbers.Integral) or not 0 <= tree < forest.n_trees:
         raise ParameterError(f"tree must be from 0 to {forest.n_trees - 1}; got {tree!r}.")
     chosen = forest.tree(tree)
     n_nodes = len(chosen.feature)
-    if not 0 <= node < n_nodes:
+    if not isinstance(node, numbers.Integral) or not 0 <= node < n_nodes:
         raise ParameterError(f"node must be from 0 to {n_nodes - 1}; got {node!r}.")
     below = np.zeros(n_nodes, dtype=bool)
     below[node] = True

@@ -148,7 +148,7 @@ def split_rows(
     DataError
         If no row can be set aside.
     """
-    order = _hashes(len(target), seed)
+    order = hash_rows(seed, VALIDATION_STREAM, len(target))
     groups = (
         [np.flatnonzero(target == value) for value in np.unique(target)]
         if stratify
@@ -170,12 +170,12 @@ def split_rows(
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
-def _hashes(n_rows: int, seed: int) -> npt.NDArray[np.uint64]:
-    """:func:`hedgerow.kernels.hashing.hash64` of each row number."""
+def hash_rows(seed: int, stream: int, n_rows: int) -> npt.NDArray[np.uint64]:
+    """:func:`hedgerow.kernels.hashing.hash64` of 0, 1, ... ``n_rows - 1``."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         start = _mix(np.array([seed], dtype=np.uint64) + step)
-        start = _mix(start + np.uint64(VALIDATION_STREAM) * step)
+        start = _mix(start + np.uint64(stream) * step)
         return _mix(start + np.arange(1, n_rows + 1, dtype=np.uint64) * step)
 
 

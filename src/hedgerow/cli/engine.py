@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.booster import Booster
+from hedgerow.booster import Booster, objective_of
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError
@@ -19,7 +19,6 @@ from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
 from hedgerow.io import load_model
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
-from hedgerow.objectives import make_objective
 
 _ESTIMATORS: dict[str, type[HedgerowClassifier] | type[HedgerowRegressor]] = {
     "classification": HedgerowClassifier,
@@ -122,8 +121,7 @@ def open_model(path: str) -> SavedModel:
     booster = Booster(model)
     parameters = model.training.get("parameters", {})
     shown = parameters if isinstance(parameters, Mapping) else {}
-    objective = make_objective(model.objective, model.forest.n_outputs)
-    if task_of(objective) == "regression":
+    if task_of(objective_of(model)) == "regression":
         return SavedModel(booster, None, shown)
     if record is None:
         # Written by a booster, which knows classes by their index only.
@@ -169,6 +167,7 @@ def facts(model: SavedModel) -> dict[str, Any]:
     return {
         "task": model.task,
         "objective": booster.objective,
+        **({"quantile": level} if (level := booster.model.training.get("quantile")) else {}),
         "classes": model.classes,
         "trees": booster.num_trees,
         "rounds": booster.num_rounds,

@@ -18,7 +18,7 @@ from hedgerow.estimators.cart_base import CartEstimator, MaxFeatures
 from hedgerow.estimators.cart_training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
 
-LARGEST_SPREAD = 1e140
+LARGEST_SPREAD = 1e100
 """Targets of regression may not differ by more: impurities hold their squares."""
 
 
@@ -175,7 +175,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(given, weight)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
-        sample = CartSample(table, codes, _multiplied(weight, codes, by_class))
+        sample = CartSample(table, codes, labels.weights_by_class(weight, codes, by_class))
         return self._adopt(sample, len(classes), classes_=classes, n_classes_=len(classes))
 
     def predict(self, X: Any) -> AnyArray:
@@ -210,9 +210,11 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
 
     def _leaf_words(self) -> list[str]:
         """Commonest class of each node and its share."""
+        from hedgerow.plot.labels import shown_name
+
         best = self.tree_.value.argmax(axis=1)
         return [
-            f"{self.classes_[k]} {share:.3g}"
+            f"{shown_name(str(self.classes_[k]))} {share:.3g}"
             for k, share in zip(best, self.tree_.value.max(axis=1), strict=True)
         ]
 
@@ -229,7 +231,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
         checked = check_weight(weight, n_rows)
         by_class = labels.class_weights(self.class_weight, self.classes_, target, checked)
-        return _multiplied(checked, target, by_class)
+        return labels.weights_by_class(checked, target, by_class)
 
 
 class CARTRegressor(RegressorMixin, CartEstimator):
@@ -397,13 +399,3 @@ class CARTRegressor(RegressorMixin, CartEstimator):
                 f"{target[0]:g} and row {row} has {target[row]:g}: divide the target by a factor."
             )
         return target, 0
-
-
-def _multiplied(
-    weight: FloatArray | None, codes: FloatArray, by_class: FloatArray | None
-) -> FloatArray | None:
-    """Weights times those of the classes."""
-    if by_class is None:
-        return weight
-    factor = by_class[codes.astype(np.intp)]
-    return factor if weight is None else weight * factor

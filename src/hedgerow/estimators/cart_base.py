@@ -369,8 +369,8 @@ class CartEstimator(BaseEstimator):
     def to_rules(self) -> list[str]:
         """Write the tree as rules, one for each leaf (:func:`hedgerow.plot.tree_rules`).
 
-        ``or other`` stands where categories that training has not seen, and
-        missing ones, take this way.
+        ``or missing`` and ``or other`` stand where missing values, and categories
+        that training has not seen, take this way.
         """
         from hedgerow.plot import tree_rules
 
@@ -396,16 +396,24 @@ class CartEstimator(BaseEstimator):
         tree = self.tree_
         choices = {}
         for node in np.flatnonzero(tree.is_categorical).tolist():
-            sides = (
-                "{" + ", ".join(f"{value:g}" for value in side) + "}"
+            left, right = (
+                "{" + ", ".join(_category_text(value) for value in side.tolist()) + "}"
                 for side in tree.categories(node)
             )
-            choices[node] = (next(sides), next(sides))
+            size = tree.n_node_samples
+            children = tree.children_left[node], tree.children_right[node]
+            choices[node] = (left, right, bool(size[children[0]] > size[children[1]]))
         return Labelled(tree.copies([tree.value.shape[1] - 1]), self._leaf_words(), choices)
 
     def _leaf_words(self) -> list[str] | None:
         """What each node predicts, in words; None for numbers."""
         return None
+
+
+def _category_text(value: float) -> str:
+    """A category in full: whole numbers without a point."""
+    whole = isinstance(value, int) or value.is_integer()
+    return str(int(value)) if whole else repr(value)
 
 
 def _warn_about_names(X: Any, schema: Schema, name: str) -> None:

@@ -256,6 +256,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     def decision_function(self, X: Any) -> FloatArray:
         """Raw scores: log-odds of the second class, or one score for each class.
 
+        With the exponential loss half the log-odds.
+
         Parameters
         ----------
         X : array, data frame or list of rows, shape (n_rows, n_features)
@@ -298,10 +300,7 @@ def _sample(
     table: Table, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
 ) -> Sample:
     """Rows whose weights are multiplied by those of their classes."""
-    if by_class is not None:
-        factor = by_class[codes.astype(np.intp)]
-        weight = factor if weight is None else weight * factor
-    return Sample(table, codes, weight)
+    return Sample(table, codes, labels.weights_by_class(weight, codes, by_class))
 
 
 def _decision(raw: FloatArray) -> FloatArray:

@@ -112,12 +112,12 @@ feature_names_in_ : ndarray of str, shape (n_features_in_,)
 n_iter_ : int
     Rounds in the model.
 best_iteration_ : int or None
-    Round with the best validation score, equal to ``n_iter_``; None
+    Round with the best validation (or out-of-bag) score, equal to ``n_iter_``; None
     without early stopping.
 evals_result_ : dict
     ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
-    The key is ``"train"`` without validation rows; empty if there were
-    neither validation rows nor an ``eval_metric``.
+    The key is ``"train"`` without validation rows, and there is none without
+    an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.
 oob_improvement_ : ndarray of float64, shape (n_iter_,)
     Only with ``oob_score`` and ``boosting="gbdt"``: by how much each
     round lowered the loss of the rows that it was not grown on.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.sample import check_finite, check_length
+from hedgerow.boosting.sample import check_finite, check_length, check_weight
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
@@ -121,6 +121,33 @@ def indices_of(labels: AnyArray, classes: AnyArray, name: str) -> FloatArray:
             f"{name} has labels that y has not: {', '.join(unknown[:5])} (the first in row {row})."
         )
     return codes
+
+
+def weights_by_class(
+    weight: FloatArray | None, codes: FloatArray, by_class: FloatArray | None
+) -> FloatArray | None:
+    """Weights of rows times those of their classes.
+
+    Raises
+    ------
+    DataError
+        If a product is beyond the numbers that a weight may be.
+    """
+    if by_class is None:
+        return weight
+    factor = by_class[codes.astype(np.intp)]
+    if weight is None:
+        return check_weight(factor, len(codes), "class_weight")
+    with np.errstate(over="ignore", under="ignore"):
+        product = weight * factor
+    lost = (product == 0.0) & (weight > 0.0)
+    if lost.any() or not np.isfinite(product).all():
+        row = int(np.argmax(lost | ~np.isfinite(product)))
+        raise DataError(
+            f"sample_weight times class_weight is {product[row]:g} in row {row} "
+            f"({weight[row]:g} times {factor[row]:g}): bring the weights nearer to 1."
+        )
+    return check_weight(product, len(codes), "sample_weight times class_weight")
 
 
 def class_weights(

@@ -63,6 +63,9 @@ def check_model(model: Model) -> None:
     _check_schema(model.schema, model.forest.n_features)
     _check_thresholds(model.forest, model.schema)
     _check_objective(model.objective, model.forest.n_outputs)
+    level = model.training.get("quantile", 0.5)
+    if isinstance(level, bool) or not isinstance(level, float) or not 0.0 < level < 1.0:
+        raise ModelFormatError("training: quantile must be a number between 0 and 1.")
 
 
 def check_forest(forest: Forest) -> None:

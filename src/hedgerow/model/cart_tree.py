@@ -20,7 +20,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.table import Table
 from hedgerow.errors import DataTypeError
 from hedgerow.kernels.cart_walk import WalkNodes, walk_rows
-from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.threads import run_blocks
 
@@ -120,12 +120,12 @@ class CartTree:
             below = np.stack((self.children_left[inner], self.children_right[inner]), axis=1)
             levels.append(below.reshape(-1).astype(np.int64))
 
-    def categories(self, node: int) -> tuple[FloatArray, FloatArray]:
+    def categories(self, node: int) -> tuple[AnyArray, AnyArray]:
         """Categories of a categorical split: those that go left, and those that go right."""
         part = slice(self.category_start[node], self.category_start[node + 1])
         keys, left = self.category[part], self.category_left[part] == 1
         is_int = self.feature[node] >= 0 and self.schema.kinds[self.feature[node]] == "int"
-        values = keys.astype(np.float64) if is_int else floats_of_keys(keys)
+        values: AnyArray = keys if is_int else floats_of_keys(keys)
         return values[left], values[~left]
 
     # -- use -----------------------------------------------------------------
@@ -235,13 +235,18 @@ class CartTree:
     def copies(self, outputs: list[int]) -> Forest:
         """The tree once for each of some columns of ``value``; categories are left out."""
         n, copies = self.node_count, len(outputs)
+        # Of a float column the highest key is that of infinity.
+        inner = np.maximum(self.feature, 0)
+        is_float = np.array([kind != "int" for kind in self.schema.kinds])[inner]
+        top = int(keys_of_floats(np.array(np.inf)))
+        threshold = np.where(is_float, np.minimum(self.threshold_key, top), self.threshold_key)
 
         def repeat(values: AnyArray) -> AnyArray:
             return np.tile(values, copies)
 
         return Forest(
             feature=repeat(self.feature),
-            threshold=repeat(self.threshold_key),
+            threshold=repeat(threshold),
             missing_left=repeat(self.missing_left),
             left=repeat(np.maximum(self.children_left, 0)),
             right=repeat(np.maximum(self.children_right, 0)),

@@ -23,7 +23,7 @@ def make_objective(name: str, n_outputs: int = 1, level: float | None = None) ->
 
     ``level`` is for ``"quantile"`` alone: the quantile that is asked for.
     """
-    if name not in OBJECTIVES:
+    if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))
         raise ParameterError(
             f"unknown objective {name!r}; known: {known}.{did_you_mean(str(name), OBJECTIVES)}"

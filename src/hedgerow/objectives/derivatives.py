@@ -23,6 +23,9 @@ SOFTMAX = 2
 EXPONENTIAL = 3
 QUANTILE = 4
 
+FARTHEST_MARGIN = 200.0
+"""Margins of the exponential loss count up to here: e**200 is 7e86."""
+
 SMALLEST_HESSIAN = 1e-16
 """Keeps the hessian of a saturated probability above zero."""
 
@@ -99,7 +102,8 @@ def derivatives(
         raw = data.raw[output]
         for i in range(n):
             sign = 2.0 * target[first + i] - 1.0
-            e = exponential(-sign * raw[first + i])
+            # Beyond it squares of sums would not be finite.
+            e = exponential(min(-sign * raw[first + i], FARTHEST_MARGIN))
             g[i] = -sign * e
             h[i] = e
     elif loss == QUANTILE:

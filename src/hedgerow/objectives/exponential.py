@@ -17,7 +17,7 @@ from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
 
-_FAR = 700.0  # exp of more is not finite
+_FAR = derivatives.FARTHEST_MARGIN
 
 
 @dataclass(frozen=True, slots=True)

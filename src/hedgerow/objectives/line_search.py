@@ -7,8 +7,8 @@ that all rows of a leaf then take is found by a search along one line::
 
 Squared, absolute, quantile and exponential loss have it in closed form.  For
 others the derivative in c, which rises for a convex loss, is searched for its
-root by Newton steps; one that leaves the interval known to hold the root, or
-that shrinks it too little, is replaced by bisection.
+root by Newton steps; one that leaves the interval known to hold the root is
+replaced by bisection.
 
 All leaves are searched at once: rows of a leaf stand side by side and sums are
 taken over segments.
@@ -68,10 +68,12 @@ class LeafRows:
             order = np.argsort(values[start:stop], kind="stable")
             ordered = values[start:stop][order]
             below = np.cumsum(self.weight[start:stop][order])
+            # Sums are rounded: what is this near has reached the level.
+            play = _CLOSE * below[-1]
             goal = level * below[-1]
-            at = min(int(np.searchsorted(below, goal)), len(ordered) - 1)
+            at = min(int(np.searchsorted(below, goal - play)), len(ordered) - 1)
             after = min(at + 1, len(ordered) - 1)
-            exact = below[at] == goal
+            exact = abs(below[at] - goal) <= play
             found[leaf] = 0.5 * (ordered[at] + ordered[after]) if exact else ordered[at]
         return found
 

@@ -7,6 +7,7 @@ gradient by least squares and leaves take the quantile of their residuals
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.squared_error import SquaredError
+from hedgerow.objectives.squared_error import check_spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,14 @@ class Quantile:
     level: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.level < 1.0:
+        number = isinstance(self.level, numbers.Real) and not isinstance(self.level, bool)
+        if not number or not 0.0 < self.level < 1.0:
             raise ParameterError(
                 f"quantile must be a number greater than 0 and less than 1; got {self.level!r}."
             )
 
     def check_target(self, target: FloatArray) -> None:
-        SquaredError().check_target(target)
+        check_spread(target, self.name)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         mass = np.ones(len(target)) if weight is None else weight

@@ -16,6 +16,18 @@ LARGEST_SPREAD = 1e140
 """Beyond it a gain, the square of a sum of gradients, is not finite."""
 
 
+def check_spread(target: FloatArray, name: str) -> None:
+    """Raise ``DataError`` if targets lie farther apart than ``LARGEST_SPREAD``."""
+    with np.errstate(over="ignore"):
+        outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(
+            f"objective {name!r} needs targets within {LARGEST_SPREAD:g} of each other; rows 0 and "
+            f"{row} hold {float(target[0])!r} and {float(target[row])!r}: rescale them."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class SquaredError:
     """Least squares; the prediction is the conditional mean (SPEC of GBDT: Friedman 2001)."""
@@ -29,14 +41,7 @@ class SquaredError:
 
     def check_target(self, target: FloatArray) -> None:
         """Refuse targets that lie so far apart that squares of residuals overflow."""
-        with np.errstate(over="ignore"):
-            outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise DataError(
-                f"objective 'squared_error' needs targets within {LARGEST_SPREAD:g} of each "
-                f"other; rows 0 and {row} hold {target[0]!r} and {target[row]!r}: rescale them."
-            )
+        check_spread(target, self.name)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         # Relative to the first value: exact for a constant target of any size.

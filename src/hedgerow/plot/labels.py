@@ -10,6 +10,7 @@ node        position within its tree, the root being 0, as in ``left`` and ``rig
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 
+_HIGHEST_KEY = int(np.iinfo(np.int64).max)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
@@ -34,14 +37,15 @@ class Labelled:
         One tree; its values only colour the leaves.
     values : sequence of str, or None
         What each node predicts, such as ``"setosa 0.98"``; None for numbers.
-    choices : mapping of int to (str, str)
+    choices : mapping of int to (str, str, bool)
         For nodes that split by categories: those that go left and those that go
-        right, such as ``("{1, 3}", "{2}")``.
+        right, such as ``("{1, 3}", "{2}")``, and whether categories that training
+        did not see go left.
     """
 
     forest: Forest
     values: Sequence[str] | None
-    choices: Mapping[int, tuple[str, str]]
+    choices: Mapping[int, tuple[str, str, bool]]
 
 
 ModelLike: TypeAlias = Model | Forest | Labelled
@@ -75,7 +79,7 @@ class Tree:
         value = float(self.nodes.value[node])
         return repr(value) if exact else short_number(value)
 
-    def choice(self, node: int) -> tuple[str, str] | None:
+    def choice(self, node: int) -> tuple[str, str, bool] | None:
         """Categories that go left and right, if the node splits by categories."""
         return None if self.labelled is None else self.labelled.choices.get(node)
 
@@ -164,7 +168,8 @@ def shown_name(name: str) -> str:
 def threshold_value(column: Column, key: int) -> float | int:
     """Decode the largest value that goes left."""
     if column.kind == "int":
-        return int(key)
+        # Above the last value: the split sets missing values apart.
+        return int(key) if key != _HIGHEST_KEY else math.inf
     return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
 
 

@@ -165,7 +165,10 @@ def tree_rules(
         ways: tuple[_Range | _Choice, _Range | _Choice]
         if choice is not None:
             key = (name, node)
-            ways = (_Choice(choice[0], left_missing), _Choice(choice[1], not left_missing))
+            ways = (
+                _Choice(choice[0], left_missing, choice[2]),
+                _Choice(choice[1], not left_missing, not choice[2]),
+            )
         else:
             key = (name, -1)
             at = threshold_value(chosen.column(node), int(chosen.nodes.threshold[node]))
@@ -231,14 +234,19 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Categories that take one way, and whether all others (missing ones, too) do."""
+    """Categories that take one way, and whether missing and unseen ones do."""
 
     categories: str
+    missing: bool
     others: bool
 
     def text(self, name: str) -> str:
-        text = f"{name} in {self.categories}"
-        return f"({text} or other)" if self.others else text
+        words = [f"in {self.categories}"] if self.categories != "{}" else []
+        words += ["missing"] * self.missing + ["other"] * self.others
+        if words[:1] in (["missing"], ["other"]):
+            words[0] = f"is {words[0]}"
+        text = f"{name} {' or '.join(words)}"
+        return f"({text})" if len(words) > 1 else text
 
 
 class _Range:

@@ -30,6 +30,10 @@ from hedgerow.estimators import (
 
 _SPLIT_STREAM = 7
 _TREES = 100
+_FEWEST_TO_CHOOSE = 10
+"""Held-out rows that can choose a price of pruning; with fewer the test rows of the
+split would have to, so a moderate price is taken as given."""
+_MODERATE = 0.01
 _LEVELS = {"max_leaves": None, "max_depth": 3, "grow_policy": "depthwise"}
 _FIRST_ORDER = {
     "n_estimators": _TREES,
@@ -142,6 +146,8 @@ def split_table(
         raise ParameterError(f"task must be 'classification' or 'regression'; got {task!r}.")
     if not 0.0 < test_share < 1.0:
         raise ParameterError(f"test_share must be between 0 and 1; got {test_share!r}.")
+    if seed < 0:
+        raise ParameterError(f"seed must not be negative; got {seed!r}.")
     order = np.random.default_rng([_SPLIT_STREAM, seed]).permutation(len(y))
     n_test = max(1, int(test_share * len(y)))
     test, train = np.sort(order[:n_test]), np.sort(order[n_test:])
@@ -213,9 +219,16 @@ def _full_tree(split: Split) -> Any:
 
 def _pruned_tree(split: Split) -> Any:
     """A tree whose ``ccp_alpha`` is best on a fifth of the training rows."""
-    inner = split_table(
-        split.X_train, split.y_train, split.task, split.feature_names, test_share=0.2, seed=1
-    )
+    try:
+        inner = split_table(
+            split.X_train, split.y_train, split.task, split.feature_names, test_share=0.2, seed=1
+        )
+    except DataError:  # a rare class is in one part only
+        inner = split
+    if len(inner.y_test) < _FEWEST_TO_CHOOSE:
+        inner = split
+    if inner is split:
+        return _full_tree(split).set_params(ccp_alpha=_MODERATE)
     path = _full_tree(inner).cost_complexity_pruning_path(inner.X_train, inner.y_train)
     alphas = np.unique(np.clip(path.ccp_alphas, 0.0, None))
     if len(alphas) > 30:

@@ -157,7 +157,9 @@ def _curves(results: Sequence[Result], split: Split) -> dict[str, FloatArray]:
         booster = getattr(result.estimator, "booster_", None)
         if booster is None or booster.model.training["parameters"]["boosting"] != "gbdt":
             continue
-        curves[result.rung.name] = _staged_loss(result.estimator, split)
+        curve = _staged_loss(result.estimator, split)
+        if len(curve) > 0:  # too few rows to split: no round
+            curves[result.rung.name] = curve
     return curves
 
 
