@@ -166,3 +166,20 @@ def test_wrong_commands_say_what_to_do(arguments, words, capsys, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     assert main(["ladder", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["sorted by label", "ten rows", "a rare class"])
+def test_awkward_tables_are_climbed_to_the_end(name, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)).round(3)
+    y = {
+        "sorted by label": np.where(np.arange(400) < 200, "a", "b"),
+        "ten rows": X[:10, 0],
+        "a rare class": np.array(["x"] * 58 + ["rare"] * 2),
+    }[name]
+    lines = [f"{p},{q},{label}" for (p, q), label in zip(X, y, strict=False)]
+    (tmp_path / "data.csv").write_text("p,q,y\n" + "\n".join(lines) + "\n")
+    arguments = ["ladder", "data.csv", "--target", "y", "--seed", "2", "--report", "page.html"]
+    assert main(arguments) == 0, capsys.readouterr().err
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")

@@ -212,6 +212,8 @@ def _trees(results: Sequence[Result], split: Split) -> list[str]:
             parts += _tree(f"The pruned tree ({result.n_leaves} leaves)", tree.forest, names)
         if result.rung.name == "leaf-wise":
             forest = result.estimator.booster_.model.forest
+            if forest.n_trees == 0:  # too few rows to split
+                continue
             parts += _tree("The first tree of leaf-wise boosting", forest, names)
     return parts
 
