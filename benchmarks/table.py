@@ -19,6 +19,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 START, END = "<!-- benchmark:start -->", "<!-- benchmark:end -->"
 NAMES = {
     "hedgerow": "Hedgerow",
+    "hedgerow_train": "`hedgerow.train`",
     "lightgbm": "LightGBM",
     "lightgbm_quantised": "LightGBM quantised",
     "xgboost": "XGBoost",

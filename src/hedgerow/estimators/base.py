@@ -17,8 +17,8 @@ from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.data import Schema
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.io import load_model, save_model
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
@@ -28,7 +28,6 @@ from hedgerow.params import (
     Boosting,
     BoostParams,
     GrowPolicy,
-    Interval,
     LeafEstimation,
     Sketch,
     TreeMethod,
@@ -37,7 +36,6 @@ from hedgerow.params import (
 
 EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
 
-_SEED = Interval(0, 2**63 - 1, integer=True)
 _FITTED = (
     "booster_",
     "n_features_in_",
@@ -149,19 +147,7 @@ class HedgerowEstimator(BaseEstimator):
         """Parameters of the trees, validated."""
         names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
         values = {name: getattr(self, name) for name in names}
-        return boost_params({**values, "seed": self._seed()})
-
-    def _seed(self) -> int:
-        state = self.random_state
-        if state is None:
-            return 0
-        if isinstance(state, np.random.RandomState):
-            return int(state.randint(2**31 - 1))
-        if state not in _SEED:
-            raise ParameterError(
-                f"random_state must be {_SEED}, a numpy.random.RandomState, or None; got {state!r}."
-            )
-        return int(state)
+        return boost_params({**values, "seed": seed_of(self.random_state)})
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(
@@ -232,21 +218,8 @@ class HedgerowEstimator(BaseEstimator):
             booster = self.booster_
         schema = booster.model.schema
         if type(X) is not np.ndarray or schema.named:
-            self._warn_about_names(X, schema)
+            warn_about_names(X, schema, type(self).__name__)
         return booster
-
-    def _warn_about_names(self, X: Any, schema: Schema) -> None:
-        import warnings
-
-        named = _has_names(X)
-        name = type(self).__name__
-        if named and not schema.named:
-            text = f"X has feature names, but {name} was fitted without feature names"
-        elif schema.named and not named:
-            text = f"X does not have valid feature names, but {name} was fitted with feature names"
-        else:
-            return
-        warnings.warn(text, UserWarning, stacklevel=5)
 
     def _raw(self, X: Any) -> FloatArray:
         booster = self._fitted_booster(X)
@@ -384,16 +357,6 @@ class HedgerowEstimator(BaseEstimator):
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
         return {}
-
-
-def _has_names(X: Any) -> bool:
-    """Whether X is a frame whose columns have names of text."""
-    if isinstance(X, np.ndarray | list | tuple):
-        return False
-    from hedgerow.data.frames import as_frame
-
-    frame = as_frame(X)
-    return frame is not None and frame.named
 
 
 def _to_json(name: str, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -26,6 +27,7 @@ from hedgerow.estimators.cart_training import (
     pruning_states,
     train_tree,
 )
+from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.params import Interval
 from hedgerow.threads import resolve_threads
@@ -44,7 +46,6 @@ _RANGES = {
     "min_impurity_decrease": _NOT_NEGATIVE,
     "ccp_alpha": _NOT_NEGATIVE,
 }
-_SEED = Interval(0, 2**63 - 1, integer=True)
 
 
 class CartEstimator(BaseEstimator):
@@ -123,7 +124,7 @@ class CartEstimator(BaseEstimator):
             min_impurity_decrease=float(self.min_impurity_decrease),
             ccp_alpha=float(self.ccp_alpha),
             max_features=self._n_features(table.n_features),
-            seed=self._seed(),
+            seed=seed_of(self.random_state),
         )
 
     def _limit(self, name: str, low: int) -> int | None:
@@ -164,18 +165,6 @@ class CartEstimator(BaseEstimator):
             f"features ({n_features}), or a number greater than 0 and at most 1 (a share of "
             f"them); got {value!r}."
         )
-
-    def _seed(self) -> int:
-        state = self.random_state
-        if state is None:
-            return 0
-        if isinstance(state, np.random.RandomState):
-            return int(state.randint(2**31 - 1))
-        if state not in _SEED:
-            raise ParameterError(
-                f"random_state must be {_SEED}, a numpy.random.RandomState, or None; got {state!r}."
-            )
-        return int(state)
 
     def _categorical(self, schema: Schema) -> AnyArray:
         """1 for each categorical column."""
@@ -252,7 +241,7 @@ class CartEstimator(BaseEstimator):
         check_is_fitted(self, "tree_")
         schema = self.tree_.schema
         if type(X) is not np.ndarray or schema.named:
-            _warn_about_names(X, schema, type(self).__name__)
+            warn_about_names(X, schema, type(self).__name__)
         return read_table(X, schema, reader=type(self).__name__)
 
     def apply(self, X: Any) -> IntArray:
@@ -349,9 +338,9 @@ class CartEstimator(BaseEstimator):
         )  # fmt: skip
         return make_frame(columns, backend)
 
+    @abstractmethod
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         """Targets as numbers, and how many classes there are (0 in regression)."""
-        raise NotImplementedError
 
     def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
         """Weights with everything that is multiplied to them."""
@@ -414,21 +403,3 @@ def _category_text(value: float) -> str:
     """A category in full: whole numbers without a point."""
     whole = isinstance(value, int) or value.is_integer()
     return str(int(value)) if whole else repr(value)
-
-
-def _warn_about_names(X: Any, schema: Schema, name: str) -> None:
-    import warnings
-
-    named = False
-    if not isinstance(X, np.ndarray | list | tuple):
-        from hedgerow.data.frames import as_frame
-
-        frame = as_frame(X)
-        named = frame is not None and frame.named
-    if named and not schema.named:
-        text = f"X has feature names, but {name} was fitted without feature names"
-    elif schema.named and not named:
-        text = f"X does not have valid feature names, but {name} was fitted with feature names"
-    else:
-        return
-    warnings.warn(text, UserWarning, stacklevel=5)

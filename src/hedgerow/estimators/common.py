@@ -1,0 +1,59 @@
+"""What boosted estimators and single trees share of scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from hedgerow.data import Schema
+from hedgerow.errors import ParameterError
+from hedgerow.params import Interval
+
+_SEED = Interval(0, 2**63 - 1, integer=True)
+
+
+def seed_of(random_state: int | np.random.RandomState | None) -> int:
+    """The seed that ``random_state`` stands for; None is 0.
+
+    Raises
+    ------
+    ParameterError
+        If it is none of the three.
+    """
+    if random_state is None:
+        return 0
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if random_state not in _SEED:
+        raise ParameterError(
+            f"random_state must be {_SEED}, a numpy.random.RandomState, or None; "
+            f"got {random_state!r}."
+        )
+    return int(random_state)
+
+
+def warn_about_names(X: Any, schema: Schema, name: str) -> None:
+    """Warn, as scikit-learn does, if only one of training table and X has column names.
+
+    The warning points at the line that called the public method, three calls up.
+    """
+    named = _has_names(X)
+    if named and not schema.named:
+        text = f"X has feature names, but {name} was fitted without feature names"
+    elif schema.named and not named:
+        text = f"X does not have valid feature names, but {name} was fitted with feature names"
+    else:
+        return
+    warnings.warn(text, UserWarning, stacklevel=5)
+
+
+def _has_names(X: Any) -> bool:
+    """Whether X is a frame whose columns have names of text."""
+    if isinstance(X, np.ndarray | list | tuple):
+        return False
+    from hedgerow.data.frames import as_frame
+
+    frame = as_frame(X)
+    return frame is not None and frame.named
