@@ -102,7 +102,18 @@ def no_prefetch(bins, rows, start, stop, packed, cells, offsets, first, last):
             cells[(j << u(8)) + u(bins[at + j])] += value
 
 
-DESIGNS = (packed_cells, offset_list, words_of_four, wide_cells, no_prefetch)
+@njit(nogil=True, error_model="numpy")
+def bins_outer(bins, rows, start, stop, packed, cells, offsets, first, last):
+    for i in range(u(start), u(stop)):
+        ahead = u(rows[i + u(AHEAD)])
+        prefetch(bins, np.intp(ahead * u(WIDTH)))
+        prefetch(packed, np.intp(ahead))
+        at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
+        for j in range(u(first), u(last)):
+            cells[(u(bins[at + j]) << u(5)) + j] += value
+
+
+DESIGNS = (packed_cells, bins_outer, offset_list, words_of_four, wide_cells, no_prefetch)
 
 
 def median_ns(run: Callable[[], object], n_rows: int) -> float:

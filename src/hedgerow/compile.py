@@ -162,7 +162,7 @@ class _Flags(Flags):
 
 
 class _KernelCompiler(Compiler):
-    """Numba's compiler with two brakes off (a fifth of the time).
+    """Numba's compiler with two brakes off.
 
     The garbage collector: it would look through a million objects that live to
     the end, again and again.  And the comparison of options (:class:`_Flags`).

@@ -19,8 +19,8 @@ more than a sum over neighbours::
     bin 1            .  .  .     .     +  score of the cut behind each bin
     ...                                   best score and its bin so far
 
-A tree of 31 leaves on 10,000 rows of 28 columns spends 0.5 ms here; 1.0 with one
-column after the other, as three loops (running sums, scores, largest score).
+One column after the other, as three loops (running sums, scores, largest score),
+took about twice as long (stage "search" of ``benchmarks/stages.py``).
 
 Ties go to the larger gain, then the lower feature, then missing values to the
 right, then the lower bin.

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import expit
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.domain import check_two_classes
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
 
 _FAR = derivatives.FARTHEST_MARGIN
@@ -32,12 +32,7 @@ class Exponential:
     n_outputs: int = 1
 
     def check_target(self, target: FloatArray) -> None:
-        outside = (target != 0.0) & (target != 1.0)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise DataError(
-                f"objective 'exponential' needs targets 0 or 1; row {row} holds {target[row]!r}."
-            )
+        check_two_classes(target, self.name)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         rate = float(np.average(target, weights=weight))

@@ -16,8 +16,8 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.line_search import LeafRows
-from hedgerow.objectives.squared_error import check_spread
 
 
 @dataclass(frozen=True, slots=True)

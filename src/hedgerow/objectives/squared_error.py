@@ -8,24 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.line_search import LeafRows
-
-LARGEST_SPREAD = 1e140
-"""Beyond it a gain, the square of a sum of gradients, is not finite."""
-
-
-def check_spread(target: FloatArray, name: str) -> None:
-    """Raise ``DataError`` if targets lie farther apart than ``LARGEST_SPREAD``."""
-    with np.errstate(over="ignore"):
-        outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise DataError(
-            f"objective {name!r} needs targets within {LARGEST_SPREAD:g} of each other; rows 0 and "
-            f"{row} hold {float(target[0])!r} and {float(target[row])!r}: rescale them."
-        )
 
 
 @dataclass(frozen=True, slots=True)
