@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import read_table
+from hedgerow.data import numbers_of, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
@@ -121,7 +121,7 @@ class Booster:
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             The columns of a frame are found by name, if the training table had
             names.
         kind : {"value", "raw", "probability", "leaf"}, default="value"
@@ -174,9 +174,9 @@ class Booster:
         reader: str = "Booster",
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
-        table = read_table(X, self._schema, reader=reader)
-        values = table.values
-        threads = self._threads(len(values), n_jobs)
+        table = read_any(X, self._schema, reader=reader)
+        values = numbers_of(table)
+        threads = self._threads(table.n_rows, n_jobs)
         if n_rounds is None:
             return self._predictor.raw_scores(values, threads)
         return self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
@@ -186,8 +186,9 @@ class Booster:
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        table = read_table(X, self._schema, reader=reader)
-        return self._predictor.staged(table.values, self._threads(table.n_rows, n_jobs))
+        table = read_any(X, self._schema, reader=reader)
+        values = numbers_of(table)
+        return self._predictor.staged(values, self._threads(table.n_rows, n_jobs))
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
@@ -197,8 +198,9 @@ class Booster:
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
-        table = read_table(X, self._schema, reader=reader)
-        return self._predictor.leaves(table.values, self._threads(table.n_rows, n_jobs))
+        table = read_any(X, self._schema, reader=reader)
+        values = numbers_of(table)
+        return self._predictor.leaves(values, self._threads(table.n_rows, n_jobs))
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)

@@ -21,6 +21,8 @@ GrowPolicy = Literal["leafwise", "depthwise"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
+BundleOrder = Literal["degree", "count"]
+BundleConflicts = Literal["max", "sum"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
 FIRST_ORDER = ("gradient", "line_search")
 """Ways of leaf estimation whose trees fit the negative gradient by least squares."""
@@ -90,6 +92,11 @@ class BoostParams:
     skip_drop: float = 0.5
     max_drop: int = 50
     oob_score: bool = False
+    zero_as_missing: bool = False
+    bundle_features: bool | Literal["auto"] = "auto"
+    bundle_order: BundleOrder = "count"
+    bundle_conflicts: BundleConflicts = "sum"
+    max_conflict_rate: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -112,8 +119,13 @@ class BoostParams:
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
-        if not isinstance(self.oob_score, (bool, np.bool_)):
-            raise ParameterError(f"oob_score must be True or False; got {self.oob_score!r}.")
+        for name in ("oob_score", "zero_as_missing"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        if not isinstance(self.bundle_features, (bool, np.bool_)) and self.bundle_features != "auto":
+            raise ParameterError(
+                f"bundle_features must be True, False or 'auto'; got {self.bundle_features!r}."
+            )
         self._check_that_all_is_used()
 
     def _check_that_all_is_used(self) -> None:
@@ -142,6 +154,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "sketch": get_args(Sketch),
     "boosting": get_args(Boosting),
     "leaf_estimation": get_args(LeafEstimation),
+    "bundle_order": get_args(BundleOrder),
+    "bundle_conflicts": get_args(BundleConflicts),
 }
 _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "max_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
@@ -154,6 +168,14 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
         lambda p: p.subsample < 1.0 and p.boosting != "dart",
         "with subsample below 1 and boosting='gbdt' or 'rf' (rows must be left out)",
     ),
+    **dict.fromkeys(
+        ("bundle_order", "bundle_conflicts", "max_conflict_rate"),
+        (
+            lambda p: p.tree_method == "hist" and bool(p.bundle_features),
+            "with tree_method='hist' and bundle_features=True or 'auto'",
+        ),
+    ),
+    "bundle_features": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "learning_rate": (
         lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
         "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",
@@ -182,6 +204,7 @@ _RANGES: dict[str, Interval] = {
     "drop_rate": Interval(0.0, 1.0),
     "skip_drop": Interval(0.0, 1.0),
     "max_drop": Interval(1, 10_000_000, integer=True),
+    "max_conflict_rate": Interval(0.0, 1.0, high_open=True),
     "seed": Interval(0, 2**63 - 1, integer=True),
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
-from hedgerow.data import Column, Schema, Table, read_table
+from hedgerow.data import AnyTable, Column, Schema, read_any
 from hedgerow.errors import DataError
 
 
@@ -18,7 +19,7 @@ class Dataset:
 
     Parameters
     ----------
-    X : array, data frame or list of rows, shape (n_rows, n_features)
+    X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         Numbers; NaN, null and ``None`` are missing values, infinities are values.
     y : array-like of shape (n_rows,), optional
         Target: numbers for regression, class indices 0, 1, ... for
@@ -60,9 +61,9 @@ class Dataset:
         """Names of the columns; ``x0``, ``x1``, ... where there are none."""
         return self.table().schema.names
 
-    def table(self, schema: Schema | None = None) -> Table:
+    def table(self, schema: Schema | None = None, zero_missing: bool = False) -> AnyTable:
         """Read X, with the schema of a training table if this is not one."""
-        table = read_table(self.X, schema, reader="Booster")
+        table = read_any(self.X, schema, reader="Booster", zero_missing=zero_missing)
         if self._names is None or schema is not None:
             return table
         names, columns = self._names, table.schema.columns
@@ -71,7 +72,7 @@ class Dataset:
         if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
             raise DataError("feature_names must be strings that differ from each other.")
         renamed = (Column(name, c.kind) for name, c in zip(names, columns, strict=True))
-        return Table(table.values, Schema(tuple(renamed), named=True))
+        return replace(table, schema=replace(table.schema, columns=tuple(renamed), named=True))
 
     def target(self, n_rows: int) -> FloatArray:
         """Read y."""
@@ -79,7 +80,7 @@ class Dataset:
             raise DataError("training needs a target: give y to the Dataset.")
         return check_vector(self.y, n_rows, "y")
 
-    def sample(self, table: Table, target: FloatArray, n_outputs: int) -> Sample:
+    def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
         """Put table and target together with weight and offset."""
         return Sample(
             table,

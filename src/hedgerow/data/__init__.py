@@ -15,17 +15,22 @@ from __future__ import annotations
 from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.matrix import PAD, BinnedMatrix, bin_table
 from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.data.sparse import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.table import Table, read_table
 
 __all__ = [
     "PAD",
+    "AnyTable",
     "BinSpec",
     "BinnedMatrix",
     "Column",
     "ColumnKind",
     "Schema",
+    "SparseTable",
     "Table",
     "bin_table",
     "fit_bins",
+    "numbers_of",
+    "read_any",
     "read_table",
 ]

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema
-from hedgerow.data.table import Table
+from hedgerow.data.sparse import AnyTable, SparseTable
+from hedgerow.data.sparse_cuts import find_sparse_cuts, present
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.binning import (
     FAN_OUT,
@@ -49,7 +50,7 @@ MOST_BINS = 255
 SAMPLE_ROWS = 200_000
 """Rows from which cuts are chosen, where there are more."""
 
-_SMALLEST_STRIDE = 16
+SMALLEST_STRIDE = 16
 _VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
 _WEIGHT_BITS = 34  # 200,000 weights below 2**34 sum exactly in a float64
 _LARGEST_FLOAT = np.finfo(np.float64).max
@@ -111,7 +112,7 @@ class BinSpec:
         counts = np.diff(self.cut_start)
         feature = np.repeat(np.arange(self.n_features), counts)
         place = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
-        blocks[feature, place] = _cuts_as(self.cut_keys, dtype)
+        blocks[feature, place] = cuts_as(self.cut_keys, dtype)
         return np.hstack([blocks[:, FAN_OUT - 1 :: FAN_OUT], blocks]).reshape(-1)
 
 
@@ -119,7 +120,8 @@ def _above_all(dtype: np.dtype) -> float | int:
     return np.inf if dtype.kind == "f" else int(np.iinfo(np.int64).max)
 
 
-def _cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
+def cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
+    """Cuts as numbers of ``dtype`` that divide its values as the keys do."""
     if dtype == np.int64:
         return keys
     if dtype == np.float64:
@@ -130,7 +132,7 @@ def _cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
 
 
 def fit_bins(
-    table: Table,
+    table: AnyTable,
     max_bins: int,
     weight: FloatArray | None = None,
     seed: int = 0,
@@ -139,10 +141,11 @@ def fit_bins(
     """Choose the cuts of every feature.
 
     Missing values are left out; a column with one value or none has no cut.
+    Dense and sparse tables of the same numbers get the same cuts.
 
     Parameters
     ----------
-    table : Table
+    table : Table or SparseTable
     max_bins : int
         Most bins for the values of a feature, 2 to 255.
     weight : array of shape (n_rows,), optional
@@ -182,17 +185,21 @@ def fit_bins(
             f"got shape {np.shape(weight)}."
         )
     rows = _rows_to_look_at(table.n_rows, seed)
-    columns = _columns_of(table.values, rows, n_threads)
     mass = None if weight is None else _integer_mass(np.asarray(weight)[rows])
-    found = _find_cuts(columns, mass, int(max_bins), n_threads)
+    found: list[tuple[AnyArray, AnyArray]]
+    if isinstance(table, SparseTable):
+        found = find_sparse_cuts(table, rows, mass, int(max_bins), n_threads)
+    else:
+        columns = _columns_of(table.values, rows, n_threads)
+        found = _find_cuts(columns, mass, int(max_bins), n_threads)
     counts = [len(below) for below, _ in found]
     cut_start = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
     most = max(counts) + 1
     return BinSpec(
-        cut_keys=_cuts_between(found, table),
+        cut_keys=_cuts_between(found, table.schema),
         cut_start=cut_start,
         schema=table.schema,
-        stride=max(_SMALLEST_STRIDE, 1 << most.bit_length()),
+        stride=max(SMALLEST_STRIDE, 1 << most.bit_length()),
     )
 
 
@@ -253,7 +260,7 @@ def _find_cuts(
                 order = np.argsort(column)
                 column = column[order]
                 mass_before = np.concatenate(([0.0], np.cumsum(mass[order])))
-            first, last = _present(column)
+            first, last = present(column)
             ordered = column[first:last]
             n_runs = find_runs(ordered, runs) if len(ordered) else 1
             n_cuts = choose_cuts(runs, n_runs, mass_before[first : last + 1], max_bins, cuts)
@@ -264,21 +271,14 @@ def _find_cuts(
     return found
 
 
-def _present(ordered: AnyArray) -> tuple[int, int]:
-    """Find the range of the values that are not missing in a sorted column."""
-    if ordered.dtype.kind == "f":  # NaN is sorted last
-        return 0, int(np.searchsorted(ordered, np.nan))
-    return int(np.searchsorted(ordered, MISSING_KEY, side="right")), len(ordered)
-
-
-def _cuts_between(found: list[tuple[AnyArray, AnyArray]], table: Table) -> IntArray:
+def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> IntArray:
     """Compute keys halfway between the values below and above each cut."""
     below = np.concatenate([pair[0] for pair in found])
     above = np.concatenate([pair[1] for pair in found])
-    if table.values.dtype != np.int64:
+    if not schema.has_int:
         return keys_of_floats(midpoints(below.astype(np.float64), above.astype(np.float64)))
     is_int = np.repeat(
-        [kind == "int" for kind in table.schema.kinds], [len(pair[0]) for pair in found]
+        [kind == "int" for kind in schema.kinds], [len(pair[0]) for pair in found]
     )
     halves = midpoints(floats_of_keys(below), floats_of_keys(above))
     return np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))

@@ -29,10 +29,20 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """All features in the order of training; ``named`` if the names are the user's own."""
+    """All features in the order of training.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+    named : bool
+        Whether the names are the user's own.
+    zero_missing : bool
+        Whether the number 0 is a missing value, in every table that is read.
+    """
 
     columns: tuple[Column, ...]
     named: bool = False
+    zero_missing: bool = False
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

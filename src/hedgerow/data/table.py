@@ -10,7 +10,7 @@ as int64, the keys of all columns (:mod:`hedgerow.kernels.keys`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,8 +55,18 @@ class Table:
         """Number of columns, at least 1."""
         return int(self.values.shape[1])
 
+    def take(self, rows: AnyArray) -> Table:
+        """Some of the rows, in the given order."""
+        return Table(self.values[rows], self.schema)
 
-def read_table(X: Any, schema: Schema | None = None, *, reader: str = "Booster") -> Table:
+
+def read_table(
+    X: Any,
+    schema: Schema | None = None,
+    *,
+    reader: str = "Booster",
+    zero_missing: bool = False,
+) -> Table:
     """Read a table of numbers.
 
     Parameters
@@ -69,6 +79,8 @@ def read_table(X: Any, schema: Schema | None = None, *, reader: str = "Booster")
         in its order, and values compare as its columns do.
     reader : str, default="Booster"
         Who reads, for the message about a wrong number of features.
+    zero_missing : bool, default=False
+        Take the number 0 for a missing value; a given schema says so itself.
 
     Returns
     -------
@@ -97,10 +109,23 @@ def read_table(X: Any, schema: Schema | None = None, *, reader: str = "Booster")
         and X.flags.aligned
     ):
         if schema is None:
-            return Table(X, unnamed_schema(X.shape[1], "float"))
-        if not schema.has_int and len(schema.columns) == X.shape[1]:
+            if not zero_missing:
+                return Table(X, unnamed_schema(X.shape[1], "float"))
+        elif (
+            not (schema.has_int or schema.zero_missing) and len(schema.columns) == X.shape[1]
+        ):
             return Table(X, schema)
-    return _read_any(X, schema, reader)
+    table = _read_any(X, schema, reader)
+    if schema is None and zero_missing:
+        table = Table(table.values, replace(table.schema, zero_missing=True))
+    if not table.schema.zero_missing:
+        return table
+    return Table(without_zeros(table.values), table.schema)
+
+
+def without_zeros(values: AnyArray) -> AnyArray:
+    """Copy plain values or keys with every 0 made a missing value."""
+    return with_missing(values, values == 0)
 
 
 def _read_any(X: Any, schema: Schema | None, reader: str) -> Table:
@@ -115,16 +140,16 @@ def _read_any(X: Any, schema: Schema | None, reader: str) -> Table:
 
         frame = as_frame(X)
         if frame is not None:
-            _check_shape(frame.native.shape)
+            check_shape(frame.native.shape)
             if schema is not None:
                 frame = in_order(frame, schema)
-                _check_n_features(len(frame.names), schema, reader)
+                check_n_features(len(frame.names), schema, reader)
             names = frame.names if frame.named else None
             return _finish(read_columns(frame), names, schema)
     array = _as_array(X)
-    _check_shape(array.shape)
+    check_shape(array.shape)
     if schema is not None:
-        _check_n_features(array.shape[1], schema, reader)
+        check_n_features(array.shape[1], schema, reader)
     return _finish(_read_array(array, schema), names, schema)
 
 
@@ -179,7 +204,7 @@ def _new_schema(kinds: Sequence[ColumnKind], names: Sequence[str] | None) -> Sch
     return Schema(columns, named=names is not None)
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
+def check_shape(shape: tuple[int, ...]) -> None:
     """Refuse what is not a table, in the words of scikit-learn."""
     if len(shape) < 2:
         what = "1D array" if len(shape) == 1 else "scalar array"
@@ -198,7 +223,7 @@ def _check_shape(shape: tuple[int, ...]) -> None:
             )
 
 
-def _check_n_features(n_features: int, schema: Schema, reader: str) -> None:
+def check_n_features(n_features: int, schema: Schema, reader: str) -> None:
     if n_features != schema.n_features:
         raise DataError(
             f"X has {n_features} features, but {reader} is expecting {schema.n_features} "

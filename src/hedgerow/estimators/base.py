@@ -27,6 +27,8 @@ from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
     Boosting,
     BoostParams,
+    BundleConflicts,
+    BundleOrder,
     GrowPolicy,
     LeafEstimation,
     Sketch,
@@ -87,6 +89,11 @@ class HedgerowEstimator(BaseEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        zero_as_missing: bool = False,
+        bundle_features: bool | Literal["auto"] = "auto",
+        bundle_order: BundleOrder = "count",
+        bundle_conflicts: BundleConflicts = "sum",
+        max_conflict_rate: float = 0.0,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
@@ -123,6 +130,11 @@ class HedgerowEstimator(BaseEstimator):
         self.skip_drop = skip_drop
         self.max_drop = max_drop
         self.oob_score = oob_score
+        self.zero_as_missing = zero_as_missing
+        self.bundle_features = bundle_features
+        self.bundle_order = bundle_order
+        self.bundle_conflicts = bundle_conflicts
+        self.max_conflict_rate = max_conflict_rate
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping
@@ -137,7 +149,7 @@ class HedgerowEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = False
+        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 
@@ -234,7 +246,7 @@ class HedgerowEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------

@@ -11,14 +11,22 @@ from sklearn.base import ClassifierMixin
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_weight
-from hedgerow.data import Table, read_table
+from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
+from hedgerow.params import (
+    Boosting,
+    BundleConflicts,
+    BundleOrder,
+    GrowPolicy,
+    LeafEstimation,
+    Sketch,
+    TreeMethod,
+)
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -92,6 +100,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        zero_as_missing: bool = False,
+        bundle_features: bool | Literal["auto"] = "auto",
+        bundle_order: BundleOrder = "count",
+        bundle_conflicts: BundleConflicts = "sum",
+        max_conflict_rate: float = 0.0,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         class_weight: ClassWeight = None,
@@ -130,6 +143,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             skip_drop=skip_drop,
             max_drop=max_drop,
             oob_score=oob_score,
+            zero_as_missing=zero_as_missing,
+            bundle_features=bundle_features,
+            bundle_order=bundle_order,
+            bundle_conflicts=bundle_conflicts,
+            max_conflict_rate=max_conflict_rate,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,
@@ -159,7 +177,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers; NaN, null and ``None`` are missing values, infinities are
             values.  Frames of pandas, polars, pyarrow and others are read by
             column.
@@ -182,12 +200,12 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for text, sparse matrices, objects.
+            (``TypeError``) for text or other objects.
         """
         params, stopping = self._params(), self._stopping()
         self._check_objective()
         reader = type(self).__name__
-        table = read_table(X, reader=reader)
+        table = read_any(X, zero_missing=params.zero_as_missing, reader=reader)
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(y, weight)
@@ -196,7 +214,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
-            seen = read_table(X_val, table.schema, reader=reader)
+            seen = read_any(X_val, table.schema, reader=reader)
             y_val = labels.read_labels(y_val, seen.n_rows, "y_val", reader)
             codes_val = labels.indices_of(y_val, classes, "y_val")
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
@@ -223,7 +241,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------
@@ -237,7 +255,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------
@@ -260,7 +278,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------
@@ -297,7 +315,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
 
 def _sample(
-    table: Table, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
+    table: AnyTable, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
 ) -> Sample:
     """Rows whose weights are multiplied by those of their classes."""
     return Sample(table, codes, labels.weights_by_class(weight, codes, by_class))

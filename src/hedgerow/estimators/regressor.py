@@ -12,12 +12,20 @@ from sklearn.utils.validation import column_or_1d
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
-from hedgerow.data import Table, read_table
+from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.objectives import make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
+from hedgerow.params import (
+    Boosting,
+    BundleConflicts,
+    BundleOrder,
+    GrowPolicy,
+    LeafEstimation,
+    Sketch,
+    TreeMethod,
+)
 
 
 @shared_texts
@@ -86,6 +94,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        zero_as_missing: bool = False,
+        bundle_features: bool | Literal["auto"] = "auto",
+        bundle_order: BundleOrder = "count",
+        bundle_conflicts: BundleConflicts = "sum",
+        max_conflict_rate: float = 0.0,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         quantile: float | None = None,
@@ -124,6 +137,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             skip_drop=skip_drop,
             max_drop=max_drop,
             oob_score=oob_score,
+            zero_as_missing=zero_as_missing,
+            bundle_features=bundle_features,
+            bundle_order=bundle_order,
+            bundle_conflicts=bundle_conflicts,
+            max_conflict_rate=max_conflict_rate,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,
@@ -153,7 +171,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers; NaN, null and ``None`` are missing values, infinities are
             values.  Frames of pandas, polars, pyarrow and others are read by
             column.
@@ -176,16 +194,16 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for text, sparse matrices, objects.
+            (``TypeError``) for text or other objects.
         """
         params, stopping = self._params(), self._stopping()
         self._check_objective()
-        table = read_table(X, reader=type(self).__name__)
+        table = read_any(X, zero_missing=params.zero_as_missing, reader=type(self).__name__)
         train = self._sample(table, y, sample_weight, "y", "sample_weight")
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
-            seen = read_table(X_val, table.schema, reader=type(self).__name__)
+            seen = read_any(X_val, table.schema, reader=type(self).__name__)
             validation = self._sample(seen, y_val, sample_weight_val, "y_val", "sample_weight_val")
         name = "squared_error" if self.objective == "auto" else self.objective
         model = self._train(
@@ -193,7 +211,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         )
         return self._adopt(model)
 
-    def _sample(self, table: Table, y: Any, weight: Any, y_name: str, weight_name: str) -> Sample:
+    def _sample(self, table: AnyTable, y: Any, weight: Any, y_name: str, weight_name: str) -> Sample:
         if y is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires {y_name} to be passed, but the "
@@ -207,7 +225,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------

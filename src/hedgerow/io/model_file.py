@@ -209,12 +209,18 @@ def _schema_text(schema: Schema) -> str:
     for position, column in enumerate(schema.columns):
         if column.kind != "float":
             kinds.setdefault(column.kind, []).append(position)
-    record = {"kinds": kinds, "named": schema.named, "names": schema.names}
+    record: Record = {"kinds": kinds, "named": schema.named, "names": schema.names}
+    if schema.zero_missing:
+        record["zero_missing"] = True
     return strict_json.encode(record, "schema")
 
 
 def _schema(text: str) -> Schema:
     record = _record(text, "schema")
+    # Written only where it is true: a file without it means what it always has.
+    zero_missing = record.pop("zero_missing", None)
+    if zero_missing is not None and zero_missing is not True:
+        raise ModelFormatError("schema has a malformed zero_missing.")
     if record.keys() != {"kinds", "named", "names"}:
         raise ModelFormatError("schema needs kinds, named and names, no more.")
     named, names, positions = record["named"], record["names"], record["kinds"]
@@ -231,7 +237,7 @@ def _schema(text: str) -> Schema:
                 raise ModelFormatError("schema gives a kind to a column twice or to none.")
             kinds[place] = kind
     columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
-    return Schema(columns, named)
+    return Schema(columns, named, zero_missing is True)
 
 
 def _record(text: str, name: str) -> Record:
