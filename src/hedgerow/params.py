@@ -97,6 +97,11 @@ class BoostParams:
     bundle_order: BundleOrder = "count"
     bundle_conflicts: BundleConflicts = "sum"
     max_conflict_rate: float = 0.0
+    max_cat_to_onehot: int = 4
+    max_cat_threshold: int = 32
+    cat_smooth: float = 10.0
+    cat_l2: float = 10.0
+    min_data_per_group: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -122,10 +127,9 @@ class BoostParams:
         for name in ("oob_score", "zero_as_missing"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
-        if not isinstance(self.bundle_features, (bool, np.bool_)) and self.bundle_features != "auto":
-            raise ParameterError(
-                f"bundle_features must be True, False or 'auto'; got {self.bundle_features!r}."
-            )
+        bundled = self.bundle_features
+        if not isinstance(bundled, (bool, np.bool_)) and bundled != "auto":
+            raise ParameterError(f"bundle_features must be True, False or 'auto'; got {bundled!r}.")
         self._check_that_all_is_used()
 
     def _check_that_all_is_used(self) -> None:
@@ -205,6 +209,11 @@ _RANGES: dict[str, Interval] = {
     "skip_drop": Interval(0.0, 1.0),
     "max_drop": Interval(1, 10_000_000, integer=True),
     "max_conflict_rate": Interval(0.0, 1.0, high_open=True),
+    "max_cat_to_onehot": Interval(1, 254, integer=True),
+    "max_cat_threshold": Interval(1, 254, integer=True),
+    "cat_smooth": _NOT_NEGATIVE,
+    "cat_l2": _NOT_NEGATIVE,
+    "min_data_per_group": Interval(1, 2**31 - 1, integer=True),
     "seed": Interval(0, 2**63 - 1, integer=True),
 }
 

@@ -84,9 +84,7 @@ def train(
         if "seed" in given:
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
-    trees = boost_params(
-        {name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}
-    )
+    trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     table = dataset.table(zero_missing=trees.zero_as_missing)
     target = dataset.target(table.n_rows)
     objective = _objective_for(

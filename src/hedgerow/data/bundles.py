@@ -39,12 +39,15 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray, RowArray
 from hedgerow.data.bins import SMALLEST_STRIDE, BinSpec, cuts_as
 from hedgerow.data.sparse import SparseTable
+from hedgerow.data.table import Table
 from hedgerow.kernels.bundles import MOST_CELLS, N_OPEN, put_in_bundles, sum_degrees
 from hedgerow.kernels.sparse import Places, count_active, list_active
 from hedgerow.threads import run_blocks
 
 _DENSEST = 0.75  # share of active rows beyond which a feature is not tried in bundles
-_WORTH = 0.75  # columns that may be left, as a share, for bundles to pay
+_WORTH = 0.75  # columns that may be left of a dense table, as a share, for bundles to pay
+_FEWEST = 8  # features of a dense table for bundles to pay
+_ROWS_TO_ASK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +156,7 @@ def codes_at_rest(spec: BinSpec) -> npt.NDArray[np.int32]:
     return (below[spec.cut_start[1:]] - below[spec.cut_start[:-1]]).astype(np.int32)
 
 
-def lay_out(
-    table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: int = 1
-) -> Layout:
+def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: int = 1) -> Layout:
     """Choose the columns of the binned matrix of a training table.
 
     Parameters
@@ -164,8 +165,7 @@ def lay_out(
         All training rows.
     spec : BinSpec
     rules : BundleRules
-        With ``when="auto"`` features are bundled where a quarter of the columns or
-        more is saved.
+        ``when`` may be ``"auto"``: what saves columns of a sparse table always pays.
     n_threads : int
 
     Returns
@@ -184,12 +184,32 @@ def lay_out(
     if rules.when is not False and np.count_nonzero(tried) > 1:
         features = np.flatnonzero(tried)
         found, n_conflicts = _search(table, spec, rules, rest, counts, cells, features)
-        n_saved = len(features) - len(np.unique(found))
-        if rules.when is not True and n_saved < (1.0 - _WORTH) * np.count_nonzero(active):
-            n_conflicts = 0
-        else:
-            bundle[features] = table.n_features + found
+        bundle[features] = table.n_features + found
     return _finish(spec, rest, cells, bundle, n_conflicts)
+
+
+def may_pay(table: Table, rules: BundleRules) -> bool:
+    """Whether to look for bundles in a dense table.
+
+    With ``"auto"`` at some rows: a bundle has less active rows than there are, so
+    the sum of the shares of active rows bounds the columns that can be saved.
+    """
+    if rules.when != "auto":
+        return bool(rules.when)
+    if "category" in table.schema.kinds:
+        return False
+    if rules.max_conflict_rate > 0.0:
+        return True  # the model depends on the bundles: they must be those of a sparse table
+    if table.n_features < _FEWEST:
+        return False
+    some = table.values[:: max(1, table.n_rows // _ROWS_TO_ASK)]
+    rest = some == 0
+    if table.schema.zero_missing:
+        rest = np.isnan(some) if some.dtype.kind == "f" else some == MISSING_KEY
+    active = 1.0 - rest.mean(axis=0)
+    tried = active <= _DENSEST
+    saved = np.count_nonzero(tried) - active[tried].sum()
+    return bool(saved >= (1.0 - _WORTH) * table.n_features)
 
 
 def count_rows(

@@ -25,10 +25,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, BinArray, aligned_zeros
-from hedgerow.data.bins import BinSpec
-from hedgerow.data.bundles import Layout, one_each
-from hedgerow.data.sparse import AnyTable, SparseTable
-from hedgerow.errors import DataError
+from hedgerow.data.bins import BinSpec, codes_of
+from hedgerow.data.bundles import BundleRules, Layout, lay_out, may_pay, one_each
+from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
+from hedgerow.data.table import Table
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.binning import bin_rows
 from hedgerow.kernels.sparse import bin_entries
 from hedgerow.threads import run_blocks
@@ -188,6 +189,7 @@ def bin_table(
         n_threads,
         -(-_VALUES_PER_THREAD // n_features),
     )
+    _bin_categories(table, spec, by_row, by_column)
     return BinnedMatrix(by_row, by_column, spec)
 
 
@@ -215,3 +217,73 @@ def _bin_sparse(
     )
     kept = None if layout.is_identity else layout
     return BinnedMatrix(by_row, by_column, spec, kept, sum(lost))
+
+
+def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: BinArray) -> None:
+    """Write the bins of category columns over what :func:`bin_rows` has made of their codes."""
+    n_rows = table.n_rows
+    _, per_tile, _ = tile_shape(table.n_features)
+    for j in np.flatnonzero(spec.is_category).tolist():
+        ends = np.full(2, spec.missing_bin, dtype=np.uint8)  # unknown values count as missing
+        lookup = np.concatenate((spec.bins_of(j), ends))
+        bins = lookup[codes_of(table.values[:, j], len(lookup) - 2)]
+        by_row[j // per_tile, :n_rows, j % per_tile] = bins
+        if len(by_column) > 0:
+            by_column[j, :n_rows] = bins
+
+
+def bin_bundled(
+    table: AnyTable, spec: BinSpec, rules: BundleRules, n_threads: int = 1
+) -> BinnedMatrix:
+    """Bin the training rows; features that may share a column do.
+
+    Parameters
+    ----------
+    table : Table or SparseTable
+        The table to which ``spec`` was fitted.
+    spec : BinSpec
+    rules : BundleRules
+    n_threads : int
+
+    Returns
+    -------
+    BinnedMatrix
+        In both layouts.
+
+    Raises
+    ------
+    ParameterError
+        If features must be bundled and some column is a category.
+    """
+    if isinstance(table, SparseTable):
+        layout = lay_out(table, spec, rules, n_threads)
+        return bin_table(table, spec, n_threads, layout=layout)
+    if spec.is_category.any() and rules.when is True:
+        name = spec.schema.names[int(np.argmax(spec.is_category))]
+        raise ParameterError(
+            f"bundle_features=True bundles columns of numbers, but column {name!r} is a category, "
+            "which is a bundle by itself: use bundle_features='auto' or encode the column."
+        )
+    if may_pay(table, rules):
+        entries = sparse_of(table)
+        layout = lay_out(entries, spec, rules, n_threads)
+        if layout.has_bundles:
+            return bin_table(entries, spec, n_threads, layout=layout)
+    return bin_table(table, spec, n_threads)
+
+
+def bin_unseen(
+    table: AnyTable, trained: BinnedMatrix, n_threads: int = 1
+) -> BinnedMatrix | AnyTable:
+    """Bin validation rows as training rows were, by row only.
+
+    Rows are returned as they are if one of them has what no training row had: two
+    features of a bundle away from rest, or a missing value where none was.  The
+    walk over the values is slower and always right.
+    """
+    spec, layout = trained.spec, trained.layout
+    if layout is None:
+        return bin_table(table, spec, n_threads, columns=False)
+    entries = table if isinstance(table, SparseTable) else sparse_of(table)
+    matrix = bin_table(entries, spec, n_threads, columns=False, layout=layout)
+    return matrix if matrix.n_lost == 0 else table

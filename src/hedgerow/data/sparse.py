@@ -27,7 +27,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.data.columns import as_floats, keys_by_kind, plain_numbers
 from hedgerow.data.schema import Schema, default_names, unnamed_schema
 from hedgerow.data.table import Table, check_n_features, check_shape, read_table
-from hedgerow.errors import DataTypeError
+from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.sparse import Entries, spread_entries
 
 _BLOCK_BYTES = 1 << 22
@@ -101,9 +101,9 @@ class SparseTable:
             )
         return SparseTable(row_start, self.column[chosen], self.value[chosen], self.schema)
 
-    def dense(self, columns: IntArray | None = None, start: int = 0, stop: int | None = None) -> (
-        AnyArray
-    ):
+    def dense(
+        self, columns: IntArray | None = None, start: int = 0, stop: int | None = None
+    ) -> AnyArray:
         """Some rows of some columns (all by default) as a dense array, in C order."""
         stop = self.n_rows if stop is None else stop
         chosen = np.arange(self.n_features) if columns is None else columns
@@ -179,6 +179,7 @@ def read_any(
     check_shape(X.shape)
     if schema is not None:
         check_n_features(X.shape[1], schema, reader)
+        _refuse_categories(schema)
     row_start, column, data = _canonical(X)
     names = schema.names if schema is not None else default_names(X.shape[1])
     value = _plain(data, column, names)
@@ -189,6 +190,15 @@ def read_any(
     value = _as_schema(value, column, schema)
     table = SparseTable(row_start, column, value, schema)
     return _without_zeros(table) if schema.zero_missing else table
+
+
+def _refuse_categories(schema: Schema) -> None:
+    for column in schema.columns:
+        if column.kind == "category":
+            raise DataError(
+                f"column {column.name!r} is a category, which sparse data cannot hold: "
+                "give the rows as a data frame."
+            )
 
 
 def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:
@@ -232,9 +242,7 @@ def _without_zeros(table: SparseTable) -> SparseTable:
     if kept.all():
         return table
     before = np.concatenate(([0], np.cumsum(kept, dtype=np.int64)))
-    return SparseTable(
-        before[table.row_start], table.column[kept], table.value[kept], table.schema
-    )
+    return SparseTable(before[table.row_start], table.column[kept], table.value[kept], table.schema)
 
 
 def sparse_of(table: Table) -> SparseTable:

@@ -58,8 +58,9 @@ def find_sparse_cuts(
     gather_entries(
         entries, listed, _NO_MASS if mass is None else mass, start[:-1].copy(), values, masses
     )
-    total = float(len(rows)) if mass is None else float(mass.sum())
-    unrecorded = total - (counts if mass is None else _sums(masses, start))
+    unrecorded: FloatArray = float(len(rows)) - counts.astype(np.float64)
+    if mass is not None:
+        unrecorded = mass.sum() - _sums(masses, start)
     if table.schema.zero_missing:
         unrecorded = np.zeros(n_features)
     found, rest = _cuts_of_constants(values, start, unrecorded)

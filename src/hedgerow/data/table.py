@@ -111,21 +111,21 @@ def read_table(
         if schema is None:
             if not zero_missing:
                 return Table(X, unnamed_schema(X.shape[1], "float"))
-        elif (
-            not (schema.has_int or schema.zero_missing) and len(schema.columns) == X.shape[1]
-        ):
+        elif not (schema.has_int or schema.zero_missing) and len(schema.columns) == X.shape[1]:
             return Table(X, schema)
     table = _read_any(X, schema, reader)
     if schema is None and zero_missing:
         table = Table(table.values, replace(table.schema, zero_missing=True))
     if not table.schema.zero_missing:
         return table
-    return Table(without_zeros(table.values), table.schema)
+    return Table(_without_zeros(table.values, table.schema), table.schema)
 
 
-def without_zeros(values: AnyArray) -> AnyArray:
-    """Copy plain values or keys with every 0 made a missing value."""
-    return with_missing(values, values == 0)
+def _without_zeros(values: AnyArray, schema: Schema) -> AnyArray:
+    """Copy values or keys with every 0 made a missing value; 0 is a level of a category."""
+    zero = values == 0
+    zero[:, [kind == "category" for kind in schema.kinds]] = False
+    return with_missing(values, zero)
 
 
 def _read_any(X: Any, schema: Schema | None, reader: str) -> Table:
@@ -224,6 +224,7 @@ def check_shape(shape: tuple[int, ...]) -> None:
 
 
 def check_n_features(n_features: int, schema: Schema, reader: str) -> None:
+    """Refuse another number of columns, in the words of scikit-learn."""
     if n_features != schema.n_features:
         raise DataError(
             f"X has {n_features} features, but {reader} is expecting {schema.n_features} "

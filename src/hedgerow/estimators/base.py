@@ -94,6 +94,11 @@ class HedgerowEstimator(BaseEstimator):
         bundle_order: BundleOrder = "count",
         bundle_conflicts: BundleConflicts = "sum",
         max_conflict_rate: float = 0.0,
+        max_cat_to_onehot: int = 4,
+        max_cat_threshold: int = 32,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        min_data_per_group: int = 100,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
@@ -135,6 +140,11 @@ class HedgerowEstimator(BaseEstimator):
         self.bundle_order = bundle_order
         self.bundle_conflicts = bundle_conflicts
         self.max_conflict_rate = max_conflict_rate
+        self.max_cat_to_onehot = max_cat_to_onehot
+        self.max_cat_threshold = max_cat_threshold
+        self.cat_smooth = cat_smooth
+        self.cat_l2 = cat_l2
+        self.min_data_per_group = min_data_per_group
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping

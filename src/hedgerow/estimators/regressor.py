@@ -99,6 +99,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         bundle_order: BundleOrder = "count",
         bundle_conflicts: BundleConflicts = "sum",
         max_conflict_rate: float = 0.0,
+        max_cat_to_onehot: int = 4,
+        max_cat_threshold: int = 32,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        min_data_per_group: int = 100,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         quantile: float | None = None,
@@ -142,6 +147,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             bundle_order=bundle_order,
             bundle_conflicts=bundle_conflicts,
             max_conflict_rate=max_conflict_rate,
+            max_cat_to_onehot=max_cat_to_onehot,
+            max_cat_threshold=max_cat_threshold,
+            cat_smooth=cat_smooth,
+            cat_l2=cat_l2,
+            min_data_per_group=min_data_per_group,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,
@@ -211,7 +221,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         )
         return self._adopt(model)
 
-    def _sample(self, table: AnyTable, y: Any, weight: Any, y_name: str, weight_name: str) -> Sample:
+    def _sample(
+        self, table: AnyTable, y: Any, weight: Any, y_name: str, weight_name: str
+    ) -> Sample:
         if y is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires {y_name} to be passed, but the "

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
+from hedgerow.data.bundles import one_each
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import BLOCK
@@ -29,6 +30,12 @@ from hedgerow.growing.setup import (
 )
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.category_split import (
+    CATEGORY_NUMBERS,
+    CATEGORY_PLACES,
+    SCRATCH_SIZE,
+    CategoryRules,
+)
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
@@ -109,10 +116,18 @@ class TreeGrower:
         self._team.close()
 
     def _draw_columns(self, tree: int) -> None:
-        chosen = drawn_columns(self._params, tree, self._matrix.n_features)
-        self._state.columns.feature[: len(chosen)] = chosen
-        self._state.columns.position[: len(chosen)] = chosen % self._matrix.features_per_tile
-        self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
+        matrix, state = self._matrix, self._state
+        chosen = drawn_columns(self._params, tree, matrix.n_features)
+        state.scalars[layout.IS_N_FEATURES] = len(chosen)
+        if state.extras is not None:
+            state.extras.bundles.features[: len(chosen)] = chosen
+        if matrix.layout is not None:
+            held = matrix.layout.column[chosen]
+            # Without any there would be no histogram to read the sums of the node from.
+            chosen = np.unique(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
+        state.columns.feature[: len(chosen)] = chosen
+        state.columns.position[: len(chosen)] = chosen % matrix.features_per_tile
+        state.scalars[layout.IS_N_COLUMNS] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
@@ -133,15 +148,17 @@ def _make_state(
 ) -> layout.State:
     """Allocate everything that the compiled stages use."""
     n_rows, n_features = matrix.n_rows, matrix.n_features
-    slot_cells = n_features * matrix.spec.stride
+    n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
     max_leaves = most_leaves(params, n_rows)
     n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells))))
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
-    all_columns = np.arange(n_features, dtype=np.int32)
+    all_columns = np.arange(n_columns, dtype=np.int32)
+    extras = _make_extras(matrix, params, n_threads, (n_slots + 2 + n_threads) * slot_cells)
+    scratch_cells = 0 if extras is None else n_threads * N_LANES * matrix.stride
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
-        settings=settings_of(params, objective, n_rows, n_features, max_leaves, constant, n_slots),
+        settings=settings_of(params, objective, n_rows, n_columns, max_leaves, constant, n_slots),
         rules=split_rules(params),
         bins=_bins(matrix),
         loss_data=loss_data_of(target, weight, raw, objective),
@@ -149,9 +166,58 @@ def _make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
+        wide=_make_wide((n_slots + 2 + n_threads) * slot_cells + scratch_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
-        scalars=start_scalars(n_features),
+        scalars=start_scalars(n_columns, n_features),
+        extras=extras,
+    )
+
+
+def _make_extras(
+    matrix: BinnedMatrix, params: BoostParams, n_threads: int, scratch_start: int
+) -> layout.Extras | None:
+    """What the compiled stages need beyond the usual fit; None if nothing."""
+    chosen = matrix.spec.is_category
+    if not chosen.any() and matrix.layout is None:
+        return None
+    return layout.Extras(
+        categories=layout.Categories(
+            chosen=chosen.astype(np.uint8),
+            rules=CategoryRules(
+                most_one_hot=params.max_cat_to_onehot,
+                most=params.max_cat_threshold,
+                smooth=float(params.cat_smooth),
+                penalty=float(params.cat_l2),
+                min_group=params.min_data_per_group,
+            ),
+            numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
+            places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
+        ),
+        bundles=_make_bundles(matrix, params, n_threads, scratch_start),
+    )
+
+
+def _make_bundles(
+    matrix: BinnedMatrix, params: BoostParams, n_threads: int, scratch_start: int
+) -> layout.Bundles:
+    found = matrix.layout or one_each(matrix.spec)
+    leader = found.members[found.member_start[:-1]]
+    usable = np.zeros((n_threads, layout.USABLE_SIZE), dtype=np.int64)
+    usable[:, : layout.USABLE_ONES] = 1
+    shares = (params.colsample_bytree, params.colsample_bylevel, params.colsample_bynode)
+    return layout.Bundles(
+        features=np.arange(matrix.n_features, dtype=np.int32),
+        alone=np.where(found.first[leader] < 0, leader, -1).astype(np.int32),
+        column=found.column,
+        first=found.first,
+        count=found.count,
+        rest=found.rest,
+        members=found.members,
+        member_start=found.member_start,
+        n_single=found.n_single,
+        usable=usable,
+        scratch_start=scratch_start,
+        sampled=int(min(shares) < 1.0),
     )
 
 
@@ -163,12 +229,12 @@ def _bins(matrix: BinnedMatrix) -> Bins:
         tile_width=matrix.by_row.shape[2],
         features_per_tile=matrix.features_per_tile,
         n_bins=matrix.spec.bin_counts().astype(np.int32),
-        stride=matrix.spec.stride,
+        stride=matrix.stride,
     )
 
 
 def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layout.Threads:
-    tile_cells = matrix.features_per_tile * matrix.spec.stride
+    tile_cells = matrix.features_per_tile * matrix.stride
     return layout.Threads(
         cells=aligned_zeros((n_threads, tile_cells), np.int64),
         blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),
@@ -181,7 +247,7 @@ def _make_search(n_threads: int, n_features: int) -> layout.Search:
     return layout.Search(
         lanes=aligned_zeros((n_threads, 2, N_LANES), np.int64),
         found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
-        allowed=np.zeros((3, n_features), dtype=np.int32),
+        allowed=np.ones((3, n_features), dtype=np.int32),
     )
 
 
@@ -199,7 +265,8 @@ def _thresholds(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArra
     A cut behind the last bin sends all values left: it sets missing values apart.
     """
     highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
-    top = np.array([highest[kind] for kind in spec.schema.kinds], dtype=np.int64)
+    # A category column is split by a set instead.
+    top = np.array([highest.get(kind, 0) for kind in spec.schema.kinds], dtype=np.int64)
     cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
     inner = feature >= 0
     column = np.where(inner, feature, 0)

@@ -14,12 +14,13 @@ from hedgerow.compile import kernel
 from hedgerow.growing.state import (
     COUNT_SAMPLED,
     IS_LARGE,
-    IS_N_COLUMNS,
+    IS_N_FEATURES,
     IS_N_ROWS,
     IS_ROUND,
     IS_SMALL,
     IS_TREE,
     NODE_DEPTH,
+    Extras,
     Settings,
 )
 from hedgerow.kernels.barrier import Crew, barrier, share
@@ -83,18 +84,18 @@ def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: f
 @kernel(inner=True)
 def allow_columns(
     settings: Settings,
-    columns: np.ndarray,
+    features: np.ndarray,
     allowed: np.ndarray,
     child: int,
     node: int,
     depth: int,
     scalars: IntArray,
 ) -> None:
-    """Mark in ``allowed[child]`` the columns in which a split of ``node`` is looked for."""
+    """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
     order = allowed[2]
-    n = scalars[IS_N_COLUMNS]
+    n = scalars[IS_N_FEATURES]
     for k in range(n):
-        order[k] = columns[k]
+        order[k] = features[k]
     tree = scalars[IS_TREE]
     if settings.columns_by_level < 1.0:
         stream = LEVEL_STREAM + (tree << 8) + depth
@@ -110,13 +111,21 @@ def allow_columns(
 
 @kernel(inner=True)
 def allow_children(
-    settings: Settings, columns: np.ndarray, allowed: np.ndarray, table: IntArray, scalars: IntArray
+    settings: Settings,
+    columns: np.ndarray,
+    allowed: np.ndarray,
+    table: IntArray,
+    scalars: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Thread 0: draw the columns of the nodes about to be searched."""
-    if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
+    if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0 and extras is None:
         return
+    features = columns
+    if extras is not None:
+        features = extras.bundles.features
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
         if node >= 0:
             depth = table[node, NODE_DEPTH]
-            allow_columns(settings, columns, allowed, child, node, depth, scalars)
+            allow_columns(settings, features, allowed, child, node, depth, scalars)

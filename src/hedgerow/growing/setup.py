@@ -27,7 +27,7 @@ def settings_of(
     params: BoostParams,
     objective: Objective,
     n_rows: int,
-    n_features: int,
+    n_columns: int,
     max_leaves: int,
     constant_hessian: bool,
     n_slots: int,
@@ -36,7 +36,7 @@ def settings_of(
     return layout.Settings(
         loss=objective.kernel_id,
         n_rows=n_rows,
-        n_features=n_features,
+        n_columns=n_columns,
         max_leaves=max_leaves,
         max_depth=params.max_depth if params.max_depth is not None else 1 << 30,
         depthwise=int(params.grow_policy == "depthwise"),
@@ -106,10 +106,11 @@ def row_arrays(n_rows: int, padding: int) -> layout.Rows:
     )
 
 
-def start_scalars(n_columns: int) -> IntArray:
+def start_scalars(n_columns: int, n_features: int) -> IntArray:
     """The cells of ``scalars`` before the first tree."""
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
     scalars[layout.IS_N_COLUMNS] = n_columns
+    scalars[layout.IS_N_FEATURES] = n_features
     return scalars
 
 
@@ -139,7 +140,7 @@ def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> Non
 def finished_tree(
     arrays: layout.Tree, n_nodes: int, threshold: IntArray, bins: npt.NDArray[np.uint8]
 ) -> GrownTree:
-    """The tree in the table of nodes."""
+    """The tree in the table of nodes; ``bins`` is empty where it was not grown on bins."""
     table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
     left = table[:, layout.NODE_LEFT].astype(np.int32)
     inner = left != 0
@@ -154,7 +155,15 @@ def finished_tree(
         gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
         cover=numbers[:, layout.NUMBER_COVER].copy(),
         count=table[:, layout.NODE_COUNT].copy(),
+        column=np.where(inner, table[:, layout.NODE_COLUMN], -1).astype(np.int32)[: len(bins)],
+        left_bins=_sets_of(arrays, n_nodes)[: len(bins)],
     )
+
+
+def _sets_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.uint64]:
+    """Bins that go left at each node, four words."""
+    sets = arrays.table[:n_nodes, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS]
+    return np.ascontiguousarray(sets).view(np.uint64)
 
 
 def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:

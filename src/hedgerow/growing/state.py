@@ -18,6 +18,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
+from hedgerow.kernels.category_split import CategoryRules
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
@@ -32,6 +33,7 @@ from hedgerow.objectives.derivatives import LossData
     NODE_H,
     NODE_OPEN,  # 1: a leaf with a split worth making
     NODE_FEATURE,  # best split; -1 in a leaf for good
+    NODE_COLUMN,  # column of bins that its rows are divided by
     NODE_BIN,
     NODE_MISSING_LEFT,
     NODE_G_LEFT,
@@ -39,8 +41,10 @@ from hedgerow.objectives.derivatives import LossData
     NODE_N_LEFT,
     NODE_LEFT,  # children; 0 in a leaf
     NODE_RIGHT,
-    NODE_FIELDS,
-) = range(16)
+    NODE_SET,  # SET_WORDS words: bit b is set if bin b goes left
+) = range(17)
+SET_WORDS = 4
+NODE_FIELDS = NODE_SET + SET_WORDS
 
 # Cells of ``scalars``.
 (
@@ -67,8 +71,9 @@ from hedgerow.objectives.derivatives import LossData
     IS_REDO,  # gradients must be rounded again with the new exponents
     IS_N_FREE,  # free histogram slots
     IS_N_COLUMNS,  # columns that the tree may use
+    IS_N_FEATURES,  # features that it may use: as many, but for bundles
     N_SCALARS,
-) = range(24)
+) = range(25)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -88,13 +93,15 @@ NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
 (
     FOUND_SCORE,  # bits of a float64
     FOUND_FEATURE,
+    FOUND_COLUMN,
     FOUND_BIN,
     FOUND_MISSING_LEFT,
     FOUND_G_LEFT,
     FOUND_H_LEFT,
     FOUND_N_LEFT,
-    FOUND_FIELDS,
-) = range(8)
+    FOUND_SET,  # SET_WORDS words
+) = range(9)
+FOUND_FIELDS = FOUND_SET + SET_WORDS
 
 
 class Settings(NamedTuple):
@@ -102,7 +109,7 @@ class Settings(NamedTuple):
 
     loss: np.int64
     n_rows: np.int64
-    n_features: np.int64
+    n_columns: np.int64  # of the binned matrix
     max_leaves: np.int64
     max_depth: np.int64
     depthwise: np.int64
@@ -175,6 +182,67 @@ class Tree(NamedTuple):
     free_slots: IntArray
 
 
+class Categories(NamedTuple):
+    """What the search of category columns needs.
+
+    chosen   uint8 (n_features,): 1 for category columns
+    rules    see :mod:`hedgerow.kernels.category_split`
+    numbers  float64 (threads, CATEGORY_NUMBERS, 256): scratch
+    places   int64 (threads, CATEGORY_PLACES, 256): scratch
+    """
+
+    chosen: np.ndarray
+    rules: CategoryRules
+    numbers: FloatArray
+    places: IntArray
+
+
+USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
+
+
+class Bundles(NamedTuple):
+    """Which features the columns of the matrix hold (:class:`hedgerow.data.bundles.Layout`).
+
+    features       int32 (n_features,): those that the tree may use, IS_N_FEATURES of them
+    alone          int32 (n_columns,): the feature that a column holds by itself, or -1
+    column         int32 (n_features,): column of each feature
+    first          int32 (n_features,): its first cell in a bundle
+    count          int32 (n_features,): its cells in a bundle
+    rest           int32 (n_features,): its code at rest
+    members        int32: features of column 0, 1, ...
+    member_start   int64 (n_columns + 1,)
+    n_single       int32 (n_columns,): members from the front that are indicators
+    usable         int64 (threads, USABLE_SIZE): 256 ones, 256 zeros, and scratch from
+                   USABLE_OWN on
+    scratch_start  int64: behind all slots of the wide sums, eight columns a thread
+    sampled        int64: 1 if trees, levels or nodes may use a part of the features only
+    """
+
+    features: np.ndarray
+    alone: np.ndarray
+    column: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+    rest: np.ndarray
+    members: np.ndarray
+    member_start: IntArray
+    n_single: np.ndarray
+    usable: IntArray
+    scratch_start: np.int64
+    sampled: np.int64
+
+
+class Extras(NamedTuple):
+    """What not every fit needs; ``State.extras`` is None where none of it is in use.
+
+    Numba drops a branch behind ``if extras is not None`` from the code that it
+    compiles for None, so that the usual fit neither compiles nor runs any of it.
+    """
+
+    categories: Categories
+    bundles: Bundles
+
+
 class State(NamedTuple):
     """Everything.
 
@@ -195,3 +263,4 @@ class State(NamedTuple):
     wide: Wide
     tree: Tree
     scalars: IntArray
+    extras: Extras | None

@@ -38,7 +38,9 @@ _ONE = np.uint64(1)
 
 
 @kernel
-def sum_degrees(row_start: IntArray, rows: RowArray, n_active: np.ndarray, degree: IntArray) -> None:
+def sum_degrees(
+    row_start: IntArray, rows: RowArray, n_active: np.ndarray, degree: IntArray
+) -> None:
     """Write for each feature the sum, over its active rows, of the other active features.
 
     ``n_active``, one for each row, is scratch space of zeros.

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
@@ -33,6 +33,7 @@ from hedgerow.kernels.predict import (
     add_walked_trees,
     find_leaves,
 )
+from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import (
     CODINGS,
@@ -48,6 +49,12 @@ from hedgerow.threads import run_blocks
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
 """A table as the kernels take it; see :mod:`hedgerow.kernels.predict`."""
+
+CategoryArguments: TypeAlias = tuple[BinArray, IntArray, npt.NDArray[np.uint64]]
+"""See :func:`hedgerow.kernels.predict.fill_set_keys`."""
+
+Batch: TypeAlias = tuple[Rows, CategoryArguments | None, tuple[IntArray, IntArray] | None]
+"""Numbers, categories, and rows that stop on the way with the nodes where they do."""
 
 FEW_ROWS = 16
 """Batches below this are walked; more rows go to the engine that costs less."""
@@ -71,7 +78,7 @@ class Predictor:
     ----------
     forest : Forest
         A valid forest (the kernels check nothing).
-    kinds : sequence of {"float", "int"}
+    kinds : sequence of {"float", "int", "category"}
         How the values of each column compare.
     """
 
@@ -82,7 +89,7 @@ class Predictor:
         self._n_outputs = forest.n_outputs
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self._kinds = kinds
-        only_floats = all(kind == "float" for kind in kinds)
+        only_floats = "int" not in kinds
         self._codings = {
             dtype: coding
             for dtype, coding in CODINGS.items()
@@ -138,12 +145,11 @@ class Predictor:
             self._each_block(values, n_threads, score)
             return scores
         scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
-        self._add(self._rows(values), scores, n_threads, first_tree, stop_tree)
+        batch = self._batch(values)
+        self._add(batch, scores, n_threads, first_tree, stop_tree)
         return scores
 
-    def staged(
-        self, values: AnyArray | SparseTable, n_threads: int = 1
-    ) -> Iterator[FloatArray]:
+    def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
         """Yield the raw scores after each round, each time a new array.
 
         The values are copied once, column by column: reading them is most of the
@@ -152,16 +158,14 @@ class Predictor:
         if isinstance(values, SparseTable):
             yield from self._staged_sparse(values, n_threads)
             return
-        rows = self._rows(np.asfortranarray(values))
+        batch = self._batch(np.asfortranarray(values))
         scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
         for first_tree in range(0, self._n_trees, self._n_outputs):
             stop_tree = first_tree + self._n_outputs
-            self._add(rows, scores, n_threads, first_tree, stop_tree)
+            self._add(batch, scores, n_threads, first_tree, stop_tree)
             yield scores.copy()
 
-    def leaves(
-        self, values: AnyArray | SparseTable, n_threads: int = 1
-    ) -> npt.NDArray[np.int32]:
+    def leaves(self, values: AnyArray | SparseTable, n_threads: int = 1) -> npt.NDArray[np.int32]:
         """Leaf that each row reaches in each tree, as the node's index in its tree.
 
         Parameters and errors as for :meth:`raw_scores`.
@@ -178,15 +182,17 @@ class Predictor:
 
             self._each_block(values, n_threads, find)
             return leaves
-        rows = self._rows(values)
+        rows, categories, stops = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         tables = self._walk32 if rows[0].itemsize == 4 else self._walk64
         block = self._block(WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
-            find_leaves(rows, tables, leaves, block, start, stop)
+            find_leaves(rows, tables, leaves, block, start, stop, categories)
 
         run_blocks(task, len(values), n_threads, self._rows_per_thread(self._walk_cost))
+        if stops is not None:
+            leaves[stops[0]] = stops[1] - self.forest.tree_start[:-1]
         return leaves
 
     def _each_block(
@@ -201,9 +207,7 @@ class Predictor:
         predictor that knows only these.
         """
         if table.n_features != self._n_features:
-            raise DataError(
-                f"values must have {self._n_features} columns, got {table.n_features}."
-            )
+            raise DataError(f"values must have {self._n_features} columns, got {table.n_features}.")
         columns, compact = self._compact
         step = rows_at_once(len(columns), table.value.itemsize)
 
@@ -224,20 +228,49 @@ class Predictor:
             if output == self._n_outputs - 1:
                 yield scores.copy()
 
+    def _batch(self, values: AnyArray) -> Batch:
+        """The table in the form that the kernels take."""
+        rows = self._rows(values)
+        if self._category_reader is None:
+            return rows, None, None
+        categories = self._category_reader.read(values)
+        stops = None
+        if len(categories.unknown) > 0:
+            stops = categories.unknown, self._category_reader.stops(values, categories)
+        return rows, self._category_reader.tables(categories), stops
+
     def _add(
+        self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
+    ) -> None:
+        """Add trees to ``scores``."""
+        rows, categories, stops = batch
+        if stops is None:
+            self._add_all(rows, categories, scores, n_threads, first_tree, stop_tree)
+            return
+        # Rows that stop on the way are scored by themselves, in tree order as all are.
+        apart = scores[:, stops[0]]
+        for tree in range(first_tree, stop_tree):
+            apart[tree % self._n_outputs] += self.forest.value[stops[1][:, tree]]
+        self._add_all(rows, categories, scores, n_threads, first_tree, stop_tree)
+        scores[:, stops[0]] = apart
+
+    def _add_all(
         self,
         rows: Rows,
+        categories: CategoryArguments | None,
         scores: FloatArray,
         n_threads: int,
         first_tree: int,
         stop_tree: int,
     ) -> None:
-        """Add trees to ``scores``, with the engine that is faster for these rows."""
+        """Add trees to all scores, with the engine that is faster for these rows."""
         n_rows = scores.shape[1]
         narrow = rows[0].itemsize == 4
         if n_rows < FEW_ROWS:
             walk = self._walk32 if narrow else self._walk64
-            add_walked_trees(rows, walk, scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree)
+            add_walked_trees(
+                rows, walk, scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories
+            )
             return
         mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
         masked = mask_cost <= self._walk_cost
@@ -249,10 +282,11 @@ class Predictor:
             block = self._block(WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
+            part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if masked:
-                add_masked_trees(rows, masks, scores, block, start, stop, first_tree, stop_tree)
+                add_masked_trees(rows, masks, *part)
             else:
-                add_walked_trees(rows, walk, scores, block, start, stop, first_tree, stop_tree)
+                add_walked_trees(rows, walk, *part)
 
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
@@ -299,11 +333,14 @@ class Predictor:
         feature = self.forest.feature
         columns = np.unique(np.append(feature[feature >= 0], 0))
         places = np.where(feature >= 0, np.searchsorted(columns, feature), -1)
-        forest = replace(
-            self.forest, feature=places.astype(np.int32), n_features=len(columns)
-        )
+        assert self.forest.categories is None, "sparse tables have no category columns"
+        forest = replace(self.forest, feature=places.astype(np.int32), n_features=len(columns))
         kinds = [self._kinds[int(column)] for column in columns]
         return columns.astype(np.int64), Predictor(forest, kinds)
+
+    @functools.cached_property
+    def _category_reader(self) -> CategoryReader | None:
+        return None if self.forest.categories is None else CategoryReader(self.forest)
 
     @functools.cached_property
     def _splits(self) -> Splits:
