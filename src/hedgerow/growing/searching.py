@@ -174,6 +174,43 @@ def search_plain(
 
 
 @kernel(inner=True)
+def search_others(
+    thread: int,
+    mine: tuple[int, int],
+    rules: SplitRules,
+    bins: Bins,
+    columns: IntArray,
+    place: tuple[Wide, int],
+    lanes: IntArray,
+    allowed: IntArray,
+    node: tuple[NodeSums, Units],
+    found: IntArray,
+    extras: Extras,
+) -> None:
+    """Search the columns that are not plain; what was found in plain ones stands in ``found``."""
+    bundles = extras.bundles
+    if found[FOUND_FEATURE] >= 0:
+        found[FOUND_COLUMN] = bundles.column[found[FOUND_FEATURE]]
+    best = search_bundles(thread, mine, rules, bins, columns, place, lanes, allowed, node, bundles)
+    if is_better(best.score, best.feature, found):
+        write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
+    wide, slot_start = place
+    search_categories(
+        thread,
+        mine,
+        rules,
+        bins,
+        columns,
+        wide,
+        slot_start,
+        allowed,
+        node,
+        found,
+        extras.categories,
+    )
+
+
+@kernel(inner=True)
 def search_node(
     thread: int,
     mine: tuple[int, int],
@@ -212,10 +249,7 @@ def search_node(
     )
     write_found(found, best, bins.stride)
     if extras is not None:
-        bundles = extras.bundles
-        if best.score >= 0.0:
-            found[FOUND_COLUMN] = bundles.column[best.feature]
-        best = search_bundles(
+        search_others(
             thread,
             mine,
             rules,
@@ -225,20 +259,6 @@ def search_node(
             search.lanes[thread],
             allowed,
             node,
-            bundles,
-        )
-        if is_better(best.score, best.feature, found):
-            write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
-        search_categories(
-            thread,
-            mine,
-            rules,
-            bins,
-            columns.feature,
-            wide,
-            slot_start,
-            allowed,
-            node,
             found,
-            extras.categories,
+            extras,
         )
