@@ -27,7 +27,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.data.columns import as_floats, keys_by_kind, plain_numbers
 from hedgerow.data.schema import Schema, default_names, unnamed_schema
 from hedgerow.data.table import Table, check_n_features, check_shape, read_table
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError
 from hedgerow.kernels.sparse import Entries, spread_entries
 
 _BLOCK_BYTES = 1 << 22
@@ -182,7 +182,7 @@ def read_any(
         _refuse_categories(schema)
     row_start, column, data = _canonical(X)
     names = schema.names if schema is not None else default_names(X.shape[1])
-    value = _plain(data, column, names)
+    value = _plain(data, row_start, column, names)
     if schema is None:
         schema = unnamed_schema(X.shape[1], "int" if value.dtype == np.int64 else "float")
         if zero_missing:
@@ -216,14 +216,21 @@ def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:
     return own.indptr.astype(np.int64), column[:n_entries], own.data[:n_entries]
 
 
-def _plain(data: AnyArray, column: AnyArray, names: tuple[str, ...]) -> AnyArray:
+def _plain(
+    data: AnyArray, row_start: IntArray, column: AnyArray, names: tuple[str, ...]
+) -> AnyArray:
     """Entries as float32, float64 or int64 (:mod:`hedgerow.data.columns`)."""
-    if data.dtype == object:
-        raise DataTypeError(
-            f"sparse data of type {data.dtype}: convert them to numbers, X.astype('float64')."
-        )
-    wrong = names[int(column[0])] if len(column) else names[0]
-    return plain_numbers(data[:, None], [wrong])[:, 0]
+    if data.dtype.kind in "iu" and data.dtype.itemsize == 8:
+        largest = np.iinfo(np.int64).max
+        bad = data > largest if data.dtype.kind == "u" else data == MISSING_KEY
+        if bad.any():
+            at = int(np.argmax(bad))
+            row = int(np.searchsorted(row_start, at, side="right")) - 1
+            raise DataError(
+                f"column {names[int(column[at])]!r} holds {data[at]} (row {row}); whole numbers "
+                f"must lie from {MISSING_KEY + 1} to {largest}: convert X to float64."
+            )
+    return plain_numbers(data[:, None], names)[:, 0]
 
 
 def _as_schema(value: AnyArray, column: AnyArray, schema: Schema) -> AnyArray:
