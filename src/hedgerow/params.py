@@ -172,8 +172,9 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
         lambda p: p.subsample < 1.0 and p.boosting != "dart",
         "with subsample below 1 and boosting='gbdt' or 'rf' (rows must be left out)",
     ),
+    "bundle_conflicts": (lambda p: p.max_conflict_rate > 0.0, "with max_conflict_rate above 0"),
     **dict.fromkeys(
-        ("bundle_order", "bundle_conflicts", "max_conflict_rate"),
+        ("bundle_order", "max_conflict_rate"),
         (
             lambda p: p.tree_method == "hist" and bool(p.bundle_features),
             "with tree_method='hist' and bundle_features=True or 'auto'",

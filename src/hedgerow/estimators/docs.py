@@ -87,7 +87,7 @@ bundle_order : {"count", "degree"}, default="count"
     Which features are put into bundles first: those with most rows away from 0,
     or those that meet others in most rows (the degree in the graph of conflicts).
 bundle_conflicts : {"sum", "max"}, default="sum"
-    What ``max_conflict_rate`` bounds: the conflicts that the members of a bundle
+    What ``max_conflict_rate`` (above 0) bounds: the conflicts that the members of a bundle
     bring in, together, or the largest number that one member brings in.
 max_conflict_rate : float in [0, 1), default=0.0
     Conflicts allowed in a bundle, as a share of the rows.  In such a row the
