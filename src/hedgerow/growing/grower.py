@@ -198,8 +198,8 @@ def _thresholds(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArra
 
     A cut behind the last bin sends all values left: it sets missing values apart.
     """
-    highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
-    top = np.array([highest[kind] for kind in spec.schema.kinds], dtype=np.int64)
+    of_float, of_int = int(keys_of_floats(np.array(np.inf))), np.iinfo(np.int64).max
+    top = np.array([of_int if kind == "int" else of_float for kind in spec.schema.kinds])
     cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
     inner = feature >= 0
     column = np.where(inner, feature, 0)

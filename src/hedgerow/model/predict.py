@@ -76,7 +76,7 @@ class Predictor:
         self._n_trees = forest.n_trees
         self._n_outputs = forest.n_outputs
         self._base_score = np.array(forest.base_score, dtype=np.float64)
-        only_floats = all(kind == "float" for kind in kinds)
+        only_floats = all(kind != "int" for kind in kinds)
         self._codings = {
             dtype: coding
             for dtype, coding in CODINGS.items()
