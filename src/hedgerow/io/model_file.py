@@ -218,9 +218,12 @@ def _read_model(header: Header, payload: memoryview, schema: Schema) -> tuple[Mo
     metadata = header.metadata
     if not _NATURAL.fullmatch(metadata["n_features"]):
         raise ModelFormatError("n_features is malformed.")
+    arrays: dict[str, Any] = {
+        name: container.array_at(header, name, payload) for name in FOREST_DTYPES
+    }
     model = Model(
         forest=Forest(
-            **{name: container.array_at(header, name, payload) for name in FOREST_DTYPES},
+            **arrays,
             n_features=int(metadata["n_features"]),
         ),
         schema=schema,
