@@ -31,11 +31,12 @@ from hedgerow.data.schema import Column, ColumnKind, Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
+from hedgerow.io.category_sets import CATEGORY_DTYPES, category_arrays, read_categories
 from hedgerow.io.container import Header
 from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.validate import FOREST_DTYPES, check_model
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 
 FORMAT = "hedgerow"
@@ -144,7 +145,7 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         metadata["estimator"] = strict_json.encode(estimator, "estimator")
     arrays = {name: getattr(model.forest, name) for name in _WIDEST_FIRST}
     if model.schema.has_categories:
-        arrays |= level_arrays(model.schema)
+        arrays |= level_arrays(model.schema) | category_arrays(model.forest)
     # Stable, so that those of version 1 stay in the order of version 1.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
@@ -195,9 +196,11 @@ def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    _check_header(header, FOREST_DTYPES | LEVEL_DTYPES)
-    arrays = {name: container.array_at(header, name, payload) for name in LEVEL_DTYPES}
-    return _read_model(header, payload, _schema(header.metadata["schema"], 2, arrays))
+    more = LEVEL_DTYPES | CATEGORY_DTYPES
+    _check_header(header, FOREST_DTYPES | more)
+    arrays = {name: container.array_at(header, name, payload) for name in more}
+    schema = _schema(header.metadata["schema"], 2, arrays)
+    return _read_model(header, payload, schema, read_categories(arrays, schema))
 
 
 def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
@@ -213,7 +216,9 @@ def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) ->
         raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
 
 
-def _read_model(header: Header, payload: memoryview, schema: Schema) -> tuple[Model, Record | None]:
+def _read_model(
+    header: Header, payload: memoryview, schema: Schema, categories: CategoryTables | None = None
+) -> tuple[Model, Record | None]:
     """Build a model; the values in its arrays are not checked yet."""
     metadata = header.metadata
     if not _NATURAL.fullmatch(metadata["n_features"]):
@@ -225,6 +230,7 @@ def _read_model(header: Header, payload: memoryview, schema: Schema) -> tuple[Mo
         forest=Forest(
             **arrays,
             n_features=int(metadata["n_features"]),
+            categories=categories,
         ),
         schema=schema,
         objective=metadata["objective"],
