@@ -163,7 +163,7 @@ def test_indicators_stand_in_front_of_their_bundle():
         assert layout.first[members[:n]].tolist() == list(range(1, n + 1))
 
 
-# -- trees ------------------------------------------------------------------------------------------
+# -- trees -----------------------------------------------------------------------------------
 
 
 def grown(table, spec, y, rules, weight=None, n_threads=1, **params):

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import numbers_of, read_any
+from hedgerow.data import AnyTable, Table, numbers_of, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
@@ -37,8 +38,9 @@ processors, which would take longer than the prediction."""
 class Booster:
     """A trained model: what :func:`train` and :func:`load` return.
 
-    Prediction changes nothing in it, so threads and forked processes may share
-    one.  It is pickled as the bytes of its model file.
+    Prediction changes nothing in it but the counts of unseen categories, so
+    threads and forked processes may share one.  It is pickled as the bytes of
+    its model file.
 
     Parameters
     ----------
@@ -50,6 +52,7 @@ class Booster:
         self._schema = model.schema
         self._objective = objective_of(model)
         self._predictor = Predictor(model.forest, model.schema.kinds)
+        self._unseen = UnseenCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _booster_from_bytes, (model_to_bytes(self.model),)
@@ -121,7 +124,7 @@ class Booster:
 
         Parameters
         ----------
-        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        X : array, data frame or list of rows, shape (n_rows, n_features)
             The columns of a frame are found by name, if the training table had
             names.
         kind : {"value", "raw", "probability", "leaf"}, default="value"
@@ -174,7 +177,7 @@ class Booster:
         reader: str = "Booster",
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
-        table = read_any(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         values = numbers_of(table)
         threads = self._threads(table.n_rows, n_jobs)
         if n_rounds is None:
@@ -186,9 +189,8 @@ class Booster:
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        table = read_any(X, self._schema, reader=reader)
-        values = numbers_of(table)
-        return self._predictor.staged(values, self._threads(table.n_rows, n_jobs))
+        table = self._read(X, reader)
+        return self._predictor.staged(numbers_of(table), self._threads(table.n_rows, n_jobs))
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
@@ -198,9 +200,34 @@ class Booster:
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
+        table = self._read(X, reader)
+        return self._predictor.leaves(numbers_of(table), self._threads(table.n_rows, n_jobs))
+
+    def _read(self, X: Any, reader: str) -> AnyTable:
+        """Read a table to predict, and count what it holds of unseen categories."""
         table = read_any(X, self._schema, reader=reader)
-        values = numbers_of(table)
-        return self._predictor.leaves(values, self._threads(table.n_rows, n_jobs))
+        if isinstance(table, Table):
+            self._unseen.add(table.unseen)
+        return table
+
+    @property
+    def unseen_categories(self) -> dict[str, int]:
+        """Rows predicted so far whose category no training row had, by column.
+
+        A count that rises (:meth:`reset_unseen_categories`) says that data change.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> booster = train(None, Dataset({"colour": ["red", "blue"]}, [1.0, 0.0]))
+        >>> booster.predict({"colour": "green"}).shape, booster.unseen_categories
+        ((1,), {'colour': 1})
+        """
+        return self._unseen.totals()
+
+    def reset_unseen_categories(self) -> None:
+        """Count unseen categories from 0 again."""
+        self._unseen.reset()
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)

@@ -17,6 +17,7 @@ sorted for the moment it is needed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -24,9 +25,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.data.columns import as_floats, keys_by_kind, plain_numbers
-from hedgerow.data.schema import Schema, default_names, unnamed_schema
-from hedgerow.data.table import Table, check_n_features, check_shape, read_table
+from hedgerow.data.categories import CategoricalFeatures, chosen_columns
+from hedgerow.data.columns import as_floats, keys_by_kind, plain_numbers, with_missing
+from hedgerow.data.schema import (
+    Column,
+    ColumnKind,
+    Schema,
+    UnknownCategory,
+    default_names,
+    unnamed_schema,
+)
+from hedgerow.data.table import Table, check_n_features, check_names, check_shape, read_table
 from hedgerow.errors import DataError
 from hedgerow.kernels.sparse import Entries, spread_entries
 
@@ -143,6 +152,9 @@ def read_any(
     *,
     reader: str = "Booster",
     zero_missing: bool = False,
+    categorical: CategoricalFeatures = "auto",
+    unknown: UnknownCategory = "missing",
+    names: Sequence[str] | None = None,
 ) -> AnyTable:
     """Read a table, sparse or dense.
 
@@ -151,8 +163,10 @@ def read_any(
     X : sparse matrix or array of scipy, or what :func:`hedgerow.data.read_table` reads
         Sparse data may be of any format; entries recorded twice are added up, in
         a copy.
-    schema, reader, zero_missing
-        As for :func:`hedgerow.data.read_table`.
+    schema, reader, categorical, unknown, names
+        As for :func:`hedgerow.data.read_table`; sparse columns hold numbers only.
+    zero_missing : bool, default=False
+        Take the number 0 for a missing value; a given schema says so itself.
 
     Returns
     -------
@@ -175,30 +189,54 @@ def read_any(
     (3, 2, ('x0', 'x1'))
     """
     if type(X) is np.ndarray or not is_sparse(X):
-        return read_table(X, schema, reader=reader, zero_missing=zero_missing)
+        table = read_table(
+            X, schema, reader=reader, categorical=categorical, unknown=unknown, names=names
+        )
+        return _mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
     check_shape(X.shape)
     if schema is not None:
         check_n_features(X.shape[1], schema, reader)
-        _refuse_categories(schema)
+    check_names(names, X.shape[1])
+    labels = default_names(X.shape[1]) if names is None else tuple(names)
+    _refuse_categories(schema, categorical, labels)
     row_start, column, data = _canonical(X)
-    names = schema.names if schema is not None else default_names(X.shape[1])
-    value = _plain(data, row_start, column, names)
+    value = _plain(data, row_start, column, labels if schema is None else schema.names)
     if schema is None:
-        schema = unnamed_schema(X.shape[1], "int" if value.dtype == np.int64 else "float")
+        kind: ColumnKind = "int" if value.dtype == np.int64 else "float"
+        schema = unnamed_schema(X.shape[1], kind)
+        if names is not None:
+            schema = Schema(tuple(Column(name, kind) for name in names), named=True)
         if zero_missing:
             schema = replace(schema, zero_missing=True)
     value = _as_schema(value, column, schema)
-    table = SparseTable(row_start, column, value, schema)
-    return _without_zeros(table) if schema.zero_missing else table
+    sparse = SparseTable(row_start, column, value, schema)
+    return _without_zeros(sparse) if schema.zero_missing else sparse
 
 
-def _refuse_categories(schema: Schema) -> None:
-    for column in schema.columns:
-        if column.kind == "category":
-            raise DataError(
-                f"column {column.name!r} is a category, which sparse data cannot hold: "
-                "give the rows as a data frame."
-            )
+def _mark_zeros(table: Table, zero_missing: bool) -> Table:
+    """Make a missing value of every 0 of a column of numbers, in a copy, if asked to."""
+    if not zero_missing:
+        return table
+    zero = table.values == 0
+    zero[:, [kind == "category" for kind in table.schema.kinds]] = False
+    schema = replace(table.schema, zero_missing=True)
+    return replace(table, values=with_missing(table.values, zero), schema=schema)
+
+
+def _refuse_categories(
+    schema: Schema | None, categorical: CategoricalFeatures, names: Sequence[str]
+) -> None:
+    if schema is not None:
+        chosen = [kind == "category" for kind in schema.kinds]
+        names = schema.names
+    else:
+        found = chosen_columns(categorical, names)
+        chosen = [] if found is None else found.tolist()
+    if any(chosen):
+        raise DataError(
+            f"column {names[chosen.index(True)]!r} is a category, which sparse data cannot hold: "
+            "give the rows as a data frame."
+        )
 
 
 def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:

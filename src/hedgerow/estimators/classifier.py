@@ -11,7 +11,8 @@ from sklearn.base import ClassifierMixin
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_weight
-from hedgerow.data import AnyTable, read_any
+from hedgerow.data import AnyTable, UnknownCategory, read_any
+from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
@@ -105,6 +106,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         bundle_order: BundleOrder = "count",
         bundle_conflicts: BundleConflicts = "sum",
         max_conflict_rate: float = 0.0,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int = 4,
         max_cat_threshold: int = 32,
         cat_smooth: float = 10.0,
@@ -153,6 +156,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             bundle_order=bundle_order,
             bundle_conflicts=bundle_conflicts,
             max_conflict_rate=max_conflict_rate,
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
             max_cat_to_onehot=max_cat_to_onehot,
             max_cat_threshold=max_cat_threshold,
             cat_smooth=cat_smooth,
@@ -188,9 +193,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-            Numbers; NaN, null and ``None`` are missing values, infinities are
-            values.  Frames of pandas, polars, pyarrow and others are read by
-            column.
+            Numbers, dates, text or categories; NaN, null and ``None`` are
+            missing values, infinities are values.  Frames of pandas, polars,
+            pyarrow and others are read by column; one row may be a dict.
         y : array-like of shape (n_rows,)
             Labels: text, integers, booleans, or whole floats.
         sample_weight : array-like of shape (n_rows,), optional
@@ -210,12 +215,12 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for text or other objects.
+            (``TypeError``) for columns of mixed types, objects.
         """
         params, stopping = self._params(), self._stopping()
         self._check_objective()
         reader = type(self).__name__
-        table = read_any(X, zero_missing=params.zero_as_missing, reader=reader)
+        table = self._read(X, params)
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(y, weight)

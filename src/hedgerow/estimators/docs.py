@@ -93,6 +93,15 @@ max_conflict_rate : float in [0, 1), default=0.0
     Conflicts allowed in a bundle, as a share of the rows.  In such a row the
     feature that comes later in the bundle counts and the other is taken for 0 in
     training; prediction reads every feature as it is.
+categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
+    Columns of categories, whose values have no order.  ``"auto"``: text and the
+    categorical types of the frame library.  Columns of numbers become categories if
+    they are named; text that is not named is an error.  Values are told apart by what
+    they are, never by the codes of a library.
+unknown_category : {"missing", "backoff", "error"}, default="missing"
+    What a prediction makes of a category that no training row has: a missing value,
+    a category of its own, or an error.  How many there were:
+    ``booster_.unseen_categories``.
 max_cat_to_onehot : int in 1 .. 254, default=4
     A category column with up to so many levels in a node is split by one level
     against all others; one with more by a set of levels.
