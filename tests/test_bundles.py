@@ -221,9 +221,10 @@ def test_conflicts_change_training_only_and_alike_for_dense_tables(seed, rules):
         "early_stopping": False,
         "bundle_features": rules.when,
         "bundle_order": rules.order,
-        "bundle_conflicts": rules.conflicts,
         "max_conflict_rate": rules.max_conflict_rate,
     }
+    if rules.max_conflict_rate > 0.0:
+        params["bundle_conflicts"] = rules.conflicts
     dense, model = (HedgerowRegressor(**params).fit(t, y) for t in (X, sparse.csr_array(X)))
     assert model_to_bytes(dense.booster_.model) == model_to_bytes(model.booster_.model)
     np.testing.assert_array_equal(model.predict(sparse.csr_array(X)), model.predict(X))

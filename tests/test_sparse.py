@@ -182,7 +182,7 @@ def test_single_trees_still_ask_for_dense_tables():
 @given(tables)
 def test_entries_of_a_dense_table(X):
     for zero_missing in (False, True):
-        table = read_table(X, zero_missing=zero_missing)
+        table = read_any(X, zero_missing=zero_missing)
         np.testing.assert_array_equal(sparse_of(table).dense(), table.values)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import AnyTable, Table, numbers_of, read_any
+from hedgerow.data import AnyTable, numbers_of, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
@@ -206,8 +206,7 @@ class Booster:
     def _read(self, X: Any, reader: str) -> AnyTable:
         """Read a table to predict, and count what it holds of unseen categories."""
         table = read_any(X, self._schema, reader=reader)
-        if isinstance(table, Table):
-            self._unseen.add(table.unseen)
+        self._unseen.add(table.unseen)
         return table
 
     @property

@@ -17,7 +17,7 @@ sorted for the moment it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -78,6 +78,11 @@ class SparseTable:
     def n_entries(self) -> int:
         """Number of recorded entries."""
         return len(self.column)
+
+    @property
+    def unseen(self) -> Mapping[str, int]:
+        """Rows with unknown categories: none, as no column holds categories."""
+        return {}
 
     @property
     def rest(self) -> Any:
