@@ -39,8 +39,8 @@ from hedgerow.data.table import Table, check_n_features, check_names, check_shap
 from hedgerow.errors import DataError
 from hedgerow.kernels.sparse import Entries, spread_entries
 
-_BLOCK_BYTES = 1 << 22
-"""Dense copy of some rows and columns that one thread works on at a time."""
+_BLOCK_BYTES = 1 << 20
+"""Dense copy of some rows and columns that one thread works on: half a second-level cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
