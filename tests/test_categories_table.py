@@ -68,7 +68,7 @@ TEXT_HOLDERS = {
     ),
     "pandas arrow": lambda v: pd.DataFrame({"c": pd.Series(v, dtype=pd.ArrowDtype(pa.string()))}),
     "pandas arrow dictionary": lambda v: pd.DataFrame(
-        {"c": pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([pa.array(v, pa.string()).dictionary_encode()])))}
+        {"c": pd.arrays.ArrowExtensionArray(pa.array(v, pa.string()).dictionary_encode())}
     ),
     "polars String": lambda v: pl.DataFrame({"c": pl.Series(v, dtype=pl.String)}),
     "polars Categorical": lambda v: pl.DataFrame({"c": pl.Series(v, dtype=pl.Categorical)}),
@@ -343,7 +343,8 @@ def test_text_is_no_number() -> None:
     with pytest.raises(DataTypeError, match="'c' holds text, but held numbers"):
         read_table(pd.DataFrame({"c": pd.Categorical(["1"])}), number)
     nothing = (
-        {"c": None}, {"c": [None, np.nan]}, pl.DataFrame({"c": [None]}), pd.DataFrame({"c": [np.nan]}),
+        {"c": None}, {"c": [None, np.nan]}, pl.DataFrame({"c": [None]}),
+        pd.DataFrame({"c": [np.nan]}),
         pd.DataFrame({"c": pd.Categorical([None], categories=["1"])}),
         pd.DataFrame({"c": pd.Categorical([None], categories=[1])}),
         pa.table({"c": pa.nulls(1)}), pa.table({"c": pa.nulls(1, pa.string())}),
@@ -394,10 +395,10 @@ def test_dicts_are_matched_by_name() -> None:
         read_table([{"x": 2.0, "c": "b"}, {"x": 1, "c": "a", "y": 2}], schema)
     with pytest.raises(DataError, match="'a' has 1 values and 'b' has 2"):
         read_table({"a": [1], "b": [1, 2]})
-    with pytest.raises(DataError, match="one axis, got shape .1, 1."):
+    with pytest.raises(DataError, match=r"one axis, got shape .1, 1."):
         read_table({"a": np.ones((1, 1))})
     for empty in ({}, {"a": []}, [{}]):
-        with pytest.raises(DataError, match="0 (sample|feature)"):
+        with pytest.raises(DataError, match=r"0 (sample|feature)"):
             read_table(empty)
 
 
@@ -516,6 +517,19 @@ def test_levels_beyond_the_bound_stay_in_arrow_until_rows_are_chosen() -> None:
     assert part.schema.columns[0].levels == tuple(sorted(values[:50]))
 
 
+@pytest.mark.parametrize("by_arrow", [0, 10**9])
+def test_looking_up_by_arrow_and_by_python_is_the_same(by_arrow: int) -> None:
+    known = [f"{number:04}" for number in range(0, 3000, 2)]
+    new = [f"{number:04}" for number in np.random.default_rng(0).permutation(3000)]
+    schema = read_table({"c": known}, unknown="backoff").schema
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(levels, "_TEXTS_FOR_ARROW", by_arrow)
+        table = read_table(pl.DataFrame({"c": new}), schema)
+    codes = [int(text) // 2 if int(text) % 2 == 0 else 1500 for text in new]
+    assert table.values[:, 0].tolist() == codes
+    assert table.unseen == {"c": 1500}
+
+
 # ---- through a fit ----------------------------------------------------------------
 
 
@@ -573,8 +587,8 @@ def test_rows_set_aside_are_not_seen(unknown: Any) -> None:
     else:
         with pytest.raises(DataError, match="'colour' holds 'colour"):
             model.predict(X)
-        with pytest.raises(DataError, match="'colour' holds 'other' .row 59."):
-            X_val = X.assign(colour=[*X["colour"][:59], "other"])
+        X_val = X.assign(colour=[*X["colour"][:59], "other"])
+        with pytest.raises(DataError, match=r"'colour' holds 'other' .row 59."):
             HedgerowRegressor(**options).fit(X, y, X_val=X_val, y_val=y)
 
 
@@ -598,9 +612,8 @@ def test_a_column_without_any_value_has_no_part_in_the_trees() -> None:
     np.testing.assert_array_equal(a.predict(empty), b.predict(X))
     assert a.booster_.model.schema.columns[2] == Column("nothing", "category")
     again = pickle.loads(pickle.dumps(a))
-    np.testing.assert_array_equal(
-        again.predict(empty.with_columns(nothing=pl.lit(3))), b.predict(X)
-    )
+    other = empty.with_columns(nothing=pl.lit(3))
+    np.testing.assert_array_equal(again.predict(other), b.predict(X))
 
 
 def test_one_row_as_a_dict() -> None:
