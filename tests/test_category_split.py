@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,14 +19,16 @@ from hedgerow.booster import Booster
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.data import bin_table, fit_bins
+from hedgerow.data.recode import drop_unused_levels
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.table import Table
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from test_model_file import reseal, take_apart
 
 STRIDE = 16
 NO_GUARD = engine.CategoryRules(1, 254, 0.0, 0.0, 1)
@@ -128,7 +132,7 @@ def table_of(seed, n_rows=400, levels=(2, 5, 30, 400), keys=False):
     if keys:
         whole = np.where(np.isnan(number), 0, np.round(100 * number)).astype(np.int64)
         values = np.column_stack([keys_of_floats(values[:, :-1]), whole])
-    return Table(values, schema), y
+    return drop_unused_levels(Table(values, schema)), y
 
 
 def train(table, y, n_jobs=1, objective="squared_error", **more):
@@ -253,3 +257,53 @@ def test_model_file_keeps_the_sets() -> None:
     raw = Predictor(model.forest, table.schema.kinds).raw_scores(table.values)
     assert same(Predictor(again.forest, table.schema.kinds).raw_scores(table.values), raw)
     assert Booster(again).num_trees == 12
+
+
+def with_tables(model, **changed):
+    tables = replace(model.forest.categories, **changed)
+    return replace(model, forest=replace(model.forest, categories=tables))
+
+
+def test_model_file_refuses_bad_sets() -> None:
+    table, y = table_of(7)
+    model = train(table, y)
+    tables = model.forest.categories
+    high = tables.sets.copy()
+    high[0, 3] |= np.uint64(1 << 62)
+    unknown = tables.level_bin.copy()
+    unknown[0] = 254
+    for changed, match in (
+        ({"sets": tables.sets[:-1]}, "has no set"),
+        ({"sets": high}, "below 254"),
+        ({"level_bin": unknown}, "below 254"),
+        ({"level_bin": tables.level_bin[:-1]}, "one entry per level"),
+        ({"level_start": tables.level_start + 1}, "do not fit"),
+    ):
+        with pytest.raises(ModelFormatError, match=match):
+            model_to_bytes(with_tables(model, **changed))
+    bare = replace(model, forest=replace(model.forest, categories=None))
+    with pytest.raises(ModelFormatError, match="must be sets"):
+        model_to_bytes(bare)
+
+
+@functools.cache
+def small_file():
+    return model_to_bytes(train(*table_of(8, n_rows=120, levels=(3, 300))))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**9))
+def test_damaged_sets_are_refused_or_valid(seed) -> None:
+    """Any bytes in the arrays of sets, checksum right: a model that can predict, or an error."""
+    rng = np.random.default_rng(seed)
+    table, _ = table_of(8, n_rows=120, levels=(3, 300))
+    head, payload = take_apart(small_file())
+    payload = bytearray(payload)
+    name = rng.choice(["category_set", "level_bin", "threshold"])
+    begin, end = head[name]["data_offsets"]
+    payload[rng.integers(begin, end)] = rng.integers(256)
+    try:
+        model, _ = model_from_bytes(reseal(head, bytes(payload)))
+    except ModelFormatError:
+        return
+    assert np.isfinite(Predictor(model.forest, table.schema.kinds).raw_scores(table.values)).all()

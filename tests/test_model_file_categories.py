@@ -16,6 +16,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.levels import LEVEL_DTYPES
+from hedgerow.io.sets import level_start_of
 from hedgerow.model.forest import CategoryTables
 from hedgerow.model.model import Model
 from random_forests import random_model
@@ -38,10 +39,11 @@ def with_categories(
     model = random_model(3, n_rounds=1, n_features=2) if model is None else model
     more = tuple(Column(f"category {j}", "category", found) for j, found in enumerate(listed))
     columns = (*model.schema.columns, *more)
-    starts = np.cumsum([0, *(len(column.levels) for column in columns)], dtype=np.int64)
-    tables = CategoryTables(np.zeros((0, 4), np.uint64), np.zeros(starts[-1], np.uint8), starts)
+    schema = Schema(columns, True, unknown)
+    start = level_start_of(schema)
+    tables = CategoryTables(np.zeros((0, 4), np.uint64), np.zeros(start[-1], np.uint8), start)
     forest = replace(model.forest, n_features=len(columns), categories=tables)
-    return replace(model, forest=forest, schema=Schema(columns, True, unknown))
+    return replace(model, forest=forest, schema=schema)
 
 
 SOME = with_categories([("ä", "ö"), (), (-3, 7), (0.5, 1.0), ("", "x")], "backoff")

@@ -31,9 +31,9 @@ from hedgerow.data.schema import Column, ColumnKind, Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
-from hedgerow.io.category_sets import CATEGORY_DTYPES, category_arrays, read_categories
 from hedgerow.io.container import Header
 from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
+from hedgerow.io.sets import SET_DTYPES, read_sets, set_arrays
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.validate import FOREST_DTYPES, check_model
 from hedgerow.model.forest import CategoryTables, Forest
@@ -145,7 +145,9 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         metadata["estimator"] = strict_json.encode(estimator, "estimator")
     arrays = {name: getattr(model.forest, name) for name in _WIDEST_FIRST}
     if model.schema.has_categories:
-        arrays |= level_arrays(model.schema) | category_arrays(model.forest)
+        arrays |= level_arrays(model.schema)
+    if model.forest.categories is not None:
+        arrays |= set_arrays(model.forest.categories)
     # Stable, so that those of version 1 stay in the order of version 1.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
@@ -196,11 +198,11 @@ def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    more = LEVEL_DTYPES | CATEGORY_DTYPES
+    more = LEVEL_DTYPES | SET_DTYPES
     _check_header(header, FOREST_DTYPES | more)
     arrays = {name: container.array_at(header, name, payload) for name in more}
     schema = _schema(header.metadata["schema"], 2, arrays)
-    return _read_model(header, payload, schema, read_categories(arrays, schema))
+    return _read_model(header, payload, schema, read_sets(arrays, schema))
 
 
 def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
