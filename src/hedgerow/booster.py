@@ -19,6 +19,7 @@ from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.model.monotone import Direction, Feature, MonotoneReport, verify_monotone
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, make_objective
 from hedgerow.threads import resolve_threads
@@ -419,6 +420,23 @@ class Booster:
         from hedgerow.plot import plot_tree
 
         return plot_tree(self.model, tree, ax, max_depth=max_depth)
+
+    def verify_monotone(
+        self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
+    ) -> MonotoneReport:
+        """Prove that raw scores are monotone, or find rows that show that they are not.
+
+        Parameters and errors: :func:`hedgerow.model.monotone.verify_monotone`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> print(booster.verify_monotone("x0", "increasing"))
+        x0: proved that the raw score never falls
+        """
+        return verify_monotone(self.model, feature, direction, n_points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file; an existing file is replaced in one step.

@@ -159,7 +159,8 @@ def _keys(table: Table) -> IntArray:
 
 def _bin_cuts(sample: Sample, params: BoostParams) -> list[IntArray]:
     """Cuts between bins of each feature, as the training made them of these rows."""
-    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(sample.table, most_bins, sample.weight, params.seed, forced=forced)
     return [spec.cut_keys[a:b] for a, b in zip(spec.cut_start, spec.cut_start[1:], strict=False)]
 
 

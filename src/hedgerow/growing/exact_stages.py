@@ -400,7 +400,7 @@ def grow_tree(thread: int, state: ExactState) -> None:
     stop = share_columns(lists.starts, state.choice, n_columns, crew, thread + 1)
     mine = (first, stop if thread + 1 < crew.n_threads else n_columns)
     if thread == 0:
-        start_tree(settings, rules, tree, scalars)
+        start_tree(settings, rules, tree, scalars, None)
         set_root(tree, threads.leaf_sums, scalars)
     while True:
         if thread == 0:
@@ -415,9 +415,9 @@ def grow_tree(thread: int, state: ExactState) -> None:
         if search_next:
             search_children(thread, mine, state)
         if thread == 0:
-            advance(settings, rules, tree, scalars, search.found)
+            advance(settings, rules, tree, scalars, search.found, None)
     raw, sums = state.loss_data.raw, threads.leaf_sums
-    finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, scalars)
+    finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, scalars, None)
 
 
 @kernel
