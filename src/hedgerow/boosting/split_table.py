@@ -25,6 +25,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.sample import Sample
 from hedgerow.data import Table, fit_bins
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.branches import is_constrained
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -79,7 +80,8 @@ def split_table(
     Raises
     ------
     ParameterError
-        If there is no such tree or node, or the trees were rescaled (DART).
+        If there is no such tree or node, the trees were rescaled (DART), or
+        constraints decided about their splits.
     DataError
         If no row reaches the node.
     """
@@ -108,6 +110,11 @@ def _params_of(model: Model) -> BoostParams:
         raise ParameterError(
             "the trees of a model with boosting='dart' were rescaled after they were grown: the "
             "scores that they were grown at are not known."
+        )
+    if is_constrained(params):
+        raise ParameterError(
+            "the model was trained with monotone_constraints, interaction_constraints or "
+            "feature_penalties, which decide about splits beside the gains of this table."
         )
     return params
 

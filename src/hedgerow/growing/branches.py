@@ -21,6 +21,7 @@ from hedgerow.compile import kernel
 from hedgerow.growing.constraints import NO_INTERACTIONS
 from hedgerow.growing.state import (
     NODE_BIN,
+    NODE_COLUMN,
     NODE_FEATURE,
     NODE_G,
     NODE_H,
@@ -32,6 +33,9 @@ from hedgerow.kernels.monotone import Constraints, clamp
 from hedgerow.kernels.split import SplitRules, Units, leaf_weight
 from hedgerow.params import BoostParams
 
+SETS_APART = 1
+"""``NODE_COLUMN`` of a split that only sets missing values apart, in growth without bins."""
+
 
 def is_constrained(params: BoostParams) -> bool:
     """Whether anything is asked that concerns the growth of trees."""
@@ -39,19 +43,21 @@ def is_constrained(params: BoostParams) -> bool:
     return any(constraint is not None for constraint in asked)
 
 
-def make_constraints(params: BoostParams, last_bin: IntArray, max_nodes: int) -> Constraints:
+def make_constraints(
+    params: BoostParams, n_features: int, last_bin: IntArray, max_nodes: int
+) -> Constraints:
     """Arrays of the constraints of a fit.
 
     Parameters
     ----------
     params : BoostParams
         Resolved (:func:`hedgerow.growing.constraints.resolve_constraints`).
+    n_features : int
     last_bin : int64 (n_features,)
-        Of present values.
+        Of present values; empty where trees are not grown on bins.
     max_nodes : int
     """
     signs, factors = params.monotone_constraints, params.feature_penalties
-    n_features = len(last_bin)
     together = -1
     groups: list[npt.NDArray[np.int64]] = []
     if isinstance(params.interaction_constraints, str):
@@ -63,7 +69,7 @@ def make_constraints(params: BoostParams, last_bin: IntArray, max_nodes: int) ->
     numbers = np.repeat(np.arange(len(groups)), sizes)
     counts = np.bincount(columns, minlength=n_features)
     return Constraints(
-        scored=np.int64(signs is not None or factors is not None),
+        scored=np.int64(signs is not None or factors is not None or len(last_bin) == 0),
         sign=np.array(signs or (0,) * n_features, dtype=np.float64),
         factor=np.array(factors or (1,) * n_features, dtype=np.float64),
         last_bin=np.ascontiguousarray(last_bin, dtype=np.int64),
@@ -110,7 +116,11 @@ def bound_children(
         asked.bounds[child, 1] = asked.bounds[parent, 1]
     feature = row[NODE_FEATURE]
     sign = asked.sign[feature]
-    if sign == 0.0 or row[NODE_BIN] == asked.last_bin[feature]:
+    if len(asked.last_bin) > 0:
+        apart = row[NODE_BIN] == asked.last_bin[feature]
+    else:
+        apart = row[NODE_COLUMN] == SETS_APART
+    if sign == 0.0 or apart:
         return
     below = bounded_weight(asked, left, tree.table[left], units, rules)
     above = bounded_weight(asked, right, tree.table[right], units, rules)

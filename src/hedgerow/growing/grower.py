@@ -183,7 +183,9 @@ def _make_extras(
             numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
             places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
         ),
-        constraints=make_constraints(params, matrix.spec.bin_counts() - 1, max_nodes),
+        constraints=make_constraints(
+            params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
+        ),
     )
 
 

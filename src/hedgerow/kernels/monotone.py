@@ -60,7 +60,8 @@ class Constraints(NamedTuple):
                    kept apart, and the search is the usual one
     sign           float64 (n_features,): 1 rises, -1 falls, 0 free
     factor         float64 (n_features,): of the gain
-    last_bin       int64 (n_features,): a cut behind it sets missing values apart
+    last_bin       int64 (n_features,): a cut behind it sets missing values apart;
+                   empty where trees are not grown on bins
     bounds         float64 (nodes, 2): lowest and highest leaf value, before the
                    learning rate
     parent         int64 (nodes,)
@@ -131,6 +132,50 @@ def bounds_of(
         _ROUNDING * node_score(g, h, rules) / score_unit,
         rules.gamma / score_unit,
     )
+
+
+@kernel(inline=True, inner=True)
+def gain_of(score: float, factor: float, bounds: Bounds) -> float:
+    """Gain of a split with this sum of scores, or -1 where it is not worth its price."""
+    difference = score - bounds.score
+    if not difference > bounds.rounding:
+        return -1.0
+    gain = factor * (0.5 * difference - bounds.gamma)
+    return gain if gain > 0.0 and math.isfinite(gain) else -1.0
+
+
+class AskedColumn(NamedTuple):
+    """What is asked of one column in one node; for search value by value."""
+
+    sign: np.float64
+    factor: np.float64
+    n_present: np.int64  # rows of the node with a value
+    bounds: Bounds
+
+
+@kernel(inline=True, inner=True)
+def side_weight(g: float, d: float, limits: Limits, bounds: Bounds) -> float:
+    """Leaf value of a side within the bounds, ``d`` being ``H + lambda``."""
+    step = min(max(abs(g) - limits.shrink, 0.0) / d, limits.longest)
+    return clamp(-step if g > 0.0 else step, bounds.low, bounds.high)
+
+
+@kernel(inline=True, inner=True)
+def cut_gain(
+    g_left: float, h_left: float, n_before: int, limits: Limits, asked: AskedColumn
+) -> float:
+    """Gain of a cut that has ``n_before`` rows with a value before it, or -1."""
+    g_right, d_left = limits.g - g_left, h_left + limits.penalty
+    d_right = limits.h - h_left + limits.penalty
+    if d_left <= 0.0 or d_right <= 0.0:
+        return -1.0
+    left = side_weight(g_left, d_left, limits, asked.bounds)
+    right = side_weight(g_right, d_right, limits, asked.bounds)
+    if asked.sign * (right - left) < 0.0 and n_before < asked.n_present:
+        return -1.0
+    score = score_at(g_left, d_left, limits.shrink, left)
+    score += score_at(g_right, d_right, limits.shrink, right)
+    return gain_of(score, asked.factor, asked.bounds)
 
 
 @kernel(inline=True, inner=True)
@@ -249,16 +294,6 @@ def search_constrained(
         if gain > best.score:
             best = Split(gain, features[j], lane_of(left.bin, j), 1, 0, 0, 0)
     return best
-
-
-@kernel(inline=True, inner=True)
-def gain_of(score: float, factor: float, bounds: Bounds) -> float:
-    """Gain of a split with this sum of scores, or -1 where it is not worth its price."""
-    difference = score - bounds.score
-    if not difference > bounds.rounding:
-        return -1.0
-    gain = factor * (0.5 * difference - bounds.gamma)
-    return gain if gain > 0.0 and math.isfinite(gain) else -1.0
 
 
 @kernel(inner=True)

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.data.schema import Schema
+from hedgerow.data.schema import Level, Schema
 from hedgerow.kernels.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
 from hedgerow.model.forest import Forest
 
@@ -50,17 +50,32 @@ class Cells:
         at_zero = inner & (forest.threshold == -1) & is_float[forest.feature]
         self.threshold = np.where(at_zero, -2, forest.threshold)
         self.used = np.unique(forest.feature[inner])
+        self.has_set = forest.has_sets
         self._ordered: dict[int, IntArray] = {}
 
     def ordered(self, column: int) -> IntArray:
-        """Keys of the cells of present values, ascending."""
+        """Keys of the cells of present values, ascending; of a category any that it knows.
+
+        The last of a category is that of a value that is no level.
+        """
         if column not in self._ordered:
             kind = self.schema.kinds[column]
+            if kind == "category":
+                self._ordered[column] = self._levels(column)
+                return self._ordered[column]
             cuts = np.unique(self.threshold[self.forest.feature == column])
             cuts = cuts[(cuts >= lowest_key(kind)) & (cuts < highest_key(kind))]
             last = _beyond(int(cuts[-1]), kind) if len(cuts) else 0
             self._ordered[column] = np.append(cuts, last)
         return self._ordered[column]
+
+    def _levels(self, column: int) -> IntArray:
+        """Keys of the positions of one level of each bin, and of no level."""
+        n_levels = len(self.schema.columns[column].levels)
+        first = np.zeros(0, dtype=np.int64)
+        if self.forest.categories is not None:
+            first = np.unique(self.forest.categories.bins_of(column), return_index=True)[1]
+        return keys_of_floats(np.append(first, n_levels).astype(np.float64))
 
     def all(self, column: int) -> IntArray:
         """Keys of all cells, that of missing values last."""
@@ -70,7 +85,20 @@ class Cells:
         """For each cell of the column that ``node`` splits."""
         column = int(self.forest.feature[node])
         missing_left = self.forest.missing_left[node] == 1
+        if self.has_set[node]:
+            tables = self.forest.categories
+            assert tables is not None
+            words = tables.sets[self.threshold[node]]
+            bins = np.unique(tables.bins_of(column))
+            bits = (words[bins >> 6] >> (bins & 63).astype(np.uint64)) & np.uint64(1)
+            return np.concatenate((bits == 1, [False, missing_left]))
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
+
+    def stops(self, node: int) -> BoolArray:
+        """For each cell of the column that ``node`` splits whether a walk ends there."""
+        stops = np.zeros(len(self.all(int(self.forest.feature[node]))), dtype=bool)
+        stops[-2] = self.has_set[node]
+        return stops
 
     def parts_values(self, column: int) -> BoolArray:
         """For each node whether it is a split of ``column`` with present values on both sides."""
@@ -87,8 +115,20 @@ class Cells:
         for j, kind in enumerate(kinds):
             for i in range(len(keys)):
                 value = int(keys[i, j]) if kind == "int" else float(floats[i, j])
-                rows[i, j] = None if keys[i, j] == MISSING_KEY else value
+                if kind == "category" and keys[i, j] != MISSING_KEY:
+                    rows[i, j] = _level(self.schema.columns[j].levels, int(floats[i, j]))
+                else:
+                    rows[i, j] = None if keys[i, j] == MISSING_KEY else value
         return rows
+
+
+def _level(levels: tuple[Level, ...], position: int) -> Level:
+    """A level of a category, or a value that is none."""
+    if position < len(levels):
+        return levels[position]
+    if all(isinstance(level, str) for level in levels):
+        return "".join(str(level) for level in levels) + "?"
+    return 1 + max((level for level in levels if not isinstance(level, str)), default=0)
 
 
 def _beyond(cut: int, kind: str) -> int:
@@ -103,7 +143,7 @@ def _beyond(cut: int, kind: str) -> int:
 
 
 class Boxes:
-    """The boxes of all nodes of one tree.
+    """The boxes of all ends of one tree.
 
     Attributes
     ----------
@@ -114,7 +154,7 @@ class Boxes:
     starts : int64
         First entry of each of these in the second axis of ``inside``.
     inside : bool, shape (n_nodes, number of cells)
-        Whether rows reach the node from a cell.
+        Whether walks that end at the node come from a cell.
     """
 
     def __init__(self, cells: Cells) -> None:
@@ -128,10 +168,11 @@ class Boxes:
         for node in np.flatnonzero(forest.feature >= 0):  # parents before children
             part = slice(self.starts[place[node]], self.starts[place[node]] + sizes[place[node]])
             left, right = forest.left[node], forest.right[node]
-            goes_left = cells.goes_left(int(node))
+            goes_left, stops = cells.goes_left(int(node)), cells.stops(int(node))
             self.inside[left] = self.inside[right] = self.inside[node]
             self.inside[left, part] &= goes_left
-            self.inside[right, part] &= ~goes_left
+            self.inside[right, part] &= ~goes_left & ~stops
+            self.inside[node, part] &= stops  # of an inner node: the box of its own end
 
     @staticmethod
     def size(cells: Cells) -> int:
@@ -144,14 +185,14 @@ class Boxes:
         return slice(int(start), int(start) + len(self.cells.ordered(column)))
 
     def ends_below(self, node: int) -> IntArray:
-        """Where walks through ``node`` may end: leaves that some row reaches."""
+        """Where walks through ``node`` may end: leaves and stops that some row reaches."""
         forest = self.cells.forest
         stack, found = [node], []
         while stack:
             at = stack.pop()
-            if forest.feature[at] < 0:
+            if forest.feature[at] < 0 or self.cells.has_set[at]:
                 found.append(at)
-            else:
+            if forest.feature[at] >= 0:
                 stack += [int(forest.left[at]), int(forest.right[at])]
         ends = np.array(sorted(found), dtype=np.int64)
         return ends[self.meet(self.inside[ends])]

@@ -257,11 +257,12 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
 def _ranges(forest: Forest, value: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest value in which a walk through each node may end."""
     low, high = value.tolist(), value.tolist()
-    left, right = forest.left.tolist(), forest.right.tolist()
+    left, right, stops = forest.left.tolist(), forest.right.tolist(), forest.has_sets
     for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children before parents
         a, b = left[node], right[node]
-        low[node] = min(low[a], low[b])
-        high[node] = max(high[a], high[b])
+        own = [value[node]] if stops[node] else []
+        low[node] = min(low[a], low[b], *own)
+        high[node] = max(high[a], high[b], *own)
     return np.array(low), np.array(high)
 
 
