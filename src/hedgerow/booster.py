@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import read_table
+from hedgerow.data import Table, read_table
 from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.model.monotone import Direction, Feature, MonotoneReport, verify_monotone
+from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, make_objective
 from hedgerow.threads import resolve_threads
@@ -31,15 +32,15 @@ PredictionKind = Literal["value", "raw", "probability", "leaf"]
 ImportanceKind = Literal["gain", "split", "cover"]
 
 FEW_ROWS = 256
-"""Batches below this are predicted in the caller's thread without asking for the count of
-processors, which would take longer than the prediction."""
+"""Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster:
+class Booster(MonotoneChecks):
     """A trained model: what :func:`train` and :func:`load` return.
 
-    Prediction changes nothing in it, so threads and forked processes may share
-    one.  It is pickled as the bytes of its model file.
+    Prediction changes nothing in it but the counts of unseen categories, so
+    threads and forked processes may share one.  It is pickled as the bytes of
+    its model file.
 
     Parameters
     ----------
@@ -51,6 +52,7 @@ class Booster:
         self._schema = model.schema
         self._objective = objective_of(model)
         self._predictor = Predictor(model.forest, model.schema.kinds)
+        self._unseen = UnseenCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _booster_from_bytes, (model_to_bytes(self.model),)
@@ -175,7 +177,7 @@ class Booster:
         reader: str = "Booster",
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
-        table = read_table(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         values = table.values
         threads = self._threads(len(values), n_jobs)
         if n_rounds is None:
@@ -187,7 +189,7 @@ class Booster:
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        table = read_table(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         return self._predictor.staged(table.values, self._threads(table.n_rows, n_jobs))
 
     def link(self, raw: FloatArray) -> FloatArray:
@@ -198,8 +200,33 @@ class Booster:
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
-        table = read_table(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         return self._predictor.leaves(table.values, self._threads(table.n_rows, n_jobs))
+
+    def _read(self, X: Any, reader: str) -> Table:
+        """Read a table to predict, and count what it holds of unseen categories."""
+        table = read_table(X, self._schema, reader=reader)
+        self._unseen.add(table.unseen)
+        return table
+
+    @property
+    def unseen_categories(self) -> dict[str, int]:
+        """Rows predicted so far whose category no training row had, by column.
+
+        A count that rises (:meth:`reset_unseen_categories`) says that data change.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> booster = train(None, Dataset({"colour": ["red", "blue"]}, [1.0, 0.0]))
+        >>> booster.predict({"colour": "green"}).shape, booster.unseen_categories
+        ((1,), {'colour': 1})
+        """
+        return self._unseen.totals()
+
+    def reset_unseen_categories(self) -> None:
+        """Count unseen categories from 0 again."""
+        self._unseen.reset()
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
@@ -420,23 +447,6 @@ class Booster:
         from hedgerow.plot import plot_tree
 
         return plot_tree(self.model, tree, ax, max_depth=max_depth)
-
-    def verify_monotone(
-        self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
-    ) -> MonotoneReport:
-        """Prove that raw scores are monotone, or find rows that show that they are not.
-
-        Parameters and errors: :func:`hedgerow.model.monotone.verify_monotone`.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> print(booster.verify_monotone("x0", "increasing"))
-        x0: proved that the raw score never falls
-        """
-        return verify_monotone(self.model, feature, direction, n_points)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file; an existing file is replaced in one step.

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
+from hedgerow.io.levels import check_levels
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import OBJECTIVES
@@ -145,6 +146,7 @@ def _check_schema(schema: Schema, n_features: int) -> None:
         )
     if len(set(schema.names)) != n_features:
         raise ModelFormatError("the schema names a column twice.")
+    check_levels(schema)
 
 
 def _check_thresholds(forest: Forest, schema: Schema) -> None:

@@ -19,12 +19,14 @@ stop     a value that is no known category ends the walk at the split that asks 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.data.schema import Level, Schema
+from hedgerow.data.levels import Level
+from hedgerow.data.schema import Schema
 from hedgerow.kernels.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
 from hedgerow.model.forest import Forest
 
@@ -122,13 +124,12 @@ class Cells:
         return rows
 
 
-def _level(levels: tuple[Level, ...], position: int) -> Level:
-    """A level of a category, or a value that is none."""
+def _level(levels: Sequence[Level], position: int) -> Level:
+    """A level of a category, or a value that is none; levels ascend."""
     if position < len(levels):
         return levels[position]
-    if all(isinstance(level, str) for level in levels):
-        return "".join(str(level) for level in levels) + "?"
-    return 1 + max((level for level in levels if not isinstance(level, str)), default=0)
+    last = levels[-1] if len(levels) > 0 else ""
+    return f"{last}?" if isinstance(last, str) else 2 * abs(last) + 1
 
 
 def _beyond(cut: int, kind: str) -> int:

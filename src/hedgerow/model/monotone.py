@@ -156,6 +156,29 @@ def verify_monotone(
     return MonotoneReport(findings)
 
 
+class MonotoneChecks:
+    """What a booster can say of its monotone columns."""
+
+    model: Model
+
+    def verify_monotone(
+        self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
+    ) -> MonotoneReport:
+        """Prove that raw scores are monotone, or find rows that show that they are not.
+
+        Parameters and errors: :func:`hedgerow.model.monotone.verify_monotone`.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> print(booster.verify_monotone("x0", "increasing"))
+        x0: proved that the raw score never falls
+        """
+        return verify_monotone(self.model, feature, direction, n_points)
+
+
 def _directions(model: Model, feature: Feature, direction: Direction) -> dict[int, int]:
     """Columns to look at, and 1 or -1 for each."""
     known = model.training.get("parameters", {}).get("monotone_constraints")
@@ -372,4 +395,4 @@ def _first_violation(
     return None
 
 
-__all__ = ["MonotoneFinding", "MonotoneReport", "Verdict", "verify_monotone"]
+__all__ = ["MonotoneChecks", "MonotoneFinding", "MonotoneReport", "Verdict", "verify_monotone"]
