@@ -280,13 +280,22 @@ def test_recorded_nan_is_a_missing_value():
         {"boosting": "rf", "subsample": 0.6},
         {"colsample_bytree": 0.5, "colsample_bynode": 0.5},
         {"grow_policy": "depthwise", "max_depth": 3},
+        {"monotone_constraints": [1, -1, 0] * 12},
+        {"feature_penalties": [1.0, 0.5] * 18},
+        {"interaction_constraints": [[0, 1], list(range(2, 36))]},
+        {"forced_bins": {0: [-0.5, 1.5], 3: [0.5]}},
+        {"max_bins_by_feature": [3, 100] * 18},
     ],
+    ids=str,
 )
-def test_every_way_of_boosting_is_the_same(params):
+def test_every_way_of_growing_is_the_same_with_and_without_bundles(params):
+    rng = np.random.default_rng(0)
     X = random_table(8, n_rows=600, n_features=30, density=0.05)
-    y = X[:, :5].sum(axis=1) + np.random.default_rng(0).standard_normal(600)
+    X = np.hstack([X, np.eye(6, dtype=np.float32)[rng.integers(0, 6, 600)]])
+    y = X[:, :5].sum(axis=1) + 2 * X[:, 31] + rng.standard_normal(600)
     params = {"n_estimators": 8, "min_samples_leaf": 5, **params}
-    dense, model = (HedgerowRegressor(**params).fit(t, y) for t in (X, sparse.csc_matrix(X)))
+    dense = HedgerowRegressor(**params, bundle_features=False).fit(X, y)
+    model = HedgerowRegressor(**params).fit(sparse.csc_matrix(X), y)
     assert bytes_of(model) == bytes_of(dense)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.data.forced_bins import choose_between
 from hedgerow.data.sparse import SparseTable
 from hedgerow.kernels.binning import choose_cuts, find_runs
 from hedgerow.kernels.sparse import count_entries, gather_entries
@@ -34,7 +35,12 @@ def present(ordered: AnyArray) -> tuple[int, int]:
 
 
 def find_sparse_cuts(
-    table: SparseTable, rows: IntArray, mass: FloatArray | None, max_bins: int, n_threads: int
+    table: SparseTable,
+    rows: IntArray,
+    mass: FloatArray | None,
+    most_bins: IntArray,
+    forced: dict[int, AnyArray],
+    n_threads: int,
 ) -> list[tuple[AnyArray, AnyArray]]:
     """Find, for each column, the values just below and just above its cuts.
 
@@ -45,7 +51,10 @@ def find_sparse_cuts(
         Rows to look at, ascending.
     mass : float64, shape (len(rows),), or None
         Whole numbers; None if all rows count 1.
-    max_bins : int
+    most_bins : int64, shape (n_features,)
+        Most bins of each feature.
+    forced : dict of arrays
+        Cuts that are made in any case, by column; the others stand between them.
     n_threads : int
     """
     entries, n_features = table.entries(), table.n_features
@@ -63,18 +72,22 @@ def find_sparse_cuts(
         unrecorded = mass.sum() - _sums(masses, start)
     if table.schema.zero_missing:
         unrecorded = np.zeros(n_features)
-    found, rest = _cuts_of_constants(values, start, unrecorded)
+    found, rest = _cuts_of_constants(values, start, unrecorded, forced)
 
     def find(first: int, last: int) -> None:
         runs = np.empty(counts.max(initial=0) + 2, dtype=np.int64)
-        cuts = np.empty(max_bins, dtype=np.int64)
-        for j in rest[first:last]:
+        cuts = np.empty(most_bins.max(), dtype=np.int64)
+        for j in rest[first:last].tolist():
             part = slice(start[j], start[j + 1])
             part_masses = None if mass is None else masses[part]
             ordered, mass_before = _with_zeros(values[part], part_masses, unrecorded[j])
-            n_runs = find_runs(ordered, runs) if len(ordered) else 1
-            n_cuts = choose_cuts(runs, n_runs, mass_before, max_bins, cuts)
-            above = cuts[:n_cuts]
+            if j in forced:
+                edges = np.searchsorted(ordered, forced[j], side="right")
+                above = choose_between(ordered, mass_before, edges, int(most_bins[j]))
+            else:
+                n_runs = find_runs(ordered, runs) if len(ordered) else 1
+                n_cuts = choose_cuts(runs, n_runs, mass_before, int(most_bins[j]), cuts)
+                above = cuts[:n_cuts]
             found[j] = ordered[above - 1], ordered[above]
 
     run_blocks(find, len(rest), n_threads, _COLUMNS_PER_THREAD)
@@ -88,7 +101,7 @@ def _sums(masses: FloatArray, start: IntArray) -> FloatArray:
 
 
 def _cuts_of_constants(
-    values: AnyArray, start: IntArray, unrecorded: FloatArray
+    values: AnyArray, start: IntArray, unrecorded: FloatArray, forced: dict[int, AnyArray]
 ) -> tuple[list[tuple[AnyArray, AnyArray]], IntArray]:
     """Cuts of the columns that record one value or none, and which the others are.
 
@@ -105,6 +118,7 @@ def _cuts_of_constants(
     constant = low == high  # NaN is not
     if values.dtype == np.int64:
         constant &= low != MISSING_KEY
+    constant &= ~np.isin(held, list(forced))
     cut = constant & (unrecorded[held] > 0) & (low != 0)
     zero = np.zeros(1, values.dtype)
     for j, k in zip(held[cut], np.flatnonzero(cut), strict=True):

@@ -34,10 +34,12 @@ from hedgerow.growing.state import (
     USABLE_ONES,
     USABLE_OWN,
     Bundles,
+    Extras,
 )
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.lanes import N_LANES, choose, lane_of, load_lanes, spread
+from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of, search_asked
 from hedgerow.kernels.split import (
     NO_SPLIT,
     Cuts,
@@ -49,7 +51,6 @@ from hedgerow.kernels.split import (
     complete_split,
     limits_of,
     pass_bin,
-    search_lanes,
 )
 
 
@@ -125,49 +126,71 @@ def clear(wide: Wide, start: int, size: int) -> None:
 
 @kernel(inner=True)
 def search_written(
-    wide: Wide, lanes: IntArray, n_lanes: int, bins: Bins, limits: Limits, best: Split
+    wide: Wide,
+    lanes: IntArray,
+    n_lanes: int,
+    bins: Bins,
+    node: tuple[NodeSums, Limits, Bounds],
+    asked: Constraints,
+    best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of the members written out."""
+    """The better of ``best`` and the best cut of members written out, ascending."""
     features, at = lanes[0], lanes[1]
-    most_bins, missing = np.int64(0), np.int64(0)
+    _, limits, bounds = node
+    most_bins = np.int64(0)
     for j in range(N_LANES):
         if j >= n_lanes:
             features[j], at[j] = features[n_lanes - 1], at[n_lanes - 1]
         most_bins = max(most_bins, np.int64(bins.n_bins[features[j]]))
-        missing |= np.int64(wide.n[at[j] + bins.stride - 1])
     for j in range(n_lanes):
         written = (np.int64(bins.n_bins[features[j]]) + 7) // 8 * 8
         # All lanes run up to the last bin of any: behind its own a column is empty.
         clear(wide, at[j] + written, min(most_bins + 7, bins.stride - 1) - written)
-    right = search_lanes(wide, at, most_bins, np.int64(-1), limits)
-    left = right
-    if missing > 0:
-        left = search_lanes(wide, at, most_bins, bins.stride - 1, limits)
-    for j in range(n_lanes):
-        feature = features[j]
-        if beats(lane_of(right.score, j), feature, best):
-            best = Split(lane_of(right.score, j), feature, lane_of(right.bin, j), 0, 0, 0, 0)
-        if beats(lane_of(left.score, j), feature, best):
-            best = Split(lane_of(left.score, j), feature, lane_of(left.bin, j), 1, 0, 0, 0)
+    found = search_asked(
+        wide, (at, features), bins.n_bins, bins.stride, limits, bounds, asked, NO_SPLIT
+    )
+    return found if beats(found.score, found.feature, best) else best
+
+
+@kernel(inner=True)
+def search_members(
+    wide: Wide,
+    start: int,
+    part: tuple[int, int],
+    bins: Bins,
+    lanes: IntArray,
+    allowed: IntArray,
+    scratch: int,
+    node: tuple[NodeSums, Limits, Bounds],
+    extras: Extras,
+    best: Split,
+) -> Split:
+    """The better of ``best`` and the best cut of ``members[part[0]:part[1]]``, as columns."""
+    bundles, n_lanes = extras.bundles, 0
+    for m in range(part[0], part[1]):
+        feature = np.int64(bundles.members[m])
+        if allowed[feature] == 1:
+            lanes[0, n_lanes], lanes[1, n_lanes] = feature, scratch + n_lanes * bins.stride
+            write_out(wide, start, bundles, feature, bins, node[0], lanes[1, n_lanes])
+            n_lanes += 1
+        if n_lanes == N_LANES or (n_lanes > 0 and m + 1 == part[1]):
+            best = search_written(wide, lanes, n_lanes, bins, node, extras.constraints, best)
+            n_lanes = 0
     return best
 
 
 @kernel(inner=True)
-def search_bundle(
+def best_indicator(
     wide: Wide,
     start: int,
     column: int,
     bundles: Bundles,
-    bins: Bins,
-    lanes: IntArray,
     usable: IntArray,
     allowed: IntArray,
-    scratch: int,
-    node: tuple[NodeSums, Limits],
+    node: tuple[NodeSums, Limits, Bounds],
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut in the bundle whose cells begin at ``start``."""
-    sums, limits = node
+    """The better of ``best`` and the best cut of the indicators in a bundle."""
     first, n_single = bundles.member_start[column], np.int64(bundles.n_single[column])
     usable_start = np.int64(USABLE_ONES) - n_single
     if bundles.sampled == 1:
@@ -176,22 +199,9 @@ def search_bundle(
             usable[usable_start + k] = allowed[bundles.members[first + k]]
         for k in range(n_single, n_single + N_LANES):
             usable[usable_start + k] = 0
-    if n_single > 0:
-        score, k = search_indicators(wide, start + 1, n_single, sums, limits, usable, usable_start)
-        feature = np.int64(bundles.members[first + k])
-        if beats(score, feature, best):
-            best = Split(score, feature, 0, 0, 0, 0, 0)
-    n_lanes = 0
-    for m in range(first + n_single, bundles.member_start[column + 1]):
-        feature = np.int64(bundles.members[m])
-        if allowed[feature] == 1:
-            lanes[0, n_lanes], lanes[1, n_lanes] = feature, scratch + n_lanes * bins.stride
-            write_out(wide, start, bundles, feature, bins, sums, lanes[1, n_lanes])
-            n_lanes += 1
-        if n_lanes == N_LANES or (n_lanes > 0 and m + 1 == bundles.member_start[column + 1]):
-            best = search_written(wide, lanes, n_lanes, bins, limits, best)
-            n_lanes = 0
-    return best
+    score, k = search_indicators(wide, start + 1, n_single, node[0], node[1], usable, usable_start)
+    feature = np.int64(bundles.members[first + k])
+    return Split(score, feature, 0, 0, 0, 0, 0) if beats(score, feature, best) else best
 
 
 @kernel(inner=True)
@@ -205,30 +215,36 @@ def search_bundles(
     lanes: IntArray,
     allowed: IntArray,
     node: tuple[NodeSums, Units],
-    bundles: Bundles,
+    number: int,
+    extras: Extras,
 ) -> Split:
-    """Best cut in the bundles among ``columns[mine[0]:mine[1]]``."""
+    """Best cut in the bundles among ``columns[mine[0]:mine[1]]``, of node ``number``."""
     wide, slot_start = place
     sums, units = node
-    limits = limits_of(sums, units, rules)
+    bundles, asked = extras.bundles, extras.constraints
+    bounds = bounds_of(asked, number, sums, units, rules)
+    numbers = (sums, limits_of(sums, units, rules), bounds)
     scratch = bundles.scratch_start + thread * N_LANES * bins.stride
     best = NO_SPLIT
     for k in range(mine[0], mine[1]):
         column = np.int64(columns[k])
-        if bundles.alone[column] < 0:
-            best = search_bundle(
-                wide,
-                slot_start + column * bins.stride,
-                column,
-                bundles,
-                bins,
-                lanes,
-                bundles.usable[thread],
-                allowed,
-                scratch,
-                (sums, limits),
-                best,
+        if bundles.alone[column] >= 0:
+            continue
+        start = slot_start + column * bins.stride
+        first, last = bundles.member_start[column], bundles.member_start[column + 1]
+        others = first + np.int64(bundles.n_single[column])
+        if others > first and asked.scored == 0:
+            usable = bundles.usable[thread]
+            best = best_indicator(wide, start, column, bundles, usable, allowed, numbers, best)
+        elif others > first:  # bounded leaf values and gains with a price
+            part = (first, others)
+            best = search_members(
+                wide, start, part, bins, lanes, allowed, scratch, numbers, extras, best
             )
+        part = (others, last)
+        best = search_members(
+            wide, start, part, bins, lanes, allowed, scratch, numbers, extras, best
+        )
     if best.score < 0.0:
         return best
     start = slot_start + np.int64(bundles.column[best.feature]) * bins.stride

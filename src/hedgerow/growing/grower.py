@@ -11,6 +11,7 @@ from hedgerow.data.bins import BinSpec
 from hedgerow.data.bundles import one_each
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
+from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.setup import (
@@ -154,7 +155,8 @@ def _make_state(
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
     all_columns = np.arange(n_columns, dtype=np.int32)
-    extras = _make_extras(matrix, params, n_threads, (n_slots + 2 + n_threads) * slot_cells)
+    n_cells = (n_slots + 2 + n_threads) * slot_cells
+    extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
     scratch_cells = 0 if extras is None else n_threads * N_LANES * matrix.stride
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
@@ -166,7 +168,7 @@ def _make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide((n_slots + 2 + n_threads) * slot_cells + scratch_cells),
+        wide=_make_wide(n_cells + scratch_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features),
         extras=extras,
@@ -174,11 +176,15 @@ def _make_state(
 
 
 def _make_extras(
-    matrix: BinnedMatrix, params: BoostParams, n_threads: int, scratch_start: int
+    matrix: BinnedMatrix,
+    params: BoostParams,
+    n_threads: int,
+    max_nodes: int,
+    scratch_start: int,
 ) -> layout.Extras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = matrix.spec.is_category
-    if not chosen.any() and matrix.layout is None:
+    if not chosen.any() and not is_constrained(params) and matrix.layout is None:
         return None
     return layout.Extras(
         categories=layout.Categories(
@@ -194,6 +200,9 @@ def _make_extras(
             places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
         ),
         bundles=_make_bundles(matrix, params, n_threads, scratch_start),
+        constraints=make_constraints(
+            params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
+        ),
     )
 
 
@@ -217,7 +226,7 @@ def _make_bundles(
         n_single=found.n_single,
         usable=usable,
         scratch_start=scratch_start,
-        sampled=int(min(shares) < 1.0),
+        sampled=int(min(shares) < 1.0 or params.interaction_constraints is not None),
     )
 
 

@@ -27,11 +27,12 @@ from hedgerow.growing.state import (
     FOUND_SCORE,
     FOUND_SET,
     IS_DROPPED_BITS,
+    IS_LARGE,
+    IS_SMALL,
     NODE_COUNT,
     NODE_G,
     NODE_H,
     SET_WORDS,
-    Categories,
     Extras,
     Search,
     Settings,
@@ -40,6 +41,7 @@ from hedgerow.kernels.category_split import find_category_split
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.monotone import bounds_of, gain_of_sides, search_asked
 from hedgerow.kernels.split import (
     NO_SPLIT,
     NodeSums,
@@ -98,15 +100,17 @@ def search_categories(
     rules: SplitRules,
     bins: Bins,
     features: IntArray,
-    wide: Wide,
-    slot_start: int,
+    place: tuple[Wide, int],
     allowed: IntArray,
     node: tuple[NodeSums, Units],
+    number: int,
     found: IntArray,
-    categories: Categories,
+    extras: Extras,
 ) -> None:
     """Search the category columns among ``features[mine[0]:mine[1]]``."""
     sums, units = node
+    wide, slot_start = place
+    categories, asked = extras.categories, extras.constraints
     numbers, places = categories.numbers[thread], categories.places[thread]
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
@@ -116,8 +120,11 @@ def search_categories(
         split = find_category_split(
             wide, at, bins.stride, sums, units, rules, categories.rules, numbers, places
         )
-        if is_better(split.score, feature, found):
-            found[FOUND_SCORE] = bits_of_float(split.score)
+        score = split.score
+        if asked.scored == 1:
+            score = gain_of_sides(asked, number, feature, split, sums, units, rules)
+        if is_better(score, feature, found):
+            found[FOUND_SCORE] = bits_of_float(score)
             found[FOUND_FEATURE] = feature
             found[FOUND_COLUMN] = feature
             found[FOUND_BIN] = 0
@@ -134,17 +141,18 @@ def search_plain(
     mine: tuple[int, int],
     bins: Bins,
     columns: IntArray,
-    wide: Wide,
-    slot_start: int,
+    place: tuple[Wide, int],
     lanes: IntArray,
     allowed: IntArray,
     sampled: bool,
     node: tuple[NodeSums, Units],
+    number: int,
     rules: SplitRules,
     extras: Extras | None,
 ) -> Split:
     """Best cut of the plain columns among ``columns[mine[0]:mine[1]]``."""
     sums, units = node
+    wide, slot_start = place
     limits = limits_of(sums, units, rules)
     chosen, at = lanes[0], lanes[1]
     best, n_lanes = NO_SPLIT, 0
@@ -164,7 +172,15 @@ def search_plain(
                 at[j] = slot_start + column * bins.stride
             n_lanes += 1
         if n_lanes == N_LANES or (n_lanes > 0 and k + 1 == mine[1]):
-            best = search_columns(wide, at, chosen, bins.n_bins, bins.stride, limits, best)
+            if extras is None:
+                best = search_columns(wide, at, chosen, bins.n_bins, bins.stride, limits, best)
+            else:
+                asked = extras.constraints
+                bounds = bounds_of(asked, number, sums, units, rules)
+                lanes_at = (at, chosen)
+                best = search_asked(
+                    wide, lanes_at, bins.n_bins, bins.stride, limits, bounds, asked, best
+                )
             n_lanes = 0
     start = slot_start
     if extras is not None and best.score >= 0.0:
@@ -181,32 +197,25 @@ def search_others(
     bins: Bins,
     columns: IntArray,
     place: tuple[Wide, int],
-    lanes: IntArray,
-    allowed: IntArray,
+    search: Search,
+    child: int,
     node: tuple[NodeSums, Units],
+    number: int,
     found: IntArray,
     extras: Extras,
 ) -> None:
     """Search the columns that are not plain; what was found in plain ones stands in ``found``."""
-    bundles = extras.bundles
+    bundles, allowed = extras.bundles, search.allowed[child]
     if found[FOUND_FEATURE] >= 0:
         found[FOUND_COLUMN] = bundles.column[found[FOUND_FEATURE]]
-    best = search_bundles(thread, mine, rules, bins, columns, place, lanes, allowed, node, bundles)
+    lanes = search.lanes[thread]
+    best = search_bundles(
+        thread, mine, rules, bins, columns, place, lanes, allowed, node, number, extras
+    )
     if is_better(best.score, best.feature, found):
         write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
-    wide, slot_start = place
     search_categories(
-        thread,
-        mine,
-        rules,
-        bins,
-        columns,
-        wide,
-        slot_start,
-        allowed,
-        node,
-        found,
-        extras.categories,
+        thread, mine, rules, bins, columns, place, allowed, node, number, found, extras
     )
 
 
@@ -229,21 +238,21 @@ def search_node(
 
     ``place`` is where its histogram lies: the wide sums, and its first cell in them.
     """
-    wide, slot_start = place
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    number = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
     allowed, found = search.allowed[child], search.found[thread, child]
     best = search_plain(
         mine,
         bins,
         columns.feature,
-        wide,
-        slot_start,
+        place,
         search.lanes[thread],
         allowed,
         sampled,
         node,
+        number,
         rules,
         extras,
     )
@@ -256,9 +265,10 @@ def search_node(
             bins,
             columns.feature,
             place,
-            search.lanes[thread],
-            allowed,
+            search,
+            child,
             node,
+            number,
             found,
             extras,
         )

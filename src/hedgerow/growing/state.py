@@ -20,6 +20,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
 from hedgerow.kernels.category_split import CategoryRules
 from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
 
@@ -215,7 +216,7 @@ class Bundles(NamedTuple):
     usable         int64 (threads, USABLE_SIZE): 256 ones, 256 zeros, and scratch from
                    USABLE_OWN on
     scratch_start  int64: behind all slots of the wide sums, eight columns a thread
-    sampled        int64: 1 if trees, levels or nodes may use a part of the features only
+    sampled        int64: 1 if some tree, level or node may use a part of the features only
     """
 
     features: np.ndarray
@@ -241,6 +242,7 @@ class Extras(NamedTuple):
 
     categories: Categories
     bundles: Bundles
+    constraints: Constraints
 
 
 class State(NamedTuple):
