@@ -709,3 +709,11 @@ def test_fork_after_fit_then_predict_and_fit() -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     np.testing.assert_array_equal(model.predict_proba(MANY_X), expected)
+
+
+def test_formats_that_are_dicts_have_no_column_names() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    model = HedgerowRegressor(n_estimators=2).fit(np.eye(40), np.arange(40.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(sparse.dok_matrix(np.eye(40)))

@@ -121,6 +121,7 @@ class ExactGrower:
         chosen = drawn_columns(self._params, tree, self._blocks.n_features)
         self._state.choice.columns[: len(chosen)] = chosen
         self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
+        self._state.scalars[layout.IS_N_FEATURES] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
