@@ -18,7 +18,7 @@ from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
+from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sampling, Sketch, TreeMethod
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -78,6 +78,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
         subsample: float = 1.0,
+        sampling: Sampling = "uniform",
+        goss_top_rate: float = 0.2,
+        goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
@@ -116,6 +119,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             gamma=gamma,
             max_delta_step=max_delta_step,
             subsample=subsample,
+            sampling=sampling,
+            goss_top_rate=goss_top_rate,
+            goss_other_rate=goss_other_rate,
             colsample_bytree=colsample_bytree,
             colsample_bylevel=colsample_bylevel,
             colsample_bynode=colsample_bynode,

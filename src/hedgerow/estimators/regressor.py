@@ -17,7 +17,7 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.objectives import make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
+from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sampling, Sketch, TreeMethod
 
 
 @shared_texts
@@ -72,6 +72,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
         subsample: float = 1.0,
+        sampling: Sampling = "uniform",
+        goss_top_rate: float = 0.2,
+        goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
@@ -110,6 +113,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             gamma=gamma,
             max_delta_step=max_delta_step,
             subsample=subsample,
+            sampling=sampling,
+            goss_top_rate=goss_top_rate,
+            goss_other_rate=goss_other_rate,
             colsample_bytree=colsample_bytree,
             colsample_bylevel=colsample_bylevel,
             colsample_bynode=colsample_bynode,

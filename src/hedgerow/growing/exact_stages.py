@@ -41,10 +41,11 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.frontier import advance, start_tree
+from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE
 from hedgerow.growing.leaves import finish_tree
-from hedgerow.growing.sampling import allow_children, sample_rows
+from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.state import (
     COUNT_LEFT,
     FOUND_BIN,
@@ -74,6 +75,7 @@ from hedgerow.growing.state import (
     NODE_N_LEFT,
     NODE_START,
     Rows,
+    Sampler,
     Settings,
     Threads,
     Tree,
@@ -154,6 +156,7 @@ class ExactState(NamedTuple):
     lists: Lists
     choice: Choice
     search: Search
+    sampler: Sampler | None
 
 
 @kernel(inner=True)
@@ -424,7 +427,7 @@ def grow_tree(thread: int, state: ExactState) -> None:
     tree, scalars, search = state.tree, state.scalars, state.search
     rows, threads, lists = state.rows, state.threads, state.lists
     gradient_pass(thread, crew, settings, state.loss_data, rows, threads, scalars)
-    sample_rows(thread, crew, settings, rows.rows, threads.counts, scalars)
+    draw_rows(thread, crew, settings, rows, threads.counts, scalars, state.sampler)
     n_sampled = scalars[IS_N_ROWS]
     sum_root(thread, crew, settings, rows, lists.sides, threads.leaf_sums, n_sampled)
     n_columns = scalars[IS_N_COLUMNS]

@@ -5,11 +5,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import (
+    MISSING_KEY,
+    FloatArray,
+    IntArray,
+    RowArray,
+    aligned_empty,
+    aligned_zeros,
+)
 from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
+from hedgerow.growing.goss import make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.setup import (
@@ -100,6 +108,10 @@ class TreeGrower:
         n_inside = int(self._state.scalars[layout.IS_N_ROWS])
         return self._state.rows.rows[n_inside : self._matrix.n_rows]
 
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        return weights_of(self._state.sampler, rows)
+
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
         return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
@@ -151,7 +163,8 @@ def _make_state(
         search=_make_search(n_threads, n_features),
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
-        scalars=start_scalars(n_features),
+        scalars=start_scalars(n_features, params),
+        sampler=make_sampler(params, n_rows, n_threads, packs=True),
     )
 
 
