@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 
@@ -465,6 +468,26 @@ def test_tables_of_a_few_rows(settings, n_rows) -> None:
             np.testing.assert_allclose(found, 2.5, rtol=1e-12)
 
 
+@pytest.mark.slow
+def test_fits_without_it_do_not_compile_it(tmp_path) -> None:
+    code = (
+        "import numpy as np\n"
+        "from hedgerow import HedgerowRegressor\n"
+        "from hedgerow.growing import goss\n"
+        "X = np.arange(100.0).reshape(-1, 1)\n"
+        "compiled = lambda: len(goss.sample_by_gradient.signatures)\n"
+        "HedgerowRegressor(n_estimators=1).fit(X, X[:, 0])\n"
+        "print(compiled())\n"
+        "HedgerowRegressor(n_estimators=1, sampling='goss').fit(X, X[:, 0])\n"
+        "print(compiled())\n"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["0", "1"]
+
+
 # -- parameters -----------------------------------------------------------------------------
 
 
@@ -528,26 +551,22 @@ def log_loss(model, X, y):
     return -np.mean(np.where(y == 1, np.log(p), np.log1p(-p)))
 
 
-def test_not_worse_than_a_uniform_sample_of_the_same_size(shared_data) -> None:
+@pytest.mark.parametrize(
+    ("share", "settings"),
+    [(0.3, GOSS), (0.3, MVS), (0.1, {**MVS, "subsample": 0.1})],
+    ids=["goss", "mvs", "mvs, few"],
+)
+def test_better_than_a_uniform_sample_of_the_same_size(shared_data, share, settings) -> None:
     X, y, X_test, y_test = adult(shared_data)
-    found = {}
-    for name, settings in (
-        ("uniform", {"subsample": 0.1}),
-        ("goss", {**GOSS, "goss_top_rate": 0.05, "goss_other_rate": 0.05}),
-        ("mvs", {**MVS, "subsample": 0.1}),
-    ):
-        losses = [
-            log_loss(
-                HedgerowClassifier(early_stopping=False, random_state=seed, **settings).fit(X, y),
-                X_test,
-                y_test,
-            )
+
+    def mean_loss(**params):
+        models = [
+            HedgerowClassifier(early_stopping=False, random_state=seed, **params).fit(X, y)
             for seed in range(3)
         ]
-        found[name] = np.mean(losses)
-    print(found)
-    assert found["goss"] < 1.01 * found["uniform"]
-    assert found["mvs"] < found["uniform"]
+        return np.mean([log_loss(model, X_test, y_test) for model in models])
+
+    assert mean_loss(**settings) < mean_loss(subsample=share)
 
 
 def test_as_good_as_goss_of_lightgbm(shared_data) -> None:
