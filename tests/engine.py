@@ -194,16 +194,23 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
 # -- partition ------------------------------------------------------------------------
 
 
+def left_words(threshold, missing_bin, missing_left):
+    """The set of bins that a threshold sends left."""
+    bins = {b for b in range(missing_bin) if b <= threshold}
+    bins |= {missing_bin} if missing_left else set()
+    words = [sum(1 << b % 64 for b in bins if b // 64 == w) for w in range(4)]
+    return np.array(words, np.uint64).view(np.int64)
+
+
 def partition(column, threshold, missing_bin, missing_left, rows, start, stop, n_parts=1):
     """Divide ``rows[start:stop]`` as ``n_parts`` threads do; the new rows and the left count."""
     rows = np.array(rows, dtype=np.uint32)
     scratch = np.full(len(rows), 2**32 - 1, dtype=np.uint32)
     count = stop - start
     edges = [(count * t // n_parts, count * (t + 1) // n_parts) for t in range(n_parts)]
+    words = left_words(threshold, missing_bin, missing_left)
     n_left = [
-        divide(column, threshold, missing_bin, missing_left, rows, scratch, start + a, start + b)
-        if b > a
-        else 0
+        divide(column, words, 0, rows, scratch, start + a, start + b) if b > a else 0
         for a, b in edges
     ]
     total = sum(n_left)

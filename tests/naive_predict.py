@@ -50,12 +50,17 @@ def raw_scores(
     return scores
 
 
+def goes_left(tree: dict[str, np.ndarray], node: int, bin_: int, missing_bin: int) -> bool:
+    """Whether a bin goes left at a node."""
+    missing = bin_ == missing_bin
+    return bool(tree["missing_left"][node] if missing else bin_ <= tree["bin"][node])
+
+
 def binned_leaf_value(tree: dict[str, np.ndarray], bins: np.ndarray, missing_bin: int) -> float:
     """What one tree adds to the score of a row of bins."""
     node = 0
     while tree["feature"][node] >= 0:
         bin_ = bins[tree["feature"][node]]
-        missing = bin_ == missing_bin
-        goes_left = tree["missing_left"][node] if missing else bin_ <= tree["bin"][node]
-        node = tree["left"][node] if goes_left else tree["right"][node]
+        left = goes_left(tree, node, bin_, missing_bin)
+        node = tree["left"][node] if left else tree["right"][node]
     return float(tree["value"][node])

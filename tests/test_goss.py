@@ -335,8 +335,9 @@ def test_values_and_covers_come_from_weighted_sums(settings, loss) -> None:
     grower = TreeGrower(matrix, y, weight, raw.copy(), objective, params, 1)
     with contextlib.closing(grower):
         # Weights are kept for the line search only; the sample is the same.
-        sampler = grower._state.sampler._replace(weights=np.zeros(len(y)))
-        grower._state = grower._state._replace(sampler=sampler)
+        extras = grower._state.extras
+        extras = extras._replace(sampler=extras.sampler._replace(weights=np.zeros(len(y))))
+        grower._state = grower._state._replace(extras=extras)
         tree = grower.grow(0, 0)
         rows, leaves, starts = grower.leaf_segments()
         weights, outside = grower.row_weights(rows), grower.rows_outside().copy()

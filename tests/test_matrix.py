@@ -21,7 +21,8 @@ def spec_of(cuts):
     """A spec of one float column with the given cuts."""
     cuts = np.unique(np.asarray(cuts, dtype=np.float64) + 0.0)
     schema = unnamed_schema(1, "float")
-    return BinSpec(keys_of_floats(cuts), np.array([0, len(cuts)]), schema, 256)
+    no_levels = (np.zeros(0, np.uint8), np.zeros(2, np.int64))
+    return BinSpec(keys_of_floats(cuts), np.array([0, len(cuts)]), schema, 256, *no_levels)
 
 
 def neighbours(value):

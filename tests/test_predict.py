@@ -270,13 +270,27 @@ def test_binned_walk_equals_naive_walk(seed, n_leaves, missing_bin, per_tile, n_
         "value": rng.standard_normal(n),
     }
     expected = np.array([naive.binned_leaf_value(tree, row, missing_bin) for row in bins])
-    arrays = tuple(tree.values())
+    sets = np.array(
+        [
+            [
+                sum(
+                    1 << b % 64
+                    for b in range(missing_bin + 1)
+                    if b // 64 == w and naive.goes_left(tree, node, b, missing_bin)
+                )
+                for w in range(4)
+            ]
+            for node in range(n)
+        ],
+        dtype=np.uint64,
+    )
+    arrays = (tree["feature"], sets, tree["left"], tree["right"], tree["value"])
     every = np.empty(0, np.uint32)
     scores = np.zeros(n_rows)
-    add_tree_scores(by_row, per_tile, missing_bin, arrays, every, 0, n_rows // 2, scores)
-    add_tree_scores(by_row, per_tile, missing_bin, arrays, every, n_rows // 2, n_rows, scores)
+    add_tree_scores(by_row, per_tile, arrays, every, 0, n_rows // 2, scores)
+    add_tree_scores(by_row, per_tile, arrays, every, n_rows // 2, n_rows, scores)
     assert same_bits(scores, 0.0 + expected)
     some = rng.permutation(n_rows)[: (n_rows + 1) // 2].astype(np.uint32)
     scores = np.zeros(n_rows)
-    add_tree_scores(by_row, per_tile, missing_bin, arrays, some, 0, len(some), scores)
+    add_tree_scores(by_row, per_tile, arrays, some, 0, len(some), scores)
     assert same_bits(scores, np.where(np.isin(np.arange(n_rows), some), 0.0 + expected, 0.0))

@@ -94,6 +94,11 @@ class BoostParams:
     skip_drop: float = 0.5
     max_drop: int = 50
     oob_score: bool = False
+    max_cat_to_onehot: int = 4
+    max_cat_threshold: int = 32
+    cat_smooth: float = 10.0
+    cat_l2: float = 10.0
+    min_data_per_group: int = 100
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -213,6 +218,11 @@ _RANGES: dict[str, Interval] = {
     "drop_rate": Interval(0.0, 1.0),
     "skip_drop": Interval(0.0, 1.0),
     "max_drop": Interval(1, 10_000_000, integer=True),
+    "max_cat_to_onehot": Interval(1, 254, integer=True),
+    "max_cat_threshold": Interval(1, 254, integer=True),
+    "cat_smooth": _NOT_NEGATIVE,
+    "cat_l2": _NOT_NEGATIVE,
+    "min_data_per_group": Interval(1, 2**31 - 1, integer=True),
     "seed": Interval(0, 2**63 - 1, integer=True),
 }
 

@@ -247,6 +247,7 @@ def _prepare_rows(
         return TrainingData(matrix, sample.target, sample.weight, sample.offset)
 
     if params.tree_method != "hist":
+        _refuse_categories(train.table, params.tree_method)
         seen = data(train, sort_columns(train.table, n_threads))
         return seen, None if validation is None else data(validation, validation.table)
     spec = fit_bins(train.table, params.max_bins, train.weight, params.seed, n_threads)
@@ -254,6 +255,15 @@ def _prepare_rows(
     if validation is None:
         return seen, None
     return seen, data(validation, bin_table(validation.table, spec, n_threads, columns=False))
+
+
+def _refuse_categories(table: Table, tree_method: str) -> None:
+    for column in table.schema.columns:
+        if column.kind == "category":
+            raise ParameterError(
+                f"tree_method={tree_method!r} sorts numbers, but column {column.name!r} is a "
+                "category: use tree_method='hist', or encode the column."
+            )
 
 
 def _grow(

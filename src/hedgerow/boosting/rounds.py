@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.modes import Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.data import BinnedMatrix
@@ -25,7 +26,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.tree import GrownTree
-from hedgerow.model.forest import NODE_FIELDS, Forest
+from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.params import BoostParams
@@ -72,13 +73,14 @@ class BoostState:
 
     def __init__(
         self,
-        n_features: int,
         base: FloatArray,
         train: Scores,
         validation: Scores | None,
         mode: Mode,
     ) -> None:
-        self._n_features = n_features
+        matrix = train.data.matrix
+        self._n_features = matrix.n_features
+        self._spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
         self._base = base
         self._mode = mode
         self.n_rounds = 0
@@ -89,7 +91,7 @@ class BoostState:
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
-        return make_forest(self._mode.trees(kept), self._base, self._n_features)
+        return make_forest(self._mode.trees(kept), self._base, self._n_features, self._spec)
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray] | None:
         """Rows and raw scores by the trees that did not see them.
@@ -135,7 +137,7 @@ def rounds(
     train = Scores(data, base, n_threads)
     unseen = None if validation is None else Scores(validation, base, n_threads)
     mode = make_mode(params, train, unseen)
-    state = BoostState(matrix.n_features, base, train, unseen, mode)
+    state = BoostState(base, train, unseen, mode)
     grower = _make_grower(data, mode.grown_at, objective, params, n_threads)
     try:
         for number in range(params.n_estimators):
@@ -248,32 +250,5 @@ def _search_leaves(
     value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
     return tree.with_values(value)
 
-
-def make_forest(trees: list[GrownTree], base: FloatArray, n_features: int) -> Forest:
-    """Put trees one behind the other."""
-    if not trees:
-        return make_forest([_NO_TREE], base, n_features).first_rounds(0)
-    fields = {name: np.concatenate([getattr(tree, name) for tree in trees]) for name in NODE_FIELDS}
-    sizes = [len(tree.feature) for tree in trees]
-    return Forest(
-        **fields,
-        tree_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        base_score=base.copy(),
-        n_features=n_features,
-    )
-
-
-_NO_TREE = GrownTree(
-    feature=np.full(1, -1, np.int32),
-    threshold=np.zeros(1, np.int64),
-    bin=np.zeros(1, np.uint8),
-    missing_left=np.zeros(1, np.uint8),
-    left=np.zeros(1, np.int32),
-    right=np.zeros(1, np.int32),
-    value=np.zeros(1),
-    gain=np.zeros(1),
-    cover=np.zeros(1),
-    count=np.zeros(1, np.int64),
-)
 
 __all__ = ["BoostState", "Grower", "TrainingData", "make_forest", "rounds"]

@@ -10,7 +10,7 @@ from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.data import BinnedMatrix, Table
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
-from hedgerow.model.forest import NODE_FIELDS, Forest
+from hedgerow.model.forest import Forest, node_arrays
 from hedgerow.model.predict import Predictor
 
 
@@ -90,7 +90,7 @@ class Scores:
 def _forest_of(tree: GrownTree, n_features: int) -> Forest:
     """A forest of one tree."""
     return Forest(
-        **{name: getattr(tree, name) for name in NODE_FIELDS},
+        **node_arrays(tree),
         tree_start=np.array([0, len(tree.feature)], dtype=np.int64),
         base_score=np.zeros(1),
         n_features=n_features,

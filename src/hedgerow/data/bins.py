@@ -19,6 +19,9 @@ mass    sum of weights, the number of rows where all weights are 1
 are few, bins of like mass otherwise, heavy values in bins of their own.  Beyond
 200,000 rows it looks at about as many, chosen by a hash of seed and row number,
 so that neither threads nor chunks change the choice.
+
+Of a category column each level has a bin; where there are more levels than bins,
+the heaviest have one each, and all others share one.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError, ParameterError
@@ -49,6 +53,9 @@ MOST_BINS = 255
 SAMPLE_ROWS = 200_000
 """Rows from which cuts are chosen, where there are more."""
 
+MOST_CATEGORY_BINS = 254
+"""Bins of a category column at most: prediction has two more, for unknown and missing."""
+
 _SMALLEST_STRIDE = 16
 _VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
 _WEIGHT_BITS = 34  # 200,000 weights below 2**34 sum exactly in a float64
@@ -69,12 +76,18 @@ class BinSpec:
     stride : int
         Power of two from 16 to 256; the missing bin is ``stride - 1`` for
         every feature, and no bin of values is as high.
+    level_bin : uint8
+        Bin of each level of the category columns, column after column.
+    level_start : int64, shape (n_features + 1,)
+        Levels of feature ``j`` are ``level_start[j] : level_start[j + 1]``.
     """
 
     cut_keys: IntArray
     cut_start: IntArray
     schema: Schema
     stride: int
+    level_bin: BinArray
+    level_start: IntArray
 
     @property
     def n_features(self) -> int:
@@ -88,11 +101,23 @@ class BinSpec:
 
     def n_bins(self, feature: int) -> int:
         """Bins for values of ``feature``: one more than cuts."""
-        return int(self.cut_start[feature + 1] - self.cut_start[feature]) + 1
+        return int(self.bin_counts()[feature])
 
     def bin_counts(self) -> IntArray:
         """``n_bins`` of every feature."""
-        return np.diff(self.cut_start) + 1
+        counts = np.diff(self.cut_start) + 1
+        for j in np.flatnonzero(self.is_category).tolist():
+            counts[j] = 1 + int(self.bins_of(j).max(initial=0))
+        return counts
+
+    @property
+    def is_category(self) -> npt.NDArray[np.bool_]:
+        """Which features are categories."""
+        return np.array([kind == "category" for kind in self.schema.kinds], dtype=np.bool_)
+
+    def bins_of(self, feature: int) -> BinArray:
+        """Bin of each level of a category column."""
+        return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
 
     def lookup(self, dtype: np.dtype) -> AnyArray:
         """Cuts laid out for :func:`hedgerow.kernels.binning.bin_rows`.
@@ -183,17 +208,59 @@ def fit_bins(
         )
     rows = _rows_to_look_at(table.n_rows, seed)
     columns = _columns_of(table.values, rows, n_threads)
+    columns[[column.kind == "category" for column in table.schema.columns]] = _no_value(columns)
     mass = None if weight is None else _integer_mass(np.asarray(weight)[rows])
     found = _find_cuts(columns, mass, int(max_bins), n_threads)
     counts = [len(below) for below, _ in found]
-    cut_start = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-    most = max(counts) + 1
+    level_bins = _bin_levels(table, rows, mass, int(max_bins))
+    n_levels = [len(bins) for bins in level_bins]
+    most = max(1 + max(counts), *(1 + int(bins.max(initial=0)) for bins in level_bins))
     return BinSpec(
         cut_keys=_cuts_between(found, table),
-        cut_start=cut_start,
+        cut_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
         schema=table.schema,
         stride=max(_SMALLEST_STRIDE, 1 << most.bit_length()),
+        level_bin=np.concatenate(level_bins),
+        level_start=np.concatenate(([0], np.cumsum(n_levels, dtype=np.int64))),
     )
+
+
+def _bin_levels(
+    table: Table, rows: IntArray, mass: FloatArray | None, max_bins: int
+) -> list[BinArray]:
+    """For each category column the bin of each level, by its mass in ``rows``; else nothing.
+
+    Where there are more levels than bins, the heaviest have one each (of equal
+    ones the lower), and all others share the last.
+    """
+    most = min(max_bins, MOST_CATEGORY_BINS)
+    found = []
+    for j, column in enumerate(table.schema.columns):
+        n_levels = len(column.levels)
+        bins: BinArray = np.minimum(np.arange(n_levels), MOST_CATEGORY_BINS).astype(np.uint8)
+        if n_levels > most:
+            codes = codes_of(table.values[rows, j], n_levels)
+            present = codes < n_levels
+            heavy = np.bincount(
+                codes[present], None if mass is None else mass[present], minlength=n_levels
+            )
+            own = np.sort(np.argsort(-heavy, kind="stable")[: most - 1])
+            bins = np.full(n_levels, most - 1, dtype=np.uint8)
+            bins[own] = np.arange(most - 1)
+        found.append(bins)
+    return found
+
+
+def codes_of(values: AnyArray, n_levels: int) -> IntArray:
+    """Positions of levels in a category column of a table.
+
+    ``n_levels`` stands for a value that is no level, ``n_levels + 1`` for a
+    missing one.
+    """
+    floats = floats_of_keys(values) if values.dtype == np.int64 else values
+    missing = np.isnan(floats)
+    codes: IntArray = np.where(missing, n_levels + 1, floats).astype(np.int64)
+    return codes
 
 
 def _rows_to_look_at(n_rows: int, seed: int) -> IntArray:
@@ -262,6 +329,10 @@ def _find_cuts(
 
     run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))
     return found
+
+
+def _no_value(columns: AnyArray) -> float | int:
+    return np.nan if columns.dtype.kind == "f" else MISSING_KEY
 
 
 def _present(ordered: AnyArray) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, BinArray, aligned_zeros
-from hedgerow.data.bins import BinSpec
+from hedgerow.data.bins import BinSpec, codes_of
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError
 from hedgerow.kernels.binning import bin_rows
@@ -159,4 +159,18 @@ def bin_table(
         n_threads,
         -(-_VALUES_PER_THREAD // n_features),
     )
+    _bin_categories(table, spec, by_row, by_column)
     return BinnedMatrix(by_row, by_column, spec)
+
+
+def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: BinArray) -> None:
+    """Write the bins of category columns over what :func:`bin_rows` has made of their codes."""
+    n_rows = table.n_rows
+    _, per_tile, _ = tile_shape(table.n_features)
+    for j in np.flatnonzero(spec.is_category).tolist():
+        ends = np.full(2, spec.missing_bin, dtype=np.uint8)  # unknown values count as missing
+        lookup = np.concatenate((spec.bins_of(j), ends))
+        bins = lookup[codes_of(table.values[:, j], len(lookup) - 2)]
+        by_row[j // per_tile, :n_rows, j % per_tile] = bins
+        if len(by_column) > 0:
+            by_column[j, :n_rows] = bins

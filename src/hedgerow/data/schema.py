@@ -6,7 +6,8 @@ import functools
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-ColumnKind: TypeAlias = Literal["float", "int"]
+ColumnKind: TypeAlias = Literal["float", "int", "category"]
+Level: TypeAlias = "str | int | float | bool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +18,18 @@ class Column:
     ----------
     name : str
         Name in the user's frame, or ``"x0"``, ``"x1"``, ... for plain arrays.
-    kind : {"float", "int"}
+    kind : {"float", "int", "category"}
         How values compare: ``"float"`` as float64 (every integer type up to
         32 bits, bool and float is held exactly), ``"int"`` as int64 (64-bit
-        integers; dates and durations as microseconds).
+        integers; dates and durations as microseconds), ``"category"`` as equal
+        or not.
+    levels : tuple
+        Values of a category, ascending; a table holds their positions.
     """
 
     name: str
     kind: ColumnKind = "float"
+    levels: tuple[Level, ...] = ()
 
 
 @dataclass(frozen=True)

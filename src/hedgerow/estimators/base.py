@@ -91,6 +91,11 @@ class HedgerowEstimator(BaseEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        max_cat_to_onehot: int = 4,
+        max_cat_threshold: int = 32,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        min_data_per_group: int = 100,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
@@ -130,6 +135,11 @@ class HedgerowEstimator(BaseEstimator):
         self.skip_drop = skip_drop
         self.max_drop = max_drop
         self.oob_score = oob_score
+        self.max_cat_to_onehot = max_cat_to_onehot
+        self.max_cat_threshold = max_cat_threshold
+        self.cat_smooth = cat_smooth
+        self.cat_l2 = cat_l2
+        self.min_data_per_group = min_data_per_group
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping

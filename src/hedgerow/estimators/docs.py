@@ -88,6 +88,18 @@ oob_score : bool, default=False
     With ``subsample`` below 1: judge rounds, or a random forest, by the rows that
     they left out (``oob_improvement_``, ``oob_score_``); it costs a walk and a
     loss of these rows each round.
+max_cat_to_onehot : int in 1 .. 254, default=4
+    A category column with up to so many levels in a node is split by one level
+    against all others; one with more by a set of levels.
+max_cat_threshold : int in 1 .. 254, default=32
+    Most levels in the smaller set of a split.
+cat_smooth : float >= 0, default=10
+    Levels with fewer rows in a node are taken together, and the levels are sorted
+    by ``G / (H + cat_smooth)``: those of few rows stand in the middle.
+cat_l2 : float >= 0, default=10
+    Added to ``reg_lambda`` when sets of levels are compared.
+min_data_per_group : int >= 1, default=100
+    Rows that a set of levels must have beyond the last one that was tried.
 """
 
 TRAINING = """

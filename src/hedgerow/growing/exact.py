@@ -19,7 +19,7 @@ from hedgerow.data.blocks import PADDING, ColumnBlocks
 from hedgerow.data.table import Table
 from hedgerow.growing import exact_stages as stages
 from hedgerow.growing import state as layout
-from hedgerow.growing.goss import make_sampler, weights_of
+from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
 from hedgerow.growing.setup import (
@@ -111,7 +111,7 @@ class ExactGrower:
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
         """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._state.sampler, rows)
+        return weights_of(self._state.extras, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
@@ -214,8 +214,15 @@ def _make_state(
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.zeros((3, n_features), dtype=np.int32),
         ),
-        sampler=make_sampler(params, n_rows, n_threads, packs=False),
+        extras=_make_extras(params, n_rows, n_threads),
     )
+
+
+def _make_extras(params: BoostParams, n_rows: int, n_threads: int) -> layout.ExactExtras | None:
+    """What the compiled stages need beyond the usual fit; None if nothing."""
+    if not follows_gradients(params):
+        return None
+    return layout.ExactExtras(make_sampler(params, n_rows, n_threads, packs=False))
 
 
 def _sketch(params: BoostParams) -> int:

@@ -43,11 +43,10 @@ from hedgerow.compile import kernel
 from hedgerow.growing.frontier import advance, start_tree
 from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass, units_of
-from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE
+from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
 from hedgerow.growing.leaves import finish_tree
 from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.state import (
-    COUNT_LEFT,
     FOUND_BIN,
     FOUND_FEATURE,
     FOUND_G_LEFT,
@@ -55,6 +54,7 @@ from hedgerow.growing.state import (
     FOUND_MISSING_LEFT,
     FOUND_N_LEFT,
     FOUND_SCORE,
+    FOUND_SET,
     IS_DROPPED_BITS,
     IS_LARGE,
     IS_LARGE_SLOT,
@@ -72,10 +72,9 @@ from hedgerow.growing.state import (
     NODE_H,
     NODE_LEFT,
     NODE_MISSING_LEFT,
-    NODE_N_LEFT,
     NODE_START,
+    ExactExtras,
     Rows,
-    Sampler,
     Settings,
     Threads,
     Tree,
@@ -90,7 +89,6 @@ from hedgerow.kernels.exact import (
     thin_runs,
 )
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import NodeSums, SplitRules, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -99,7 +97,6 @@ EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
 
 _COLUMN_COST = 32
 """Entries that take the time of setting out on a column."""
-_NO_MISSING_BIN = 255  # ``divide`` reads sides, which are 0 and 1
 
 
 class Lists(NamedTuple):
@@ -156,7 +153,7 @@ class ExactState(NamedTuple):
     lists: Lists
     choice: Choice
     search: Search
-    sampler: Sampler | None
+    extras: ExactExtras | None
 
 
 @kernel(inner=True)
@@ -282,36 +279,6 @@ def mark_rows(
 
 
 @kernel(inner=True)
-def divide_rows(
-    thread: int, crew: Crew, rows: Rows, sides: BinArray, row: IntArray, counts: IntArray
-) -> None:
-    """Order the rows of the node with table row ``row``: left child first."""
-    start, count = row[NODE_START], row[NODE_COUNT]
-    n_parts = crew.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
-    ids, scratch = rows.rows, rows.scratch
-    first, last = np.int64(0), np.int64(0)
-    if thread < n_parts:
-        first, last = share(count, thread, n_parts)
-    n_left = np.int64(0)
-    if last > first:
-        places = (start + first, start + last)
-        zero, none = np.int64(0), np.int64(_NO_MISSING_BIN)
-        n_left = divide(sides, zero, none, zero, ids, scratch, places[0], places[1])
-    counts[thread, COUNT_LEFT] = n_left
-    if n_parts > 1:
-        barrier(crew)
-    if last > first:
-        left_before = np.int64(0)
-        for t in range(thread):
-            left_before += counts[t, COUNT_LEFT]
-        right_before = first - left_before
-        middle = start + first + n_left
-        copy_forward(ids, scratch, start + left_before, start + first, middle)
-        right_at = start + row[NODE_N_LEFT] + right_before
-        copy_reversed(ids, scratch, right_at, middle, start + last)
-
-
-@kernel(inner=True)
 def divide_lists(
     thread: int,
     mine: tuple[int, int],
@@ -342,7 +309,7 @@ def split_node(thread: int, mine: tuple[int, int], state: ExactState, parent: in
     if parent == 0:
         source = lists_of_root(state.settings, state.choice, lists)
     mark_rows(thread, crew, state.rows, lists, source, row, parent)
-    divide_rows(thread, crew, state.rows, lists.sides, row, state.threads.counts)
+    partition_node(thread, crew, state.rows, lists.sides, row, state.threads.counts)
     if scalars[IS_SMALL] >= 0:
         small, large = scalars[IS_SMALL_SLOT], scalars[IS_LARGE_SLOT]
         if scalars[IS_SMALL] == row[NODE_LEFT]:
@@ -395,6 +362,7 @@ def search_node(
     found[FOUND_G_LEFT] = best.g_left
     found[FOUND_H_LEFT] = best.h_left
     found[FOUND_N_LEFT] = best.n_left
+    found[FOUND_SET] = 1  # side 0 goes left
     if best.score >= 0 and best.missing_left == 0:
         place = (lists.segments[slot, best.feature, 0], lists.segments[slot, best.feature, 1])
         # Where no row is missing, a later one goes with the larger part.
@@ -427,7 +395,7 @@ def grow_tree(thread: int, state: ExactState) -> None:
     tree, scalars, search = state.tree, state.scalars, state.search
     rows, threads, lists = state.rows, state.threads, state.lists
     gradient_pass(thread, crew, settings, state.loss_data, rows, threads, scalars)
-    draw_rows(thread, crew, settings, rows, threads.counts, scalars, state.sampler)
+    draw_rows(thread, crew, settings, rows, threads.counts, scalars, state.extras)
     n_sampled = scalars[IS_N_ROWS]
     sum_root(thread, crew, settings, rows, lists.sides, threads.leaf_sums, n_sampled)
     n_columns = scalars[IS_N_COLUMNS]
@@ -439,7 +407,8 @@ def grow_tree(thread: int, state: ExactState) -> None:
         set_root(tree, threads.leaf_sums, scalars)
     while True:
         if thread == 0:
-            allow_children(settings, state.choice.columns, search.allowed, tree.table, scalars)
+            columns = state.choice.columns
+            allow_children(settings, columns, search.allowed, tree.table, scalars, None)
         barrier(crew)
         parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
         if parent >= 0:

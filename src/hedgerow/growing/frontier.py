@@ -16,14 +16,17 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.gradients import units_of
+from hedgerow.growing.searching import is_better
 from hedgerow.growing.state import (
     FOUND_BIN,
+    FOUND_COLUMN,
     FOUND_FEATURE,
     FOUND_G_LEFT,
     FOUND_H_LEFT,
     FOUND_MISSING_LEFT,
     FOUND_N_LEFT,
     FOUND_SCORE,
+    FOUND_SET,
     IS_DROPPED_BITS,
     IS_LARGE,
     IS_LARGE_SLOT,
@@ -38,6 +41,7 @@ from hedgerow.growing.state import (
     IS_SMALL_SLOT,
     IS_SUBTRACT,
     NODE_BIN,
+    NODE_COLUMN,
     NODE_COUNT,
     NODE_DEPTH,
     NODE_FEATURE,
@@ -51,9 +55,11 @@ from hedgerow.growing.state import (
     NODE_N_LEFT,
     NODE_OPEN,
     NODE_RIGHT,
+    NODE_SET,
     NODE_SLOT,
     NODE_START,
     NUMBER_GAIN,
+    SET_WORDS,
     Settings,
     Tree,
 )
@@ -137,10 +143,8 @@ def keep_best(
     """Write the best split that any thread found into the table."""
     best = 0
     for t in range(1, found.shape[0]):
-        # Threads search ascending ranges of columns: the first of equals is the lowest.
-        if float_of_bits(found[t, child, FOUND_SCORE]) > float_of_bits(
-            found[best, child, FOUND_SCORE]
-        ):
+        score = float_of_bits(found[t, child, FOUND_SCORE])
+        if is_better(score, found[t, child, FOUND_FEATURE], found[best, child]):
             best = t
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     row = tree.table[node]
@@ -153,11 +157,14 @@ def keep_best(
         return
     row[NODE_OPEN] = 1
     row[NODE_FEATURE] = found[best, child, FOUND_FEATURE]
+    row[NODE_COLUMN] = found[best, child, FOUND_COLUMN]
     row[NODE_BIN] = found[best, child, FOUND_BIN]
     row[NODE_MISSING_LEFT] = found[best, child, FOUND_MISSING_LEFT]
     row[NODE_G_LEFT] = found[best, child, FOUND_G_LEFT]
     row[NODE_H_LEFT] = found[best, child, FOUND_H_LEFT]
     row[NODE_N_LEFT] = found[best, child, FOUND_N_LEFT]
+    for w in range(SET_WORDS):
+        row[NODE_SET + w] = found[best, child, FOUND_SET + w]
 
 
 @kernel(inner=True)

@@ -61,6 +61,9 @@ from hedgerow.growing.state import (
     IS_ROUND,
     IS_TREE,
     MVS,
+    UNIFORM,
+    ExactExtras,
+    Extras,
     Rows,
     Sampler,
     Settings,
@@ -374,11 +377,14 @@ def draw_rows(
     rows: Rows,
     counts: IntArray,
     scalars: IntArray,
-    sampler: Sampler | None,
+    extras: Extras | ExactExtras | None,
 ) -> None:
-    """Put the tree's rows to the front of the row ids; without a sampler evenly at random."""
-    if sampler is not None:
-        sample_by_gradient(thread, crew, settings, sampler, rows, counts, scalars)
+    """Put the tree's rows to the front of the row ids."""
+    if extras is not None:
+        if extras.sampler.method == UNIFORM:
+            sample_rows(thread, crew, settings, rows.rows, counts, scalars)
+        else:
+            sample_by_gradient(thread, crew, settings, extras.sampler, rows, counts, scalars)
     else:
         sample_rows(thread, crew, settings, rows.rows, counts, scalars)
 
@@ -412,31 +418,29 @@ def unit_scale(params: BoostParams) -> float:
     return 2.0 / float(params.subsample) if params.sampling == "mvs" else 1.0
 
 
-def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler | None:
-    """The sampler of a fit; None if samples do not follow gradients.
+def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler:
+    """The sampler of a fit; an empty one if samples do not follow gradients.
 
     Weights are kept where leaves are searched by the loss of their rows.
     """
-    if not follows_gradients(params):
-        return None
-    goss = params.sampling == "goss"
-    n_weights = n_rows if params.leaf_estimation == "line_search" else 0
+    used, goss = follows_gradients(params), params.sampling == "goss"
+    n_weights = n_rows if used and params.leaf_estimation == "line_search" else 0
     return Sampler(
-        method=np.int64(GOSS if goss else MVS),
+        method=np.int64((GOSS if goss else MVS) if used else UNIFORM),
         top_rate=np.float64(params.goss_top_rate),
         rate=np.float64(_other_chance(params) if goss else params.subsample),
         packs=np.int64(packs),
-        tallies=aligned_zeros((n_threads, _LEVELS, 2, _CELLS), np.int64),
+        tallies=aligned_zeros((n_threads if used else 0, _LEVELS, 2, _CELLS), np.int64),
         weights=np.ones(n_weights),
     )
 
 
-def weights_of(sampler: Sampler | None, rows: RowArray) -> FloatArray | None:
+def weights_of(extras: Extras | ExactExtras | None, rows: RowArray) -> FloatArray | None:
     """What each of some sampled rows stands for; None where it is the same for all.
 
     Parameters
     ----------
-    sampler : Sampler or None
+    extras : Extras, ExactExtras or None
     rows : uint32
 
     Returns
@@ -444,6 +448,6 @@ def weights_of(sampler: Sampler | None, rows: RowArray) -> FloatArray | None:
     float64 (len(rows),) or None
         Known with ``leaf_estimation="line_search"`` only.
     """
-    if sampler is None or len(sampler.weights) == 0:
+    if extras is None or len(extras.sampler.weights) == 0:
         return None
-    return np.asarray(sampler.weights[rows])
+    return np.asarray(extras.sampler.weights[rows])

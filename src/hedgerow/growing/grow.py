@@ -24,24 +24,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.frontier import advance, start_tree
 from hedgerow.growing.goss import draw_rows
-from hedgerow.growing.gradients import gradient_pass, units_of
+from hedgerow.growing.gradients import gradient_pass
 from hedgerow.growing.leaves import finish_tree
 from hedgerow.growing.sampling import allow_children
+from hedgerow.growing.searching import search_node
 from hedgerow.growing.state import (
     COUNT_LEFT,
-    FOUND_BIN,
-    FOUND_FEATURE,
-    FOUND_G_LEFT,
-    FOUND_H_LEFT,
-    FOUND_MISSING_LEFT,
-    FOUND_N_LEFT,
-    FOUND_SCORE,
     IS_COUNT_BITS,
-    IS_DROPPED_BITS,
     IS_G_APART,
     IS_HESSIAN_BITS,
     IS_LARGE,
@@ -53,32 +46,21 @@ from hedgerow.growing.state import (
     IS_SMALL,
     IS_SMALL_SLOT,
     IS_SUBTRACT,
-    NODE_BIN,
+    NODE_COLUMN,
     NODE_COUNT,
-    NODE_FEATURE,
     NODE_G,
     NODE_H,
-    NODE_MISSING_LEFT,
     NODE_N_LEFT,
+    NODE_SET,
     NODE_START,
+    Extras,
     Rows,
-    Search,
     Settings,
     State,
 )
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import Bins, Columns, Packing, Wide, add_wide, build_histogram
-from hedgerow.kernels.intrinsics import bits_of_float
-from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.split import (
-    NO_SPLIT,
-    NodeSums,
-    SplitRules,
-    complete_split,
-    limits_of,
-    search_columns,
-)
 
 ROWS_TO_SHARE = 8192
 """Nodes with fewer rows are partitioned by one thread, and their histograms
@@ -90,9 +72,9 @@ ORDER_GROW = 1
 
 @kernel(inner=True)
 def partition_node(
-    thread: int, crew: Crew, bins: Bins, rows: Rows, row: IntArray, counts: IntArray
+    thread: int, crew: Crew, rows: Rows, column: BinArray, row: IntArray, counts: IntArray
 ) -> None:
-    """Order the rows of the node with table row ``row``: left child first."""
+    """Order the rows of the node with table row ``row`` by their bins: left child first."""
     start, count = row[NODE_START], row[NODE_COUNT]
     n_parts = crew.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
     ids, scratch = rows.rows, rows.scratch
@@ -101,17 +83,7 @@ def partition_node(
         first, last = share(count, thread, n_parts)
     n_left = np.int64(0)
     if last > first:
-        column = bins.by_column[row[NODE_FEATURE]]
-        n_left = divide(
-            column,
-            row[NODE_BIN],
-            bins.stride - 1,
-            row[NODE_MISSING_LEFT],
-            ids,
-            scratch,
-            start + first,
-            start + last,
-        )
+        n_left = divide(column, row, NODE_SET, ids, scratch, start + first, start + last)
     counts[thread, COUNT_LEFT] = n_left
     if n_parts > 1:
         barrier(crew)
@@ -207,51 +179,7 @@ def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: I
 
 
 @kernel(inner=True)
-def search_node(
-    thread: int,
-    mine: tuple[int, int],
-    settings: Settings,
-    rules: SplitRules,
-    bins: Bins,
-    columns: Columns,
-    wide: Wide,
-    slot_start: int,
-    search: Search,
-    child: int,
-    row: IntArray,
-    scalars: IntArray,
-) -> None:
-    """Find the best split in columns ``mine`` of the node with table row ``row``."""
-    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
-    limits = limits_of(sums, units, rules)
-    features, at = search.lanes[thread, 0], search.lanes[thread, 1]
-    best, n_lanes = NO_SPLIT, 0
-    for k in range(mine[0], mine[1]):
-        feature = np.int64(columns.feature[k])
-        if not sampled or search.allowed[child, feature] == 1:
-            # This lane and the ones behind it, which may stay empty.
-            for j in range(n_lanes, N_LANES):
-                features[j] = feature
-                at[j] = slot_start + feature * bins.stride
-            n_lanes += 1
-        if n_lanes == N_LANES or (n_lanes > 0 and k + 1 == mine[1]):
-            best = search_columns(wide, at, features, bins.n_bins, bins.stride, limits, best)
-            n_lanes = 0
-    best = complete_split(wide, slot_start, bins.n_bins, bins.stride, sums, units, best)
-    found = search.found[thread, child]
-    found[FOUND_SCORE] = bits_of_float(best.score)
-    found[FOUND_FEATURE] = best.feature
-    found[FOUND_BIN] = best.bin
-    found[FOUND_MISSING_LEFT] = best.missing_left
-    found[FOUND_G_LEFT] = best.g_left
-    found[FOUND_H_LEFT] = best.h_left
-    found[FOUND_N_LEFT] = best.n_left
-
-
-@kernel(inner=True)
-def search_children(thread: int, state: State) -> None:
+def search_children(thread: int, state: State, extras: Extras | None) -> None:
     """Histograms and best splits of the one or two nodes that have just been made."""
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
     columns, wide, table = state.columns, state.wide, state.tree.table
@@ -295,12 +223,12 @@ def search_children(thread: int, state: State) -> None:
                 state.rules,
                 bins,
                 columns,
-                wide,
-                slot * slot_size,
+                (wide, slot * slot_size),
                 state.search,
                 child,
                 table[node],
                 scalars,
+                extras,
             )
     barrier(crew)
 
@@ -321,21 +249,22 @@ def work(thread: int, state: State, order: int) -> None:
         if order == ORDER_STOP:
             return
         gradient_pass(thread, crew, settings, state.loss_data, state.rows, state.threads, scalars)
-        draw_rows(thread, crew, settings, state.rows, counts, scalars, state.sampler)
+        draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
         if thread == 0:
             start_tree(settings, rules, tree, scalars)
         while True:
             if thread == 0:
-                allow_children(settings, columns, search.allowed, tree.table, scalars)
+                allow_children(settings, columns, search.allowed, tree.table, scalars, state.extras)
             barrier(crew)
             # Read before the partition: behind its last barrier thread 0 may run ahead.
             parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
             if parent >= 0:
-                partition_node(thread, crew, state.bins, state.rows, tree.table[parent], counts)
+                column = state.bins.by_column[tree.table[parent, NODE_COLUMN]]
+                partition_node(thread, crew, state.rows, column, tree.table[parent], counts)
             elif not search_next:
                 break
             if search_next:
-                search_children(thread, state)
+                search_children(thread, state, state.extras)
             if thread == 0:
                 advance(settings, rules, tree, scalars, search.found)
         finish_tree(

@@ -17,7 +17,7 @@ from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
-from hedgerow.growing.goss import make_sampler, weights_of
+from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.setup import (
@@ -37,6 +37,12 @@ from hedgerow.growing.setup import (
 )
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.category_split import (
+    CATEGORY_NUMBERS,
+    CATEGORY_PLACES,
+    SCRATCH_SIZE,
+    CategoryRules,
+)
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
@@ -110,7 +116,7 @@ class TreeGrower:
 
     def row_weights(self, rows: RowArray) -> FloatArray | None:
         """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
-        return weights_of(self._state.sampler, rows)
+        return weights_of(self._state.extras, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
@@ -164,7 +170,29 @@ def _make_state(
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_features, params),
-        sampler=make_sampler(params, n_rows, n_threads, packs=True),
+        extras=_make_extras(matrix, params, n_threads),
+    )
+
+
+def _make_extras(matrix: BinnedMatrix, params: BoostParams, n_threads: int) -> layout.Extras | None:
+    """What the compiled stages need beyond the usual fit; None if nothing."""
+    chosen = matrix.spec.is_category
+    if not chosen.any() and not follows_gradients(params):
+        return None
+    return layout.Extras(
+        categories=layout.Categories(
+            chosen=chosen.astype(np.uint8),
+            rules=CategoryRules(
+                most_one_hot=params.max_cat_to_onehot,
+                most=params.max_cat_threshold,
+                smooth=float(params.cat_smooth),
+                penalty=float(params.cat_l2),
+                min_group=params.min_data_per_group,
+            ),
+            numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
+            places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
+        ),
+        sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
     )
 
 
@@ -194,7 +222,7 @@ def _make_search(n_threads: int, n_features: int) -> layout.Search:
     return layout.Search(
         lanes=aligned_zeros((n_threads, 2, N_LANES), np.int64),
         found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
-        allowed=np.zeros((3, n_features), dtype=np.int32),
+        allowed=np.ones((3, n_features), dtype=np.int32),
     )
 
 
@@ -212,7 +240,8 @@ def _thresholds(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArra
     A cut behind the last bin sends all values left: it sets missing values apart.
     """
     highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
-    top = np.array([highest[kind] for kind in spec.schema.kinds], dtype=np.int64)
+    # A category column is split by a set instead.
+    top = np.array([highest.get(kind, 0) for kind in spec.schema.kinds], dtype=np.int64)
     cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
     inner = feature >= 0
     column = np.where(inner, feature, 0)

@@ -20,6 +20,7 @@ from hedgerow.growing.state import (
     IS_SMALL,
     IS_TREE,
     NODE_DEPTH,
+    Extras,
     Settings,
 )
 from hedgerow.kernels.barrier import Crew, barrier, share
@@ -110,10 +111,15 @@ def allow_columns(
 
 @kernel(inner=True)
 def allow_children(
-    settings: Settings, columns: np.ndarray, allowed: np.ndarray, table: IntArray, scalars: IntArray
+    settings: Settings,
+    columns: np.ndarray,
+    allowed: np.ndarray,
+    table: IntArray,
+    scalars: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Thread 0: draw the columns of the nodes about to be searched."""
-    if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
+    if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0 and extras is None:
         return
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]

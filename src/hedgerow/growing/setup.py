@@ -143,7 +143,7 @@ def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> Non
 def finished_tree(
     arrays: layout.Tree, n_nodes: int, threshold: IntArray, bins: npt.NDArray[np.uint8]
 ) -> GrownTree:
-    """The tree in the table of nodes."""
+    """The tree in the table of nodes; ``bins`` is empty where it was not grown on bins."""
     table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
     left = table[:, layout.NODE_LEFT].astype(np.int32)
     inner = left != 0
@@ -158,7 +158,15 @@ def finished_tree(
         gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
         cover=numbers[:, layout.NUMBER_COVER].copy(),
         count=table[:, layout.NODE_COUNT].copy(),
+        column=np.where(inner, table[:, layout.NODE_COLUMN], -1).astype(np.int32)[: len(bins)],
+        left_bins=_sets_of(arrays, n_nodes)[: len(bins)],
     )
+
+
+def _sets_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.uint64]:
+    """Bins that go left at each node, four words."""
+    sets = arrays.table[:n_nodes, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS]
+    return np.ascontiguousarray(sets).view(np.uint64)
 
 
 def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
+from hedgerow.kernels.category_split import CategoryRules
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
@@ -32,6 +33,7 @@ from hedgerow.objectives.derivatives import LossData
     NODE_H,
     NODE_OPEN,  # 1: a leaf with a split worth making
     NODE_FEATURE,  # best split; -1 in a leaf for good
+    NODE_COLUMN,  # column of bins that its rows are divided by
     NODE_BIN,
     NODE_MISSING_LEFT,
     NODE_G_LEFT,
@@ -39,8 +41,10 @@ from hedgerow.objectives.derivatives import LossData
     NODE_N_LEFT,
     NODE_LEFT,  # children; 0 in a leaf
     NODE_RIGHT,
-    NODE_FIELDS,
-) = range(16)
+    NODE_SET,  # SET_WORDS words: bit b is set if bin b goes left
+) = range(17)
+SET_WORDS = 4
+NODE_FIELDS = NODE_SET + SET_WORDS
 
 # Cells of ``scalars``.
 (
@@ -89,13 +93,15 @@ NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
 (
     FOUND_SCORE,  # bits of a float64
     FOUND_FEATURE,
+    FOUND_COLUMN,
     FOUND_BIN,
     FOUND_MISSING_LEFT,
     FOUND_G_LEFT,
     FOUND_H_LEFT,
     FOUND_N_LEFT,
-    FOUND_FIELDS,
-) = range(8)
+    FOUND_SET,  # SET_WORDS words
+) = range(9)
+FOUND_FIELDS = FOUND_SET + SET_WORDS
 
 
 class Settings(NamedTuple):
@@ -164,13 +170,13 @@ class Search(NamedTuple):
     allowed: np.ndarray
 
 
-GOSS, MVS = 0, 1
+UNIFORM, GOSS, MVS = 0, 1, 2
 
 
 class Sampler(NamedTuple):
     """How rows are sampled, and space for it.
 
-    method    GOSS or MVS
+    method    UNIFORM (whatever the gradients: the rest is not used), GOSS or MVS
     top_rate  GOSS: share of the rows that are kept for sure
     rate      GOSS: chance of each other row; MVS: expected share of the rows
     packs     1: histograms will be built of the sample
@@ -199,6 +205,38 @@ class Tree(NamedTuple):
     free_slots: IntArray
 
 
+class Categories(NamedTuple):
+    """What the search of category columns needs.
+
+    chosen   uint8 (n_features,): 1 for category columns
+    rules    see :mod:`hedgerow.kernels.category_split`
+    numbers  float64 (threads, CATEGORY_NUMBERS, 256): scratch
+    places   int64 (threads, CATEGORY_PLACES, 256): scratch
+    """
+
+    chosen: np.ndarray
+    rules: CategoryRules
+    numbers: FloatArray
+    places: IntArray
+
+
+class Extras(NamedTuple):
+    """What not every fit needs; ``State.extras`` is None where none of it is in use.
+
+    Numba drops a branch behind ``if extras is not None`` from the code that it
+    compiles for None, so that the usual fit neither compiles nor runs any of it.
+    """
+
+    categories: Categories
+    sampler: Sampler
+
+
+class ExactExtras(NamedTuple):
+    """The same for exact growth."""
+
+    sampler: Sampler
+
+
 class State(NamedTuple):
     """Everything.
 
@@ -219,4 +257,4 @@ class State(NamedTuple):
     wide: Wide
     tree: Tree
     scalars: IntArray
-    sampler: Sampler | None  # None: rows are sampled whatever their gradients
+    extras: Extras | None

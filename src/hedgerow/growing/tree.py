@@ -24,9 +24,11 @@ _ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
 class GrownTree:
     """One tree; nodes as in :class:`hedgerow.model.forest.Forest`.
 
-    A row goes left if the key of its value is ``<= threshold``, which is the
-    same as its bin being ``<= bin``, or if it is missing and ``missing_left``.
-    ``bin`` is empty where the tree was not grown on bins.
+    A row goes left if the key of its value is ``<= threshold``, or if it is
+    missing and ``missing_left``; in a category column, if its category is in a set.
+    In terms of bins, that of ``column`` is in the set ``left_bins`` of the node
+    (four words, bit b for bin b).  ``bin`` is the last bin that goes left where
+    there is a threshold.  The three are empty where the tree was not grown on bins.
     """
 
     feature: npt.NDArray[np.int32]
@@ -39,6 +41,8 @@ class GrownTree:
     gain: FloatArray
     cover: FloatArray
     count: IntArray
+    column: npt.NDArray[np.int32]
+    left_bins: npt.NDArray[np.uint64]
 
     def with_values(self, value: FloatArray) -> GrownTree:
         """The same tree with other node values."""
@@ -53,12 +57,11 @@ def add_scores(
     n_threads: int,
 ) -> None:
     """Add the tree's value of each of ``rows`` (of all, if there are none) to its score."""
-    nodes = (tree.feature, tree.bin, tree.missing_left, tree.left, tree.right, tree.value)
+    nodes = (tree.column, tree.left_bins, tree.left, tree.right, tree.value)
     run_blocks(
         lambda start, stop: add_tree_scores(
             matrix.by_row,
             matrix.features_per_tile,
-            matrix.spec.missing_bin,
             nodes,
             rows,
             start,

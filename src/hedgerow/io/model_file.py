@@ -21,9 +21,9 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from io import BufferedReader
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
-from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
@@ -41,7 +41,7 @@ Source: TypeAlias = Callable[[int, int], memoryview]
 """Gives the bytes at an offset, as many as asked for or as there are."""
 
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
-_KINDS: tuple[str, ...] = get_args(ColumnKind)
+_KINDS: tuple[str, ...] = ("float", "int")
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -187,9 +187,12 @@ def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]
         raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
     if not _NATURAL.fullmatch(metadata["n_features"]):
         raise ModelFormatError("n_features is malformed.")
+    arrays: dict[str, Any] = {
+        name: container.array_at(header, name, payload) for name in FOREST_DTYPES
+    }
     model = Model(
         forest=Forest(
-            **{name: container.array_at(header, name, payload) for name in FOREST_DTYPES},
+            **arrays,
             n_features=int(metadata["n_features"]),
         ),
         schema=_schema(metadata["schema"]),

@@ -6,6 +6,9 @@
     scratch  [ a  c  d  f| e  b ]        left from the front, right from the back
     rows     [ a  c  d  f| b  e ]        back again, ascending
 
+A split is a set of bins, of 256 bits: whatever sends a row left (a threshold,
+missing values, a set of categories) is one bit of four words.
+
 Both appends are stores without a branch: the address moves on by 0 or 1.  The
 bins are read from the column-major copy, a byte a row, so that ascending row
 ids use whole cache lines.  With several threads each divides its own part of
@@ -16,16 +19,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.arrays import BinArray, RowArray
+from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 
 
 @kernel(inner=True)
 def divide(
     column: BinArray,
-    threshold: int,
-    missing_bin: int,
-    missing_left: int,
+    words: IntArray,
+    first_word: int,
     rows: RowArray,
     scratch: RowArray,
     start: int,
@@ -33,19 +35,17 @@ def divide(
 ) -> int:
     """Write left rows to the front and right rows to the back of ``scratch[start:stop]``.
 
-    A row goes left if its bin is <= ``threshold``, or if it is the missing bin
-    and ``missing_left`` is 1.  Returns the number of left rows.
+    A row goes left if the bit of its bin is set in the four words from
+    ``words[first_word]`` on.  Returns the number of left rows.
     """
-    # With missing_left the missing bin is turned round to 0, all others move up by one.
-    turn = np.uint8(missing_left)
-    mask = np.uint8(missing_bin)  # stride - 1, all ones
-    limit = np.uint8(threshold + missing_left)
+    base = np.uint64(first_word)
     left = np.uint64(start)
     right = np.uint64(stop - 1)
     for i in range(np.uint64(start), np.uint64(stop)):
         row = rows[i]
-        goes_left = np.uint8((column[np.uint64(row)] + turn) & mask) <= limit
-        step = np.uint64(goes_left)
+        bin_ = np.uint64(column[np.uint64(row)])
+        word = np.uint64(words[base + (bin_ >> np.uint64(6))])
+        step = (word >> (bin_ & np.uint64(63))) & np.uint64(1)
         scratch[left] = row
         scratch[right] = row
         left += step

@@ -8,7 +8,8 @@ rows     ``(bits, coding, origin, row_step, column_step)``: the values of a tabl
 coding   how a key is made from bits, see :func:`fill_keys`
 slot     one column as keys, with missing values either lowest (they go left
          wherever the slot is asked) or highest (they go right); a column whose
-         splits send missing values both ways has two slots
+         splits send missing values both ways has two slots.  Each set of
+         categories is a slot, too: its key is 0 for the rows in the set, else 1
 part     at most 32 exits of a tree, numbered from left to right; an exit is a
          leaf or the top of another part
 mask     32 bits a row: the exits of a part that the row may still take
@@ -82,6 +83,35 @@ def trailing_zeros(typingctx: Any, number: Any) -> Any:
     return number(number), generate
 
 
+@kernel(inner=True)
+def fill_set_keys(
+    slots: IntArray,
+    first_row: int,
+    n_rows: int,
+    keys: AnyArray,
+    row_step_out: int,
+    slot_step_out: int,
+    categories: tuple[Any, ...],
+) -> None:
+    """The part of :func:`fill_keys` for sets of categories, which are negative slots.
+
+    ``categories`` is ``(bins, bins_start, sets)``: slot ``-1 - s`` asks whether the
+    bin of row r, ``bins[bins_start[s] + r]``, is in ``sets[4 s : 4 s + 4]``.
+    """
+    bins, bins_start, sets = categories
+    for slot in range(np.uint64(len(slots))):
+        if slots[slot] >= 0:
+            continue
+        number = np.uint64(-1 - slots[slot])
+        start, words = np.uint64(bins_start[number]), np.uint64(4) * number
+        out = slot * slot_step_out
+        for i in range(n_rows):
+            bin_ = np.uint64(bins[start + first_row + i])
+            word = sets[words + (bin_ >> np.uint64(6))]
+            outside = _ONE - ((word >> (bin_ & np.uint64(63))) & _ONE)
+            keys[out + i * row_step_out] = outside
+
+
 @kernel(inline=True)
 def fill_keys(
     rows: tuple[Any, ...],
@@ -103,7 +133,8 @@ def fill_keys(
     shift, flip, minus_zero = coding[0], coding[1], coding[2]
     bottom, top = coding[3], coding[4]
     for slot in range(np.uint64(len(slots))):
-        start = origin + (slots[slot] >> 1) * column_step
+        # A set of categories is filled in afterwards; until then it stands for column 0.
+        start = origin + (max(slots[slot], 0) >> 1) * column_step
         missing = coding[np.uint64(5) + np.uint64(slots[slot] & 1)]
         out = slot * slot_step_out
         for i in range(n_rows):
@@ -152,6 +183,7 @@ def add_masked_trees(
     stop: int,
     first_tree: int,
     stop_tree: int,
+    categories: tuple[Any, ...] | None,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
@@ -165,6 +197,8 @@ def add_masked_trees(
     block : int
         Rows worked on side by side, a multiple of 16.
     start, stop, first_tree, stop_tree : int
+    categories : tuple or None
+        See :func:`fill_set_keys`; None if no column is a category.
     """
     slots, slot, threshold, clear, part_start, tree_part, hops, value, onward, most_parts = tables
     splits = (slot, threshold, clear)
@@ -176,6 +210,8 @@ def add_masked_trees(
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, _ONE, block)
+        if categories is not None:
+            fill_set_keys(slots, row, n, keys, _ONE, block, categories)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             first_part = tree_part[tree]
             for part in range(first_part, tree_part[tree + _ONE]):
@@ -252,6 +288,7 @@ def add_walked_trees(
     stop: int,
     first_tree: int,
     stop_tree: int,
+    categories: tuple[Any, ...] | None,
 ) -> None:
     """Like :func:`add_masked_trees`, by walking; for few rows or large trees.
 
@@ -266,6 +303,8 @@ def add_walked_trees(
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, n_slots, _ONE)
+        if categories is not None:
+            fill_set_keys(slots, row, n, keys, n_slots, _ONE, categories)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
             output = tree % n_outputs
@@ -281,6 +320,7 @@ def find_leaves(
     block: int,
     start: int,
     stop: int,
+    categories: tuple[Any, ...] | None,
 ) -> None:
     """Write the leaf of each row and tree to int32 ``leaves`` (n_rows, n_trees)."""
     slots, nodes, _, number, roots, depths = tables
@@ -292,6 +332,8 @@ def find_leaves(
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, n_slots, _ONE)
+        if categories is not None:
+            fill_set_keys(slots, row, n, keys, n_slots, _ONE, categories)
         for tree in range(np.uint64(len(roots))):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
             for i in range(n):

@@ -6,15 +6,13 @@ features::
 
     by_row[tile, row, j]    bin of feature tile * features_per_tile + j
 
-Before the walk the tree is copied into two words a node, with siblings side by
-side and every leaf its own child, so that a step is two loads of one cache line,
-one of the bin, a comparison and an addition, without a branch::
+Before the walk the tree is copied into eight words a node (a cache line), with
+siblings side by side and every leaf its own child, so that a step is two loads
+of the line, one of the bin, one of a bit and an addition, without a branch::
 
-    word 0    position of the feature's bin for row 0
-    word 1    left child << 16 | shift << 8 | last bin that goes left
-
-``shift`` rotates the bins of a split whose missing values go left, so that the
-missing bin comes first: ``(bin - shift) mod 256 > last`` means right.
+    word 0         position of the column's bin for row 0
+    word 1         left child
+    words 2 to 5   the bins that go right, a bit each (none in a leaf)
 """
 
 from __future__ import annotations
@@ -28,9 +26,10 @@ from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import prefetch
 
 _ONE = np.uint64(1)
-_BYTE = np.uint64(0xFF)
-_CHILD = np.uint64(16)
-_SHIFT = np.uint64(8)
+_TWO = np.uint64(2)
+_WORD = np.uint64(6)
+_BIT = np.uint64(63)
+NODE_WORDS = np.uint64(8)
 
 _AHEAD = np.uint64(32)
 """Rows between a listed row and the one whose bins are fetched meanwhile."""
@@ -40,7 +39,6 @@ _AHEAD = np.uint64(32)
 def pack_tree(
     by_row: BinArray,
     features_per_tile: int,
-    missing_bin: int,
     tree: tuple[Any, ...],
     nodes: AnyArray,
     value: FloatArray,
@@ -49,50 +47,50 @@ def pack_tree(
 
     The k-th inner node has the children 1 + 2k and 2 + 2k.
     """
-    feature, last, missing_left, left, right, score = tree
-    n_nodes = np.uint64(len(feature))
+    columns, sets, left, right, score = tree
+    n_nodes = np.uint64(len(columns))
     place = np.empty(n_nodes, np.uint64)
     level = np.empty(n_nodes, np.uint64)
     place[0] = level[0] = np.uint64(0)
     width = np.uint64(by_row.shape[2])
     tile_size = np.uint64(by_row.shape[1]) * width
     next_child, depth = _ONE, np.uint64(0)
-    missing = np.uint64(missing_bin)
     for node in range(n_nodes):
-        at = place[node]
-        value[at] = score[node]
-        if feature[node] < 0:
-            nodes[at + at] = np.uint64(0)
-            nodes[at + at + _ONE] = at << _CHILD | _BYTE
+        at = place[node] * NODE_WORDS
+        value[place[node]] = score[node]
+        if columns[node] < 0:
+            nodes[at] = np.uint64(0)
+            nodes[at + _ONE] = place[node]
+            for k in range(np.uint64(4)):
+                nodes[at + _TWO + k] = np.uint64(0)
             continue
-        tile = np.uint64(feature[node]) // np.uint64(features_per_tile)
-        column = np.uint64(feature[node]) - tile * np.uint64(features_per_tile)
-        shift = missing if missing_left[node] else np.uint64(0)
-        bound = min(np.uint64(last[node]), missing - _ONE) - shift
-        nodes[at + at] = tile * tile_size + column
-        nodes[at + at + _ONE] = next_child << _CHILD | shift << _SHIFT | (bound & _BYTE)
+        tile = np.uint64(columns[node]) // np.uint64(features_per_tile)
+        column = np.uint64(columns[node]) - tile * np.uint64(features_per_tile)
+        nodes[at] = tile * tile_size + column
+        nodes[at + _ONE] = next_child
+        for k in range(np.uint64(4)):
+            nodes[at + _TWO + k] = ~np.uint64(sets[node, k])
         place[np.uint64(left[node])] = next_child
         place[np.uint64(right[node])] = next_child + _ONE
         level[np.uint64(left[node])] = level[np.uint64(right[node])] = level[node] + _ONE
         depth = max(depth, level[node] + _ONE)
-        next_child += np.uint64(2)
+        next_child += _TWO
     return depth
 
 
 @kernel(inline=True)
 def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> int:
     """The child to which a row goes whose bins start at ``row_start``; a leaf stays."""
-    bin_ = np.uint64(bins[row_start + nodes[node + node]])
-    word = nodes[node + node + _ONE]
-    rotated = (bin_ - (word >> _SHIFT & _BYTE)) & _BYTE
-    return (word >> _CHILD) + np.uint64(rotated > (word & _BYTE))
+    at = node * NODE_WORDS
+    bin_ = np.uint64(bins[row_start + nodes[at]])
+    word = nodes[at + _TWO + (bin_ >> _WORD)]
+    return nodes[at + _ONE] + ((word >> (bin_ & _BIT)) & _ONE)
 
 
 @kernel
 def add_tree_scores(
     by_row: BinArray,
     features_per_tile: int,
-    missing_bin: int,
     tree: tuple[Any, ...],
     rows: RowArray,
     start: int,
@@ -105,13 +103,9 @@ def add_tree_scores(
     ----------
     by_row : uint8 (n_tiles, at least n_rows, tile_width), C-ordered
     features_per_tile : int
-    missing_bin : int, 1 to 255
-        The largest bin.  A row goes left if its bin is at most the last one, or,
-        where it is the missing bin, if ``missing_left``.
     tree : tuple of arrays, one entry per node
-        feature (int32, -1 in a leaf), last bin that goes left (uint8),
-        missing_left (uint8), left and right (int32, after their parent), value
-        (float64).
+        column (int32, -1 in a leaf), the bins that go left (uint64, four words),
+        left and right (int32, after their parent), value (float64).
     rows : uint32
         ``rows[start:stop]`` are the rows to add to; if it is empty, the rows
         ``start .. stop`` themselves.
@@ -119,8 +113,8 @@ def add_tree_scores(
     scores : float64, one per row
     """
     n_nodes = len(tree[0])
-    nodes, value = np.empty(2 * n_nodes, np.uint64), np.empty(n_nodes)
-    depth = pack_tree(by_row, features_per_tile, missing_bin, tree, nodes, value)
+    nodes, value = np.empty(8 * n_nodes, np.uint64), np.empty(n_nodes)
+    depth = pack_tree(by_row, features_per_tile, tree, nodes, value)
     bins = by_row.reshape(-1)
     width = np.uint64(by_row.shape[2])
     listed = len(rows) > 0

@@ -8,7 +8,8 @@ node       position in the flat arrays; nodes of tree t are
 leaf       node with ``feature == -1``
 threshold  64-bit key (:mod:`hedgerow.kernels.keys`): a row goes left if the
            key of its value is ``<= threshold``; a missing value goes left if
-           ``missing_left``
+           ``missing_left``; in a category column the number of a set of bins
+bin        of a level of a category: levels beyond the most frequent share one
 output     raw score that a tree adds to: tree t belongs to output
            ``t % n_outputs``
 
@@ -23,11 +24,41 @@ output     raw score that a tree adds to: tree t belongs to output
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+
+UNKNOWN_BIN = 254
+MISSING_BIN = 255
+"""Bins of values that are no level, and of missing ones, in prediction."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CategoryTables:
+    """How category columns are split.
+
+    Attributes
+    ----------
+    sets : uint64, shape (n_sets, 4)
+        Bit b of a set says that bin b goes left.  Missing values go where
+        ``missing_left`` says.
+    level_bin : uint8
+        Bin of each level, column after column.
+    level_start : int64, shape (n_features + 1,)
+        Levels of feature j are ``level_start[j] : level_start[j + 1]``; of a
+        column of numbers there are none.
+    """
+
+    sets: npt.NDArray[np.uint64]
+    level_bin: npt.NDArray[np.uint8]
+    level_start: IntArray
+
+    def bins_of(self, feature: int) -> npt.NDArray[np.uint8]:
+        """Bin of each level of ``feature``."""
+        return self.level_bin[self.level_start[feature] : self.level_start[feature + 1]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +70,7 @@ class Forest:
     feature : int32, one per node
         Column of the split; -1 in a leaf.
     threshold : int64
-        Largest key that goes left; 0 in a leaf.
+        Largest key that goes left, or row of ``categories.sets``; 0 in a leaf.
     missing_left : uint8
         1 if a missing value goes left; 0 in a leaf.
     left, right : int32
@@ -58,6 +89,8 @@ class Forest:
     base_score : float64, one per output
         Raw score before the first tree.
     n_features : int
+    categories : CategoryTables, optional
+        None if no column is a category.
     """
 
     feature: npt.NDArray[np.int32]
@@ -72,6 +105,15 @@ class Forest:
     tree_start: IntArray
     base_score: FloatArray
     n_features: int
+    categories: CategoryTables | None = None
+
+    @property
+    def has_sets(self) -> npt.NDArray[np.bool_]:
+        """For each node whether it is a split of a category column."""
+        if self.categories is None:
+            return np.zeros(len(self.feature), dtype=np.bool_)
+        chosen = np.append(np.diff(self.categories.level_start) > 0, False)  # of leaves: the last
+        return chosen[self.feature]
 
     @property
     def n_trees(self) -> int:
@@ -91,26 +133,33 @@ class Forest:
         n_trees = min(n_rounds * self.n_outputs, self.n_trees)
         end = self.tree_start[n_trees]
         return Forest(
-            **{name: getattr(self, name)[:end] for name in NODE_FIELDS},
+            **node_arrays(self, slice(None, end)),
             tree_start=self.tree_start[: n_trees + 1],
             base_score=self.base_score,
             n_features=self.n_features,
+            categories=self.categories,
         )
 
     def tree(self, index: int) -> Forest:
         """One tree as a forest of its own, with base score 0 and one output."""
         start, end = self.tree_start[index], self.tree_start[index + 1]
         return Forest(
-            **{name: getattr(self, name)[start:end] for name in NODE_FIELDS},
+            **node_arrays(self, slice(start, end)),
             tree_start=np.array([0, end - start], dtype=np.int64),
             base_score=np.zeros(1),
             n_features=self.n_features,
+            categories=self.categories,
         )
 
 
 NODE_FIELDS: tuple[str, ...] = tuple(
     field.name
     for field in fields(Forest)
-    if field.name not in ("tree_start", "base_score", "n_features")
+    if field.name not in ("tree_start", "base_score", "n_features", "categories")
 )
 """Names of the arrays that have one entry per node."""
+
+
+def node_arrays(source: Any, part: slice = slice(None)) -> dict[str, Any]:
+    """Cut ``part`` out of the arrays of a forest or a tree that have an entry per node."""
+    return {name: getattr(source, name)[part] for name in NODE_FIELDS}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, FloatArray, IntArray
 from hedgerow.kernels.keys import float32_threshold_keys
 from hedgerow.kernels.predict import EXITS, FUSED
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
 
 Uint64Array = npt.NDArray[np.uint64]
 
@@ -56,7 +56,8 @@ class Splits(NamedTuple):
     slot : int64, one per node
         Slot that the split asks; 0 in a leaf.
     slots : int64, one per slot
-        ``2 * column``, plus 1 where a missing value is the highest key.
+        ``2 * column``, plus 1 where a missing value is the highest key; -1 less
+        its number for a set of categories.
     levels : list of int64 arrays
         The inner nodes of each depth, from the roots down.
     """
@@ -150,6 +151,9 @@ def find_splits(forest: Forest) -> Splits:
     right = np.where(inner, base + np.where(mirrored, forest.left, forest.right), node)
     threshold = np.where(mirrored, MISSING_KEY, forest.threshold)
     asks = 2 * forest.feature.astype(np.int64) + ((forest.missing_left == 0) & ~mirrored)
+    has_set = forest.has_sets
+    asks = np.where(has_set, -1 - forest.threshold, asks)
+    threshold = np.where(has_set, 0, threshold)  # the key of a row in the set is 0
     slots = np.unique(asks[inner])
     slot = np.where(inner, np.searchsorted(slots, asks), 0)
     levels = []
@@ -158,6 +162,19 @@ def find_splits(forest: Forest) -> Splits:
         levels.append(level)
         level = np.concatenate((left[level], right[level]))
     return Splits(tree, left, right, threshold, slot, slots, levels)
+
+
+def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
+    """Column of each set of categories, and the sets with the bins that prediction adds, flat."""
+    assert forest.categories is not None
+    sets = forest.categories.sets.copy()
+    feature = np.zeros(len(sets), dtype=np.int64)
+    nodes = np.flatnonzero(forest.has_sets)
+    numbers = forest.threshold[nodes]
+    feature[numbers] = forest.feature[nodes]
+    ends = np.uint64(1 << (MISSING_BIN & 63) | 1 << (UNKNOWN_BIN & 63))
+    sets[numbers, 3] |= np.where(forest.missing_left[nodes] == 1, ends, np.uint64(0))
+    return feature, sets.reshape(-1)
 
 
 def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:

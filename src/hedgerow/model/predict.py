@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.predict import (
@@ -28,6 +28,7 @@ from hedgerow.kernels.predict import (
     add_walked_trees,
     find_leaves,
 )
+from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import (
     CODINGS,
@@ -43,6 +44,12 @@ from hedgerow.threads import run_blocks
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
 """A table as the kernels take it; see :mod:`hedgerow.kernels.predict`."""
+
+CategoryArguments: TypeAlias = tuple[BinArray, IntArray, npt.NDArray[np.uint64]]
+"""See :func:`hedgerow.kernels.predict.fill_set_keys`."""
+
+Batch: TypeAlias = tuple[Rows, CategoryArguments | None, tuple[IntArray, IntArray] | None]
+"""Numbers, categories, and rows that stop on the way with the nodes where they do."""
 
 FEW_ROWS = 16
 """Batches below this are walked; more rows go to the engine that costs less."""
@@ -66,7 +73,7 @@ class Predictor:
     ----------
     forest : Forest
         A valid forest (the kernels check nothing).
-    kinds : sequence of {"float", "int"}
+    kinds : sequence of {"float", "int", "category"}
         How the values of each column compare.
     """
 
@@ -76,7 +83,7 @@ class Predictor:
         self._n_trees = forest.n_trees
         self._n_outputs = forest.n_outputs
         self._base_score = np.array(forest.base_score, dtype=np.float64)
-        only_floats = all(kind == "float" for kind in kinds)
+        only_floats = "int" not in kinds
         self._codings = {
             dtype: coding
             for dtype, coding in CODINGS.items()
@@ -122,7 +129,8 @@ class Predictor:
             )
         n_rows = len(values)
         scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
-        self._add(self._rows(values), scores, n_threads, first_tree, stop_tree)
+        batch = self._batch(values)
+        self._add(batch, scores, n_threads, first_tree, stop_tree)
         return scores
 
     def staged(self, values: AnyArray, n_threads: int = 1) -> Iterator[FloatArray]:
@@ -131,11 +139,11 @@ class Predictor:
         The values are copied once, column by column: reading them is most of the
         work of a single round.  Parameters and errors as for :meth:`raw_scores`.
         """
-        rows = self._rows(np.asfortranarray(values))
+        batch = self._batch(np.asfortranarray(values))
         scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
         for first_tree in range(0, self._n_trees, self._n_outputs):
             stop_tree = first_tree + self._n_outputs
-            self._add(rows, scores, n_threads, first_tree, stop_tree)
+            self._add(batch, scores, n_threads, first_tree, stop_tree)
             yield scores.copy()
 
     def leaves(self, values: AnyArray, n_threads: int = 1) -> npt.NDArray[np.int32]:
@@ -147,31 +155,62 @@ class Predictor:
         -------
         int32, shape (n_rows, n_trees)
         """
-        rows = self._rows(values)
+        rows, categories, stops = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         tables = self._walk32 if rows[0].itemsize == 4 else self._walk64
         block = self._block(WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
-            find_leaves(rows, tables, leaves, block, start, stop)
+            find_leaves(rows, tables, leaves, block, start, stop, categories)
 
         run_blocks(task, len(values), n_threads, self._rows_per_thread(self._walk_cost))
+        if stops is not None:
+            leaves[stops[0]] = stops[1] - self.forest.tree_start[:-1]
         return leaves
 
+    def _batch(self, values: AnyArray) -> Batch:
+        """The table in the form that the kernels take."""
+        rows = self._rows(values)
+        if self._category_reader is None:
+            return rows, None, None
+        categories = self._category_reader.read(values)
+        stops = None
+        if len(categories.unknown) > 0:
+            stops = categories.unknown, self._category_reader.stops(values, categories)
+        return rows, self._category_reader.tables(categories), stops
+
     def _add(
+        self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
+    ) -> None:
+        """Add trees to ``scores``."""
+        rows, categories, stops = batch
+        if stops is None:
+            self._add_all(rows, categories, scores, n_threads, first_tree, stop_tree)
+            return
+        # Rows that stop on the way are scored by themselves, in tree order as all are.
+        apart = scores[:, stops[0]]
+        for tree in range(first_tree, stop_tree):
+            apart[tree % self._n_outputs] += self.forest.value[stops[1][:, tree]]
+        self._add_all(rows, categories, scores, n_threads, first_tree, stop_tree)
+        scores[:, stops[0]] = apart
+
+    def _add_all(
         self,
         rows: Rows,
+        categories: CategoryArguments | None,
         scores: FloatArray,
         n_threads: int,
         first_tree: int,
         stop_tree: int,
     ) -> None:
-        """Add trees to ``scores``, with the engine that is faster for these rows."""
+        """Add trees to all scores, with the engine that is faster for these rows."""
         n_rows = scores.shape[1]
         narrow = rows[0].itemsize == 4
         if n_rows < FEW_ROWS:
             walk = self._walk32 if narrow else self._walk64
-            add_walked_trees(rows, walk, scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree)
+            add_walked_trees(
+                rows, walk, scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories
+            )
             return
         mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
         masked = mask_cost <= self._walk_cost
@@ -183,10 +222,11 @@ class Predictor:
             block = self._block(WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
+            part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if masked:
-                add_masked_trees(rows, masks, scores, block, start, stop, first_tree, stop_tree)
+                add_masked_trees(rows, masks, *part)
             else:
-                add_walked_trees(rows, walk, scores, block, start, stop, first_tree, stop_tree)
+                add_walked_trees(rows, walk, *part)
 
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
@@ -226,6 +266,10 @@ class Predictor:
     def _rows_per_thread(self, cost: float) -> int:
         """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
         return 1 + int(THREAD_WORK / (1.0 + cost + len(self._splits.slots)))
+
+    @functools.cached_property
+    def _category_reader(self) -> CategoryReader | None:
+        return None if self.forest.categories is None else CategoryReader(self.forest)
 
     @functools.cached_property
     def _splits(self) -> Splits:

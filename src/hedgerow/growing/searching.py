@@ -1,0 +1,216 @@
+"""Search of the best split of a node in its histogram, each thread in its own columns.
+
+What a search has found is a row of integers (``FOUND_...``): the score and, as
+the rows are divided by it, the set of bins that go left.  Plain columns are
+searched eight at a time (:mod:`hedgerow.kernels.split`); columns of another kind
+come after them, and take the row over where they are better.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.gradients import units_of
+from hedgerow.growing.state import (
+    FOUND_BIN,
+    FOUND_COLUMN,
+    FOUND_FEATURE,
+    FOUND_G_LEFT,
+    FOUND_H_LEFT,
+    FOUND_MISSING_LEFT,
+    FOUND_N_LEFT,
+    FOUND_SCORE,
+    FOUND_SET,
+    IS_DROPPED_BITS,
+    NODE_COUNT,
+    NODE_G,
+    NODE_H,
+    SET_WORDS,
+    Categories,
+    Extras,
+    Search,
+    Settings,
+)
+from hedgerow.kernels.category_split import find_category_split
+from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.split import (
+    NO_SPLIT,
+    NodeSums,
+    Split,
+    SplitRules,
+    Units,
+    complete_split,
+    limits_of,
+    search_columns,
+)
+
+
+@kernel(inner=True)
+def write_range(words: IntArray, first_word: int, last_bin: int) -> None:
+    """Write the set of the bins up to ``last_bin``."""
+    for k in range(SET_WORDS):
+        n = min(max(last_bin + 1 - 64 * k, 0), 64)
+        word = ~np.uint64(0) >> np.uint64(64 - n) if n > 0 else np.uint64(0)
+        words[first_word + k] = np.int64(word)
+
+
+@kernel(inner=True)
+def add_bin(words: IntArray, first_word: int, bin_: int) -> None:
+    """Add one bin to a set."""
+    bit = np.uint64(1) << np.uint64(bin_ & 63)
+    words[first_word + (bin_ >> 6)] |= np.int64(bit)
+
+
+@kernel(inner=True)
+def write_found(found: IntArray, best: Split, stride: int) -> None:
+    """Note the best cut of a plain column."""
+    found[FOUND_SCORE] = bits_of_float(best.score)
+    found[FOUND_FEATURE] = best.feature
+    found[FOUND_COLUMN] = best.feature
+    found[FOUND_BIN] = best.bin
+    found[FOUND_MISSING_LEFT] = best.missing_left
+    found[FOUND_G_LEFT] = best.g_left
+    found[FOUND_H_LEFT] = best.h_left
+    found[FOUND_N_LEFT] = best.n_left
+    write_range(found, FOUND_SET, best.bin)
+    if best.missing_left == 1:
+        add_bin(found, FOUND_SET, stride - 1)
+
+
+@kernel(inner=True)
+def is_better(score: float, feature: int, found: IntArray) -> bool:
+    """Whether a split beats the one found: larger score, then lower feature."""
+    held = float_of_bits(found[FOUND_SCORE])
+    return score > held or (score == held and score >= 0.0 and feature < found[FOUND_FEATURE])
+
+
+@kernel(inner=True)
+def search_categories(
+    thread: int,
+    mine: tuple[int, int],
+    rules: SplitRules,
+    bins: Bins,
+    features: IntArray,
+    wide: Wide,
+    slot_start: int,
+    allowed: IntArray,
+    node: tuple[NodeSums, Units],
+    found: IntArray,
+    categories: Categories,
+) -> None:
+    """Search the category columns among ``features[mine[0]:mine[1]]``."""
+    sums, units = node
+    numbers, places = categories.numbers[thread], categories.places[thread]
+    for k in range(mine[0], mine[1]):
+        feature = np.int64(features[k])
+        if categories.chosen[feature] == 0 or allowed[feature] == 0:
+            continue
+        at = slot_start + feature * bins.stride
+        split = find_category_split(
+            wide, at, bins.stride, sums, units, rules, categories.rules, numbers, places
+        )
+        if is_better(split.score, feature, found):
+            found[FOUND_SCORE] = bits_of_float(split.score)
+            found[FOUND_FEATURE] = feature
+            found[FOUND_COLUMN] = feature
+            found[FOUND_BIN] = 0
+            found[FOUND_MISSING_LEFT] = split.missing_left
+            found[FOUND_G_LEFT] = split.g
+            found[FOUND_H_LEFT] = split.h
+            found[FOUND_N_LEFT] = split.n
+            for w in range(SET_WORDS):
+                found[FOUND_SET + w] = split.words[w]
+
+
+@kernel(inner=True)
+def search_plain(
+    mine: tuple[int, int],
+    bins: Bins,
+    features: IntArray,
+    wide: Wide,
+    slot_start: int,
+    lanes: IntArray,
+    allowed: IntArray,
+    sampled: bool,
+    node: tuple[NodeSums, Units],
+    rules: SplitRules,
+    extras: Extras | None,
+) -> Split:
+    """Best cut of the plain columns among ``features[mine[0]:mine[1]]``."""
+    sums, units = node
+    limits = limits_of(sums, units, rules)
+    chosen, at = lanes[0], lanes[1]
+    best, n_lanes = NO_SPLIT, 0
+    for k in range(mine[0], mine[1]):
+        feature = np.int64(features[k])
+        plain = not sampled or allowed[feature] == 1
+        if extras is not None:
+            plain = allowed[feature] == 1 and extras.categories.chosen[feature] == 0
+        if plain:
+            # This lane and the ones behind it, which may stay empty.
+            for j in range(n_lanes, N_LANES):
+                chosen[j] = feature
+                at[j] = slot_start + feature * bins.stride
+            n_lanes += 1
+        if n_lanes == N_LANES or (n_lanes > 0 and k + 1 == mine[1]):
+            best = search_columns(wide, at, chosen, bins.n_bins, bins.stride, limits, best)
+            n_lanes = 0
+    return complete_split(wide, slot_start, bins.n_bins, bins.stride, sums, units, best)
+
+
+@kernel(inner=True)
+def search_node(
+    thread: int,
+    mine: tuple[int, int],
+    settings: Settings,
+    rules: SplitRules,
+    bins: Bins,
+    columns: Columns,
+    place: tuple[Wide, int],
+    search: Search,
+    child: int,
+    row: IntArray,
+    scalars: IntArray,
+    extras: Extras | None,
+) -> None:
+    """Find the best split in columns ``mine`` of the node with table row ``row``.
+
+    ``place`` is where its histogram lies: the wide sums, and its first cell in them.
+    """
+    wide, slot_start = place
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
+    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    allowed, found = search.allowed[child], search.found[thread, child]
+    best = search_plain(
+        mine,
+        bins,
+        columns.feature,
+        wide,
+        slot_start,
+        search.lanes[thread],
+        allowed,
+        sampled,
+        node,
+        rules,
+        extras,
+    )
+    write_found(found, best, bins.stride)
+    if extras is not None:
+        search_categories(
+            thread,
+            mine,
+            rules,
+            bins,
+            columns.feature,
+            wide,
+            slot_start,
+            allowed,
+            node,
+            found,
+            extras.categories,
+        )

@@ -1,0 +1,65 @@
+"""Where rows stop that hold a category which the model has not seen.
+
+With ``unknown_category="backoff"`` such a row goes down a tree as far as its
+known values lead; at the first split that asks for the unknown one it stops, and
+the node's own value counts, the mean over the training rows that reached it.
+
+These rows are few, so the walk is the obvious one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, BinArray, IntArray
+from hedgerow.compile import kernel
+
+
+@kernel
+def find_stops(
+    forest: tuple[Any, ...],
+    set_of: IntArray,
+    sets: np.ndarray,
+    unknown_bin: int,
+    keys: IntArray,
+    bins: BinArray,
+    stops: IntArray,
+) -> None:
+    """Write the node at which each row stops in each tree.
+
+    Parameters
+    ----------
+    forest : tuple of arrays
+        feature, threshold, missing_left, left, right, tree_start.
+    set_of : int64, one per node
+        First word of the node's set of bins; -1 at a split of numbers and in a leaf.
+    sets : uint64, flat
+    unknown_bin : int
+    keys : int64 (n_rows, n_features)
+        Keys of columns of numbers.
+    bins : uint8 (n_rows, n_features)
+        Bins of category columns.
+    stops : int64 (n_rows, n_trees)
+        Nodes, counted over all trees.
+    """
+    feature, threshold, missing_left, left, right, tree_start = forest
+    for row in range(keys.shape[0]):
+        for tree in range(stops.shape[1]):
+            root = tree_start[tree]
+            node = root
+            while feature[node] >= 0:
+                column = feature[node]
+                if set_of[node] >= 0:
+                    bin_ = np.int64(bins[row, column])
+                    if bin_ == unknown_bin:
+                        break
+                    word = sets[set_of[node] + (bin_ >> 6)]
+                    goes_left = (word >> np.uint64(bin_ & 63)) & np.uint64(1) == 1
+                elif keys[row, column] == MISSING_KEY:
+                    goes_left = missing_left[node] == 1
+                else:
+                    goes_left = keys[row, column] <= threshold[node]
+                node = root + (left[node] if goes_left else right[node])
+            stops[row, tree] = node

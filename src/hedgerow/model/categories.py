@@ -1,0 +1,87 @@
+"""Category columns of a table as prediction needs them: bins, and rows that stop early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, BinArray, IntArray
+from hedgerow.data.bins import codes_of
+from hedgerow.kernels.backoff import find_stops
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
+from hedgerow.model.layout import set_tables
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CategoryRows:
+    """Category columns of some rows.
+
+    Attributes
+    ----------
+    bins : uint8, shape (n_used, n_rows)
+        Of the columns that the forest splits.
+    unknown : int64
+        Rows with a value that is no level in one of them, ascending.
+    """
+
+    bins: BinArray
+    unknown: IntArray
+
+    @property
+    def n_rows(self) -> int:
+        return self.bins.shape[1]
+
+
+class CategoryReader:
+    """Reads the category columns of tables for one forest.
+
+    Parameters
+    ----------
+    forest : Forest
+        With ``categories``.
+    """
+
+    def __init__(self, forest: Forest) -> None:
+        assert forest.categories is not None
+        self._forest = forest
+        feature, self._sets = set_tables(forest)
+        self._used, self._row_of_set = np.unique(feature, return_inverse=True)
+        ends = np.array([UNKNOWN_BIN, MISSING_BIN], dtype=np.uint8)
+        self._lookups = [
+            np.concatenate((forest.categories.bins_of(j), ends)) for j in self._used.tolist()
+        ]
+
+    def read(self, values: AnyArray) -> CategoryRows:
+        """Bins of the rows of a table."""
+        bins = np.empty((len(self._used), len(values)), dtype=np.uint8)
+        for k, (j, lookup) in enumerate(zip(self._used, self._lookups, strict=True)):
+            bins[k] = lookup[codes_of(values[:, j], len(lookup) - 2)]
+        unknown = np.flatnonzero((bins == UNKNOWN_BIN).any(axis=0))
+        return CategoryRows(bins, unknown)
+
+    def tables(self, rows: CategoryRows) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
+        """Arguments of :func:`hedgerow.kernels.predict.fill_set_keys`."""
+        return rows.bins.reshape(-1), self._row_of_set * rows.n_rows, self._sets
+
+    def stops(self, values: AnyArray, rows: CategoryRows) -> IntArray:
+        """Node, counted over all trees, at which each of ``rows.unknown`` stops in each tree."""
+        forest, unknown = self._forest, rows.unknown
+        part = values[unknown]
+        keys = part if part.dtype == np.int64 else keys_of_floats(part.astype(np.float64))
+        bins = np.zeros(keys.shape, dtype=np.uint8)
+        bins[:, self._used] = rows.bins[:, unknown].T
+        set_of = np.where(forest.has_sets, 4 * forest.threshold, -1)
+        stops = np.empty((len(unknown), forest.n_trees), dtype=np.int64)
+        arrays = (
+            forest.feature,
+            forest.threshold,
+            forest.missing_left,
+            forest.left,
+            forest.right,
+            forest.tree_start,
+        )
+        find_stops(arrays, set_of, self._sets, UNKNOWN_BIN, np.ascontiguousarray(keys), bins, stops)
+        return stops
