@@ -17,8 +17,12 @@ from hypothesis import strategies as st
 import engine
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting import rounds as rounds_module
+from hedgerow.boosting.fit import fit
 from hedgerow.boosting.rounds import TrainingData, rounds
-from hedgerow.boosting.stopping import hash_rows
+from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.stopping import StoppingParams, hash_rows
+from hedgerow.data.schema import Column, Schema
+from hedgerow.data.table import Table
 from hedgerow.errors import ParameterError
 from hedgerow.growing import state as layout
 from hedgerow.growing.goss import make_sampler, sample_by_gradient, unit_scale
@@ -41,7 +45,7 @@ MVS = {"sampling": "mvs", "subsample": 0.3}
 
 
 @dataclass(frozen=True)
-class Sample:
+class Drawn:
     """What the kernel leaves: row ids, how many are inside, scaled numbers, weights."""
 
     rows: np.ndarray
@@ -85,7 +89,7 @@ def draw(fixed, params, n_threads=1, number=0, narrow=False):
         member.start()
     for member in team:
         member.join()
-    return Sample(
+    return Drawn(
         rows.rows[:n_rows].copy(),
         int(scalars[layout.IS_N_ROWS]),
         rows.fixed.reshape(-1, 2).copy(),
@@ -444,6 +448,29 @@ def test_model_file_does_not_depend_on_threads(monkeypatch, method, sampling, n_
     ]
     assert files[1] == files[0]
     assert files[2] == files[0]
+
+
+@pytest.mark.parametrize("sampling", [{}, *SAMPLINGS.values()], ids=["uniform", *SAMPLINGS])
+def test_category_columns(monkeypatch, sampling) -> None:
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 30, 6000)
+    values = np.column_stack([level.astype(float), rng.normal(size=6000)])
+    y = rng.normal(size=30)[level] + 0.5 * values[:, 1] + 0.3 * rng.normal(size=6000)
+    columns = (Column("level", "category", tuple(range(30))), Column("x", "float"))
+    table = Table(values, Schema(columns))
+    params = BoostParams(n_estimators=20, **sampling)
+    off = StoppingParams(early_stopping=False)
+    models = [
+        fit(Sample(table, y, None, None), make_objective("squared_error"), params,
+            stopping=off, n_jobs=n)
+        for n in (1, 2)
+    ]  # fmt: skip
+    forest = models[0].forest
+    assert forest.value.tobytes() == models[1].forest.value.tobytes()
+    assert set(forest.feature) == {-1, 0, 1}
+    predicted = engine.Predictor(forest, table.schema.kinds).raw_scores(values)[0]
+    assert np.mean((predicted - y) ** 2) < 0.2 * np.var(y)
 
 
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])

@@ -92,12 +92,9 @@ class Found(NamedTuple):
 
 
 @kernel(inline=True, inner=True)
-def is_drawn(seed: int, stream: int, row: int, chance: float) -> bool:
-    """Whether a row of this chance is in the sample, as in :func:`sample_rows`."""
-    if chance >= 1.0:
-        return True
-    limit = np.uint64(chance * 2.0**63) << np.uint64(1)
-    return hash64(seed, stream, np.uint64(row)) < limit
+def limit_of(chance: float) -> int:
+    """Hashes below it are drawn, as in :func:`sample_rows`; for chances from 0 to below 1."""
+    return np.uint64(chance * 2.0**63) << np.uint64(1)
 
 
 @kernel(inner=True)
@@ -125,12 +122,14 @@ def keys_of_mvs(
     never be drawn, and so be missing from the sums for good.
     """
     two, one, shift = np.uint64(2), np.uint64(1), np.uint64(2 * _DIGIT_BITS)
+    # Two loops: the first one works on vectors of rows, which counting does not allow.
     for i in range(np.uint64(start), np.uint64(stop)):
         g = np.float64(fixed[two * i]) * factors[0]
         h = np.float64(fixed[two * i + one]) * factors[1]
         size = min(np.sqrt(g * g + h * h), np.float64(LARGEST))
-        key = np.uint64(max(np.rint(size), 1.0))
-        keys[i] = key
+        keys[i] = np.uint32(max(np.rint(size), 1.0))
+    for i in range(np.uint64(start), np.uint64(stop)):
+        key = np.uint64(keys[i])
         tally[0, key >> shift] += 1
         tally[1, key >> shift] += np.int64(key)
 
@@ -222,23 +221,25 @@ def take_goss(
     """Mark the rows in the sample, ``ties`` at the threshold for sure; their number.
 
     The unit being that of the others, which stand for several rows each, it is
-    the numbers of the rows kept for sure that are scaled.
+    the numbers of the rows kept for sure that are scaled.  No branch depends on
+    chance, so that rows go side by side.
     """
     marks, fixed, weights = rows.scratch, rows.fixed, sampler.weights
+    start, stop = np.uint64(place[0]), np.uint64(place[1])
     two, one = np.uint64(2), np.uint64(1)
+    behind_ties = start
+    while ties > 0 and behind_ties < stop:
+        ties -= np.int64(np.int64(marks[behind_ties]) == threshold)
+        behind_ties += one
+    everyone, limit = sampler.rate >= 1.0, limit_of(sampler.rate)
     taken = np.int64(0)
-    for i in range(np.uint64(place[0]), np.uint64(place[1])):
+    for i in range(start, stop):
         key = np.int64(marks[i])
-        top = key > threshold
-        if key == threshold and ties > 0:
-            top = True
-            ties -= 1
-        mark = 1
-        if top:
-            fixed[two * i] = np.int32(np.rint(fixed[two * i] * sampler.rate))
-            fixed[two * i + one] = np.int32(np.rint(fixed[two * i + one] * sampler.rate))
-        elif not is_drawn(settings.seed, stream, i, sampler.rate):
-            mark = 0
+        top = (key > threshold) | ((key == threshold) & (i < behind_ties))
+        factor = sampler.rate if top else 1.0
+        fixed[two * i] = np.int32(np.rint(fixed[two * i] * factor))
+        fixed[two * i + one] = np.int32(np.rint(fixed[two * i + one] * factor))
+        mark = np.int64(top | everyone | (hash64(settings.seed, stream, i) < limit))
         if len(weights) > 0:
             weights[i] = 1.0 if top else 1.0 / sampler.rate
         marks[i] = mark
@@ -255,26 +256,30 @@ def take_mvs(
     threshold: float,
     place: tuple[int, int],
 ) -> int:
-    """Mark the rows in the sample and scale their numbers; their number."""
+    """Mark the rows in the sample and scale the numbers of all; how many are marked.
+
+    There is no branch on what is a matter of chance, so that rows go side by side.
+    """
     marks, fixed, weights = rows.scratch, rows.fixed, sampler.weights
     two, one = np.uint64(2), np.uint64(1)
     most = np.float64(LARGEST)
     taken = np.int64(0)
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
         key = np.float64(marks[i])
-        marks[i] = 0
-        if is_drawn(settings.seed, stream, i, key / threshold):
-            weight = max(1.0, threshold / key)
-            factor = weight * 0.5 * sampler.rate
-            # Keys are rounded, so small ones may be less than their share.
-            g = min(max(np.rint(fixed[two * i] * factor), -most), most)
-            h = min(np.rint(fixed[two * i + one] * factor), most)
-            fixed[two * i] = np.int32(g)
-            fixed[two * i + one] = np.int32(h)
-            if len(weights) > 0:
-                weights[i] = weight
-            marks[i] = 1
-            taken += 1
+        weight = max(1.0, threshold / key)
+        factor = weight * 0.5 * sampler.rate
+        # Keys are rounded, so small ones may be less than their share.
+        g = min(max(np.rint(fixed[two * i] * factor), -most), most)
+        h = min(np.rint(fixed[two * i + one] * factor), most)
+        fixed[two * i] = np.int32(g)
+        fixed[two * i + one] = np.int32(h)
+        chance = min(1.0, key / threshold)
+        drawn = hash64(settings.seed, stream, i) < limit_of(chance)
+        mark = np.int64((chance >= 1.0) | drawn)
+        if len(weights) > 0:
+            weights[i] = weight
+        marks[i] = mark
+        taken += mark
     return taken
 
 
@@ -291,16 +296,15 @@ def bring_forward(
         if t < thread:
             before += counts[t, COUNT_SAMPLED]
         total += counts[t, COUNT_SAMPLED]
-    inside, outside = before, total + place[0] - before
-    ids, marks = rows.rows, rows.scratch
-    for i in range(place[0], place[1]):
-        if marks[i] == 1:
-            ids[inside] = i
-            inside += 1
-        else:
-            ids[outside] = i
-            outside += 1
-    return before, inside
+    inside, outside = np.uint64(before), np.uint64(total + place[0] - before)
+    ids, marks, one = rows.rows, rows.scratch, np.uint64(1)
+    for i in range(np.uint64(place[0]), np.uint64(place[1])):
+        # No branch: which way it goes is a matter of chance.
+        mark = np.uint64(marks[i])
+        ids[outside + mark * (inside - outside)] = i
+        inside += mark
+        outside += one - mark
+    return before, np.int64(inside)
 
 
 @kernel(inner=True)
