@@ -56,6 +56,8 @@ CASES = (
     ("squared_error", 9000, 40, np.float32, {"n_jobs": 2, "weighted": True}),
     ("logistic", 64, 33, np.float64, {"min_samples_leaf": 1}),
     ("logistic", 18_000, 70, np.float32, {"n_jobs": 3, "subsample": 0.5, "max_bins": 13}),
+    ("logistic", 9000, 5, np.float32, {"n_jobs": 2, "sampling": "goss"}),
+    ("softmax", 3000, 5, np.float32, {"n_jobs": 2, "sampling": "mvs", "subsample": 0.2}),
     ("logistic", 3000, 5, np.float64, {"grow_policy": "depthwise", "max_depth": 3}),
     ("logistic", 400_000, 2, np.float32, {"n_jobs": 2}),
     ("softmax", 700, 40, np.float64, {"colsample_bytree": 0.5, "colsample_bynode": 0.5}),

@@ -49,6 +49,9 @@ class Grower(Protocol):
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on."""
 
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """What each of some sampled rows stands for in the last tree; None: the same."""
+
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf: rows, leaves, starts."""
 
@@ -241,6 +244,9 @@ def _search_leaves(
         return tree
     target, at, weight = data.take(rows, raw)
     mass = np.ones(len(rows)) if weight is None else weight
+    sampled = grower.row_weights(rows)
+    if sampled is not None:
+        mass = mass * sampled
     steps = objective.leaf_steps(LeafRows(target, at, mass, starts), output)
     longest = params.max_delta_step or np.inf
     value = tree.value.copy()
