@@ -359,6 +359,20 @@ def test_same_trees_as_xgboost(method, signs) -> None:
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-4)
 
 
+def test_wide_integers_and_dates_are_ordered() -> None:
+    rng = np.random.default_rng(0)
+    X = 2**60 + rng.integers(0, 50, size=(500, 2))
+    y = (X[:, 0] - 2**60) * 1.0 + 20 * np.sin((X[:, 0] - 2**60) / 3.0) + rng.normal(size=500)
+    for method in ("hist", "exact"):
+        params = {"n_estimators": 10, "min_samples_leaf": 3, "tree_method": method}
+        booster = train({**params, "monotone_constraints": {"x0": 1}}, Dataset(X, y))
+        assert booster.verify_monotone().verdict == "proved"
+        free = train(params, Dataset(X, y))
+        finding = free.verify_monotone("x0", 1)["x0"]
+        assert finding.verdict == "violated"
+        assert tuple(free.predict(finding.rows, kind="raw")) == finding.scores
+
+
 def test_missing_values_may_be_set_apart_against_the_order() -> None:
     X = np.r_[np.arange(100.0), np.full(100, np.nan)].reshape(-1, 1)
     y = np.r_[np.full(100, 5.0), np.zeros(100)]
