@@ -359,6 +359,24 @@ def test_same_trees_as_xgboost(method, signs) -> None:
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_exact_growth_makes_the_trees_of_histograms(missing) -> None:
+    X, y = sample(n_rows=800, missing=missing)
+    X = X.round(1)
+    params = {
+        "n_estimators": 5, "monotone_constraints": ALL, "feature_penalties": {"x3": 0.7},
+        "interaction_constraints": [["x0", "x3"], ["x1", "x2", "x3"]], "reg_alpha": 0.3,
+    }  # fmt: skip
+    hist, exact = (
+        train({**params, "tree_method": method}, Dataset(X, y)).model.forest
+        for method in ("hist", "exact")
+    )
+    for name in ("feature", "missing_left", "left", "count"):
+        np.testing.assert_array_equal(getattr(exact, name), getattr(hist, name))
+    np.testing.assert_allclose(exact.value, hist.value, rtol=1e-9)
+    np.testing.assert_allclose(exact.gain, hist.gain, rtol=1e-9)
+
+
 def test_wide_integers_and_dates_are_ordered() -> None:
     rng = np.random.default_rng(0)
     X = 2**60 + rng.integers(0, 50, size=(500, 2))

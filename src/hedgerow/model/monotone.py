@@ -224,8 +224,10 @@ def _verify(
         found = _disorder(cells, tree, column, sign)
         if found is not None:
             proved = False
-            if len(found) and len(seeds) < _MOST_SEEDS:
+            if len(found):
                 seeds.append(found)
+            if len(seeds) == _MOST_SEEDS:
+                break
     if proved:
         return MonotoneFinding(name, sign, "proved")
     tried = 0
