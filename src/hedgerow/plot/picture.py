@@ -77,8 +77,8 @@ def plot_tree(
     -------
     matplotlib.axes.Axes
         Thresholds are rounded to six digits, other figures to four; names
-        longer than 32 letters are shortened.  :func:`hedgerow.plot.tree_text`
-        has them in full.
+        and sets of categories longer than 32 letters are shortened.
+        :func:`hedgerow.plot.tree_rules` has them in full.
 
     Raises
     ------
