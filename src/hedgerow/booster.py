@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import read_table
+from hedgerow.data import Table, read_table
 from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
@@ -37,8 +38,9 @@ processors, which would take longer than the prediction."""
 class Booster:
     """A trained model: what :func:`train` and :func:`load` return.
 
-    Prediction changes nothing in it, so threads and forked processes may share
-    one.  It is pickled as the bytes of its model file.
+    Prediction changes nothing in it but the counts of unseen categories, so
+    threads and forked processes may share one.  It is pickled as the bytes of
+    its model file.
 
     Parameters
     ----------
@@ -50,6 +52,7 @@ class Booster:
         self._schema = model.schema
         self._objective = objective_of(model)
         self._predictor = Predictor(model.forest, model.schema.kinds)
+        self._unseen = UnseenCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _booster_from_bytes, (model_to_bytes(self.model),)
@@ -174,7 +177,7 @@ class Booster:
         reader: str = "Booster",
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
-        table = read_table(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         values = table.values
         threads = self._threads(len(values), n_jobs)
         if n_rounds is None:
@@ -186,7 +189,7 @@ class Booster:
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        table = read_table(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         return self._predictor.staged(table.values, self._threads(table.n_rows, n_jobs))
 
     def link(self, raw: FloatArray) -> FloatArray:
@@ -197,8 +200,33 @@ class Booster:
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
-        table = read_table(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         return self._predictor.leaves(table.values, self._threads(table.n_rows, n_jobs))
+
+    def _read(self, X: Any, reader: str) -> Table:
+        """Read a table to predict, and count what it holds of unseen categories."""
+        table = read_table(X, self._schema, reader=reader)
+        self._unseen.add(table.unseen)
+        return table
+
+    @property
+    def unseen_categories(self) -> dict[str, int]:
+        """Rows predicted so far whose category no training row had, by column.
+
+        A count that rises (:meth:`reset_unseen_categories`) says that data change.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> booster = train(None, Dataset({"colour": ["red", "blue"]}, [1.0, 0.0]))
+        >>> booster.predict({"colour": "green"}).shape, booster.unseen_categories
+        ((1,), {'colour': 1})
+        """
+        return self._unseen.totals()
+
+    def reset_unseen_categories(self) -> None:
+        """Count unseen categories from 0 again."""
+        self._unseen.reset()
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
