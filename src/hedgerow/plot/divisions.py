@@ -9,7 +9,8 @@
 Glossary
 --------
 level     value of a category that training has seen
-other     value that is no level; where it has no way of its own it counts as missing
+other     value that is no level: it counts as missing, or stops at the node
+          (``unknown_category="backoff"``), or takes a way of its own (CART)
 division  the levels of a column and which of them go left
 """
 
@@ -45,7 +46,7 @@ class Division:
 
     Attributes
     ----------
-    levels : sequence of str, int, float or bool
+    levels : sequence of str, int or float
         All levels of the column, ascending.
     goes_left : bool, one per level
     other : {"left", "right", "missing", "stop"}, default="missing"
@@ -83,7 +84,8 @@ class Division:
         """``missing left``, and where other values go if they go elsewhere."""
         other = self.other_way(missing_left)
         missing = f"missing {'left' if missing_left else 'right'}"
-        return f"{missing}, other {other}" if other else missing
+        what = "stop here" if other == "stop" else other
+        return f"{missing}, other {what}" if other else missing
 
 
 def membership(levels: Sequence[Any], chosen: Mask, letters: int | None) -> tuple[str, str]:
@@ -106,7 +108,9 @@ def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
         )
     words = tables.sets[forest.threshold[node]].astype("<u8")
     in_set = np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
-    return Division(column.levels, in_set[bins])
+    return Division(
+        column.levels, in_set[bins], "stop" if schema.unknown == "backoff" else "missing"
+    )
 
 
 def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
@@ -122,25 +126,20 @@ def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
 def set_text(levels: Sequence[Any], letters: int | None = None) -> str:
     """``{Oslo, Rome, … 14 more}``, no longer than ``letters``, or complete without them.
 
-    At least one level is shown, shortened if need be.
+    At least one level is shown; long ones are shortened before any is left out.
     """
-    if letters is None:
-        return "{" + ", ".join(map(level_text, levels)) + "}"
-    words: list[str] = []
-    length = 0
-    for level in levels[: letters + 1]:  # a level and its comma are two letters at least
-        words.append(level_text(level))
-        length += len(words[-1]) + 2
-        if length > letters:
-            break
-    if len(words) == len(levels) and length <= letters:
-        return "{" + ", ".join(words) + "}"
+    if letters is None or len(levels) <= letters:  # of more not even the commas find room
+        text = "{" + ", ".join(map(level_text, levels)) + "}"
+        if letters is None or len(text) <= letters:
+            return text
+    words = [_shortened(level_text(level), letters // 3) for level in levels[:letters]]
     while len(words) > 1 and len(_cut_set(words, len(levels))) > letters:
         words.pop()
-    if len(_cut_set(words, len(levels))) > letters:
-        spare = letters - len(_cut_set([""], len(levels)))
-        words = [f"{words[0][: max(1, spare - 1)]}…"]
     return _cut_set(words, len(levels))
+
+
+def _shortened(word: str, letters: int) -> str:
+    return word if len(word) <= letters else f"{word[: letters - 4]}…{word[-3:]}"
 
 
 def _cut_set(words: Sequence[str], n_levels: int) -> str:

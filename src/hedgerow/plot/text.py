@@ -123,7 +123,10 @@ def tree_text(
 def tree_rules(
     model: ModelLike, tree: SupportsIndex = 0, *, schema: Schema | None = None
 ) -> list[str]:
-    """Write a tree as rules, one for each leaf, from left to right.
+    """Write a tree as rules, one for each end of a row, from left to right.
+
+    Rows end in leaves; with ``unknown_category="backoff"`` those whose category
+    training did not see also at the first split that asks for it.
 
     Parameters
     ----------
