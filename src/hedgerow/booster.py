@@ -20,6 +20,7 @@ from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, make_objective
 from hedgerow.threads import resolve_threads
@@ -31,11 +32,10 @@ PredictionKind = Literal["value", "raw", "probability", "leaf"]
 ImportanceKind = Literal["gain", "split", "cover"]
 
 FEW_ROWS = 256
-"""Batches below this are predicted in the caller's thread without asking for the count of
-processors, which would take longer than the prediction."""
+"""Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster:
+class Booster(MonotoneChecks):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so

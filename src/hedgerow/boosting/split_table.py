@@ -28,6 +28,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.data import Column, Table, fit_bins
 from hedgerow.data.bins import codes_of
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.branches import is_constrained
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -86,7 +87,8 @@ def split_table(
     Raises
     ------
     ParameterError
-        If there is no such tree or node, or the trees were rescaled (DART).
+        If there is no such tree or node, the trees were rescaled (DART), or
+        constraints decided about their splits.
     DataError
         If no row reaches the node.
     """
@@ -136,6 +138,11 @@ def _params_of(model: Model) -> BoostParams:
         raise ParameterError(
             "the trees of a model with boosting='dart' were rescaled after they were grown: the "
             "scores that they were grown at are not known."
+        )
+    if is_constrained(params):
+        raise ParameterError(
+            "the model was trained with monotone_constraints, interaction_constraints or "
+            "feature_penalties, which decide about splits beside the gains of this table."
         )
     return params
 
@@ -187,7 +194,8 @@ def _keys(table: Table) -> IntArray:
 
 def _bin_cuts(sample: Sample, params: BoostParams) -> list[IntArray]:
     """Cuts between bins of each feature, as the training made them of these rows."""
-    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(sample.table, most_bins, sample.weight, params.seed, forced=forced)
     return [spec.cut_keys[a:b] for a, b in zip(spec.cut_start, spec.cut_start[1:], strict=False)]
 
 

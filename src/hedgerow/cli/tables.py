@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,16 @@ def _listed(names: Mapping[str, Any], most: int = 12) -> str:
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
 
 
-def read_table(path: str) -> NamedColumns:
+def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
     """Read CSV, TSV (both also gzipped), Parquet or Feather.
 
     Parameters
     ----------
     path : str
         The suffix decides the format.
+    text : collection of str
+        Columns that are text even if all that they hold looks like numbers; of
+        use where the format has no types.
 
     Returns
     -------
@@ -87,7 +91,7 @@ def read_table(path: str) -> NamedColumns:
     if not file.exists():
         near = did_you_mean(file.name, _names_in(file.parent))
         raise UsageError(f"{path}: there is no such file.{near}")
-    columns = _reader(path)(path)
+    columns = _reader(path, text)(path)
     if not columns:
         raise UsageError(f"{path} has no columns")
     if len(next(iter(columns.values()))) == 0:
@@ -102,7 +106,7 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _reader(path: str) -> Any:
+def _reader(path: str, text: Collection[str]) -> Callable[[str], dict[str, AnyArray]]:
     name = path.lower()
     if name.endswith(ARROW_SUFFIXES):
         from hedgerow.cli.arrow_files import read_arrow
@@ -112,10 +116,10 @@ def _reader(path: str) -> Any:
         if _has_pyarrow():
             from hedgerow.cli.arrow_files import read_csv_with_arrow
 
-            return read_csv_with_arrow
+            return partial(read_csv_with_arrow, text=text)
         from hedgerow.cli.csv_files import read_csv
 
-        return read_csv
+        return partial(read_csv, text=text)
     known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
     raise UsageError(f"{path}: unknown kind of file; known endings: {known}")
 

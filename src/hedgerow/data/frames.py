@@ -159,9 +159,11 @@ def _as_objects(series: Any) -> AnyArray:
     return np.fromiter(series.to_list(), dtype=object, count=len(series))
 
 
-def _read_text(series: Any, name: str) -> PlainOrEncoded:
+def _read_text(series: Any, name: str) -> Encoded:
     if len(series) < _ROWS_FOR_ARROW or find_spec("pyarrow") is None:
-        return read_objects(_as_objects(series), name)
+        column = read_objects(_as_objects(series), name)
+        # Of nulls alone one cannot tell that they are text.
+        return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
     native = series.to_native()
     return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())
 
@@ -172,8 +174,7 @@ def _read_categories(series: Any, name: str) -> Encoded:
 
     if series.implementation.is_polars():
         # Its dictionary may hold the values of other columns: text is the shorter way.
-        column = _read_text(series.cast(nw.String), name)
-        return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
+        return _read_text(series.cast(nw.String), name)
     native = series.to_native()
     if hasattr(getattr(native, "dtype", None), "categories"):
         values, codes = native.cat.categories.to_series(), native.cat.codes.to_numpy()

@@ -19,6 +19,7 @@ from hedgerow.data.blocks import PADDING, ColumnBlocks
 from hedgerow.data.table import Table
 from hedgerow.growing import exact_stages as stages
 from hedgerow.growing import state as layout
+from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
 from hedgerow.growing.setup import (
@@ -183,6 +184,11 @@ def _make_state(
     max_leaves = most_leaves(params, n_rows)
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
+    extras = None
+    if is_constrained(params):
+        no_bins = np.zeros(0, dtype=np.int64)
+        asked = make_constraints(params, n_features, no_bins, 2 * max_leaves)
+        extras = stages.ListExtras(asked)
     return stages.ExactState(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(
@@ -209,6 +215,7 @@ def _make_state(
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.zeros((3, n_features), dtype=np.int32),
         ),
+        extras=extras,
     )
 
 

@@ -10,6 +10,7 @@ from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
+from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.setup import (
@@ -158,14 +159,16 @@ def _make_state(
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_features),
-        extras=_make_extras(matrix, params, n_threads),
+        extras=_make_extras(matrix, params, n_threads, 2 * max_leaves),
     )
 
 
-def _make_extras(matrix: BinnedMatrix, params: BoostParams, n_threads: int) -> layout.Extras | None:
+def _make_extras(
+    matrix: BinnedMatrix, params: BoostParams, n_threads: int, max_nodes: int
+) -> layout.Extras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = matrix.spec.is_category
-    if not chosen.any():
+    if not chosen.any() and not is_constrained(params):
         return None
     return layout.Extras(
         categories=layout.Categories(
@@ -179,7 +182,10 @@ def _make_extras(matrix: BinnedMatrix, params: BoostParams, n_threads: int) -> l
             ),
             numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
             places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
-        )
+        ),
+        constraints=make_constraints(
+            params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
+        ),
     )
 
 
