@@ -126,16 +126,17 @@ def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
 def set_text(levels: Sequence[Any], letters: int | None = None) -> str:
     """``{Oslo, Rome, … 14 more}``, no longer than ``letters``, or complete without them.
 
-    At least one level is shown; long ones are shortened before any is left out.
+    At least one level is shown; the middle of long ones is left out.
     """
     if letters is None or len(levels) <= letters:  # of more not even the commas find room
         text = "{" + ", ".join(map(level_text, levels)) + "}"
         if letters is None or len(text) <= letters:
             return text
-    words = [_shortened(level_text(level), letters // 3) for level in levels[:letters]]
+    words = [_shortened(level_text(level), 2 * letters // 3) for level in levels[:letters]]
     while len(words) > 1 and len(_cut_set(words, len(levels))) > letters:
         words.pop()
-    return _cut_set(words, len(levels))
+    room = letters - len(_cut_set([""], len(levels)))
+    return _cut_set([_shortened(words[0], room), *words[1:]], len(levels))
 
 
 def _shortened(word: str, letters: int) -> str:
