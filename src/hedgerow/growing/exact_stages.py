@@ -360,7 +360,8 @@ def search_node(
             entries, place = scratch, (np.int64(0), stop - start)
         if not bounded:
             best = search_list(entries, place, fixed, cuts, sums, limits, column, best, None)
-        if extras is not None:
+        # Two questions, not one with "and": the first drops the branch at compile time.
+        if extras is not None:  # noqa: SIM102
             if bounded:
                 sign, factor = extras.constraints.sign[column], extras.constraints.factor[column]
                 asked = AskedColumn(sign, factor, stop - start, bounds)
