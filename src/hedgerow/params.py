@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -23,6 +23,13 @@ Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
 Sampling = Literal["uniform", "goss", "mvs"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
+MonotoneConstraints: TypeAlias = "Mapping[str | int, int | str] | Sequence[int | str] | None"
+InteractionConstraints: TypeAlias = (
+    "Sequence[Sequence[str | int]] | Literal['pairwise', 'no_interactions'] | None"
+)
+ByFeature: TypeAlias = "Mapping[str | int, float] | Sequence[float] | None"
+ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
+_DIRECTIONS = {"increasing": 1, "decreasing": -1}
 FIRST_ORDER = ("gradient", "line_search")
 """Ways of leaf estimation whose trees fit the negative gradient by least squares."""
 
@@ -63,7 +70,9 @@ class BoostParams:
     """How trees are grown and added up.
 
     The names and meanings are those of :class:`hedgerow.HedgerowClassifier`;
-    here all but ``leaf_estimation`` are resolved (no ``"auto"``).
+    here all but ``leaf_estimation`` are resolved (no ``"auto"``).  What names
+    columns is kept as given until the table is known
+    (:func:`hedgerow.growing.constraints.resolve_constraints`).
     """
 
     n_estimators: int = 100
@@ -99,6 +108,11 @@ class BoostParams:
     cat_smooth: float = 10.0
     cat_l2: float = 10.0
     min_data_per_group: int = 100
+    monotone_constraints: Any = None
+    interaction_constraints: Any = None
+    feature_penalties: Any = None
+    max_bins_by_feature: Any = None
+    forced_bins: Any = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -130,7 +144,7 @@ class BoostParams:
         """Refuse a value that differs from the default where nothing reads it."""
         default = {field.name: field.default for field in fields(self)}
         for name, (used, where) in _USED_ONLY.items():
-            if getattr(self, name) != default[name] and not used(self):
+            if not _is_default(getattr(self, name), default[name]) and not used(self):
                 raise ParameterError(
                     f"{name}={getattr(self, name)!r} has no effect here: it is used {where}. "
                     f"Leave it at its default, {default[name]!r}."
@@ -163,6 +177,11 @@ class BoostParams:
         return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
 
 
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether a parameter is as it was; arrays are not compared with None."""
+    return value is default or (default is not None and bool(value == default))
+
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "grow_policy": get_args(GrowPolicy),
     "tree_method": get_args(TreeMethod),
@@ -175,6 +194,8 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "max_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "sketch": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
     "sketch_eps": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
+    "max_bins_by_feature": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
+    "forced_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "drop_rate": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
@@ -236,3 +257,15 @@ def boost_params(values: Mapping[str, Any]) -> BoostParams:
             hint = did_you_mean(name, BOOST_PARAMETER_NAMES)
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
     return BoostParams(**values)
+
+
+def read_direction(value: Any, where: str) -> int:
+    """-1, 0 or 1, also by name."""
+    if isinstance(value, str) and value in _DIRECTIONS:
+        return _DIRECTIONS[value]
+    number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not number or value not in (-1, 0, 1):
+        raise ParameterError(
+            f"{where} must be -1, 0, 1, 'increasing' or 'decreasing'; got {value!r}."
+        )
+    return int(value)

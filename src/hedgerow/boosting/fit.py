@@ -43,6 +43,7 @@ from hedgerow.data import (
 )
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -100,7 +101,7 @@ def fit(
         See the message; whatever a callback raises comes through.
     """
     n_threads = resolve_threads(n_jobs)
-    params = resolve(params, objective)
+    params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
@@ -276,7 +277,8 @@ def _prepare_rows(
         _refuse_categories(train.table, params.tree_method)
         seen = data(train, sort_columns(train.table, n_threads))
         return seen, None if validation is None else data(validation, validation.table)
-    spec = fit_bins(train.table, params.max_bins, train.weight, params.seed, n_threads)
+    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
     seen = data(train, bin_table(train.table, spec, n_threads))
     if validation is None:
         return seen, None

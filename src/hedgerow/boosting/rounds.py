@@ -22,9 +22,12 @@ from hedgerow.boosting.modes import Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
+from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
+from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
+from hedgerow.growing.isotonic import order_leaves, split_signs
 from hedgerow.growing.tree import GrownTree
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
@@ -127,7 +130,7 @@ def rounds(
     ------
     BoostState
     """
-    params = resolve(params, objective)
+    params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
     matrix = data.matrix
     n_threads = max(1, min(n_threads, matrix.n_rows * matrix.n_features // _CELLS_PER_THREAD))
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
@@ -248,7 +251,17 @@ def _search_leaves(
     longest = params.max_delta_step or np.inf
     value = tree.value.copy()
     value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
+    if params.monotone_constraints is not None:
+        signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
+        value = order_leaves(tree, value, signs)
     return tree.with_values(value)
+
+
+def _schema_of(data: TrainingData) -> Schema:
+    matrix = data.matrix
+    if isinstance(matrix, BinnedMatrix):
+        return matrix.spec.schema
+    return matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema
 
 
 __all__ = ["BoostState", "Grower", "TrainingData", "make_forest", "rounds"]

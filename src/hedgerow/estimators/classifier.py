@@ -19,7 +19,18 @@ from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sampling, Sketch, TreeMethod
+from hedgerow.params import (
+    Boosting,
+    ByFeature,
+    ForcedBins,
+    GrowPolicy,
+    InteractionConstraints,
+    LeafEstimation,
+    MonotoneConstraints,
+    Sampling,
+    Sketch,
+    TreeMethod,
+)
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -103,6 +114,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         min_data_per_group: int = 100,
+        monotone_constraints: MonotoneConstraints = None,
+        interaction_constraints: InteractionConstraints = None,
+        feature_penalties: ByFeature = None,
+        max_bins_by_feature: ByFeature = None,
+        forced_bins: ForcedBins = None,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         class_weight: ClassWeight = None,
@@ -151,6 +167,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             cat_smooth=cat_smooth,
             cat_l2=cat_l2,
             min_data_per_group=min_data_per_group,
+            monotone_constraints=monotone_constraints,
+            interaction_constraints=interaction_constraints,
+            feature_penalties=feature_penalties,
+            max_bins_by_feature=max_bins_by_feature,
+            forced_bins=forced_bins,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,

@@ -109,6 +109,20 @@ cat_l2 : float >= 0, default=10
     Added to ``reg_lambda`` when sets of levels are compared.
 min_data_per_group : int >= 1, default=100
     Rows that a set of levels must have beyond the last one that was tried.
+monotone_constraints : dict of column to direction, sequence of n_features directions, or None
+    1 or ``"increasing"``: predictions never fall as the column grows; -1 or
+    ``"decreasing"``: they never rise; 0: anything.  Holds for every loss and way of
+    boosting; ``verify_monotone`` proves it.  Not for categories or more than two
+    classes.
+interaction_constraints : list of lists of columns, "pairwise", "no_interactions" or None
+    The columns that split one branch of a tree must lie in one of the lists; columns
+    in none are one more.  ``"pairwise"``: any two; ``"no_interactions"``: one.
+feature_penalties : dict of column to factor, sequence of n_features factors, or None
+    Factors >= 0 on the gains of splits; 0 leaves a column out.
+max_bins_by_feature : dict of column to int, sequence of n_features ints, or None
+    From 2 to 255, instead of ``max_bins``.
+forced_bins : dict of column to ascending numbers, or None
+    Cuts that a column has whatever the data; its other bins are chosen between them.
 """
 
 TRAINING = """

@@ -18,7 +18,18 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.objectives import make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sampling, Sketch, TreeMethod
+from hedgerow.params import (
+    Boosting,
+    ByFeature,
+    ForcedBins,
+    GrowPolicy,
+    InteractionConstraints,
+    LeafEstimation,
+    MonotoneConstraints,
+    Sampling,
+    Sketch,
+    TreeMethod,
+)
 
 
 @shared_texts
@@ -97,6 +108,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         min_data_per_group: int = 100,
+        monotone_constraints: MonotoneConstraints = None,
+        interaction_constraints: InteractionConstraints = None,
+        feature_penalties: ByFeature = None,
+        max_bins_by_feature: ByFeature = None,
+        forced_bins: ForcedBins = None,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         quantile: float | None = None,
@@ -145,6 +161,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             cat_smooth=cat_smooth,
             cat_l2=cat_l2,
             min_data_per_group=min_data_per_group,
+            monotone_constraints=monotone_constraints,
+            interaction_constraints=interaction_constraints,
+            feature_penalties=feature_penalties,
+            max_bins_by_feature=max_bins_by_feature,
+            forced_bins=forced_bins,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,

@@ -19,6 +19,7 @@ from hedgerow.data.blocks import PADDING, ColumnBlocks
 from hedgerow.data.table import Table
 from hedgerow.growing import exact_stages as stages
 from hedgerow.growing import state as layout
+from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
@@ -214,15 +215,21 @@ def _make_state(
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.zeros((3, n_features), dtype=np.int32),
         ),
-        extras=_make_extras(params, n_rows, n_threads),
+        extras=_make_extras(params, n_rows, n_features, n_threads, 2 * max_leaves),
     )
 
 
-def _make_extras(params: BoostParams, n_rows: int, n_threads: int) -> layout.ExactExtras | None:
+def _make_extras(
+    params: BoostParams, n_rows: int, n_features: int, n_threads: int, max_nodes: int
+) -> layout.ExactExtras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
-    if not follows_gradients(params):
+    if not is_constrained(params) and not follows_gradients(params):
         return None
-    return layout.ExactExtras(make_sampler(params, n_rows, n_threads, packs=False))
+    no_bins = np.zeros(0, dtype=np.int64)
+    return layout.ExactExtras(
+        constraints=make_constraints(params, n_features, no_bins, max_nodes),
+        sampler=make_sampler(params, n_rows, n_threads, packs=False),
+    )
 
 
 def _sketch(params: BoostParams) -> int:

@@ -251,7 +251,7 @@ def work(thread: int, state: State, order: int) -> None:
         gradient_pass(thread, crew, settings, state.loss_data, state.rows, state.threads, scalars)
         draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
         if thread == 0:
-            start_tree(settings, rules, tree, scalars)
+            start_tree(settings, rules, tree, scalars, state.extras)
         while True:
             if thread == 0:
                 allow_children(settings, columns, search.allowed, tree.table, scalars, state.extras)
@@ -266,7 +266,7 @@ def work(thread: int, state: State, order: int) -> None:
             if search_next:
                 search_children(thread, state, state.extras)
             if thread == 0:
-                advance(settings, rules, tree, scalars, search.found)
+                advance(settings, rules, tree, scalars, search.found, state.extras)
         finish_tree(
             thread,
             crew,
@@ -277,6 +277,7 @@ def work(thread: int, state: State, order: int) -> None:
             state.threads.leaf_sums,
             tree,
             scalars,
+            state.extras,
         )
         if thread == 0:
             return

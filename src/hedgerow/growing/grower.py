@@ -17,6 +17,7 @@ from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
+from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
@@ -170,14 +171,16 @@ def _make_state(
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_features, params),
-        extras=_make_extras(matrix, params, n_threads),
+        extras=_make_extras(matrix, params, n_threads, 2 * max_leaves),
     )
 
 
-def _make_extras(matrix: BinnedMatrix, params: BoostParams, n_threads: int) -> layout.Extras | None:
+def _make_extras(
+    matrix: BinnedMatrix, params: BoostParams, n_threads: int, max_nodes: int
+) -> layout.Extras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = matrix.spec.is_category
-    if not chosen.any() and not follows_gradients(params):
+    if not (chosen.any() or is_constrained(params) or follows_gradients(params)):
         return None
     return layout.Extras(
         categories=layout.Categories(
@@ -191,6 +194,9 @@ def _make_extras(matrix: BinnedMatrix, params: BoostParams, n_threads: int) -> l
             ),
             numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
             places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
+        ),
+        constraints=make_constraints(
+            params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
         ),
         sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
     )

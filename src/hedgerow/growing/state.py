@@ -20,6 +20,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
 from hedgerow.kernels.category_split import CategoryRules
 from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
 
@@ -228,12 +229,14 @@ class Extras(NamedTuple):
     """
 
     categories: Categories
+    constraints: Constraints
     sampler: Sampler
 
 
 class ExactExtras(NamedTuple):
     """The same for exact growth."""
 
+    constraints: Constraints
     sampler: Sampler
 
 
