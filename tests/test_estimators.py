@@ -524,11 +524,12 @@ def test_bad_target_of_a_regressor_is_named(y, words) -> None:
         HedgerowRegressor(**SHORT).fit(X, y)
 
 
-def test_sparse_tables_are_a_type_error() -> None:
+def test_sparse_tables_give_the_model_of_dense_ones() -> None:
     sparse = pytest.importorskip("scipy.sparse")
+    dense = HedgerowClassifier(**SHORT).fit(np.nan_to_num(X), Y).predict_proba(X)
     for container in (sparse.csr_array, sparse.csc_matrix):
-        with pytest.raises(TypeError, match="Sparse"):
-            HedgerowClassifier(**SHORT).fit(container(np.nan_to_num(X)), Y)
+        model = HedgerowClassifier(**SHORT).fit(container(np.nan_to_num(X)), Y)
+        np.testing.assert_array_equal(model.predict_proba(X), dense)
 
 
 @pytest.mark.parametrize(

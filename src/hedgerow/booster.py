@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import Table, read_table
+from hedgerow.data import AnyTable, numbers_of, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
@@ -178,8 +178,8 @@ class Booster(MonotoneChecks):
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
         table = self._read(X, reader)
-        values = table.values
-        threads = self._threads(len(values), n_jobs)
+        values = numbers_of(table)
+        threads = self._threads(table.n_rows, n_jobs)
         if n_rounds is None:
             return self._predictor.raw_scores(values, threads)
         return self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
@@ -190,7 +190,7 @@ class Booster(MonotoneChecks):
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
         table = self._read(X, reader)
-        return self._predictor.staged(table.values, self._threads(table.n_rows, n_jobs))
+        return self._predictor.staged(numbers_of(table), self._threads(table.n_rows, n_jobs))
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
@@ -201,11 +201,11 @@ class Booster(MonotoneChecks):
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
         table = self._read(X, reader)
-        return self._predictor.leaves(table.values, self._threads(table.n_rows, n_jobs))
+        return self._predictor.leaves(numbers_of(table), self._threads(table.n_rows, n_jobs))
 
-    def _read(self, X: Any, reader: str) -> Table:
+    def _read(self, X: Any, reader: str) -> AnyTable:
         """Read a table to predict, and count what it holds of unseen categories."""
-        table = read_table(X, self._schema, reader=reader)
+        table = read_any(X, self._schema, reader=reader)
         self._unseen.add(table.unseen)
         return table
 

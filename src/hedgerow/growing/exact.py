@@ -204,7 +204,7 @@ def _make_state(
             leaf_sums=aligned_zeros((n_threads, 2, 2 * max_leaves), np.int64),
         ),
         tree=tree_arrays(2 * max_leaves, max_leaves),
-        scalars=start_scalars(n_features, params),
+        scalars=start_scalars(n_features, n_features, params),
         lists=_make_lists(blocks, max_leaves, n_threads),
         choice=stages.Choice(
             columns=np.arange(n_features, dtype=np.int32),
