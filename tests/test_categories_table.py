@@ -124,6 +124,17 @@ def test_encoding_by_arrow_and_by_python_is_the_same(values: Values) -> None:
         np.testing.assert_array_equal(table.values, tables[0].values)
 
 
+@given(columns_of_text)
+def test_without_arrow_the_codes_are_the_same(values: Values) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "_ROWS_FOR_ARROW", 0)
+        patch.setattr(frames, "find_spec", lambda name: None)
+        for name, make in TEXT_HOLDERS.items():
+            np.testing.assert_array_equal(
+                read_table(make(values)).values[:, 0], naive_codes(values), name
+            )
+
+
 @given(columns_of_text, columns_of_text, st.sampled_from(["missing", "backoff"]))
 def test_unseen_text(seen: Values, new: Values, unknown: Any) -> None:
     schema = read_table({"c": seen}, unknown=unknown).schema
@@ -674,3 +685,45 @@ def test_the_order_of_rows_and_columns_changes_no_prediction(seed: int) -> None:
     b = HedgerowRegressor(**SMALL).fit(X.iloc[order].astype({"colour": "category"}), y[order])
     assert a.booster_.model.schema == b.booster_.model.schema
     np.testing.assert_allclose(a.predict(X), b.predict(X[["x", "colour"]]), atol=1e-6)
+
+
+# ---- real data ------------------------------------------------------------------------
+
+
+def test_adult_by_every_library(shared_data: Any) -> None:
+    folder = shared_data("adult")
+    frame = pl.read_parquet(folder / "train.parquet")
+    features, target = frame.drop("income"), frame["income"].cast(pl.String)
+    counted = features.to_dict(as_series=False)
+    text = features.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    own = dict.fromkeys(features.select(pl.col(pl.Categorical)).columns, "category")
+    holders = (
+        features, features.to_pandas(), features.to_arrow(), text, text.to_pandas(),
+        text.to_arrow(), text.to_pandas().astype(object), text.to_pandas().astype(own),
+    )  # fmt: skip
+    tables = [read_table(holder) for holder in holders]
+    for column, values in zip(tables[0].schema.columns, counted.values(), strict=True):
+        is_text = isinstance(next(value for value in values if value is not None), str)
+        assert (column.kind == "category") == is_text
+        if is_text:
+            assert column.levels == tuple(sorted(set(values) - {None}))
+    for table in tables[1:]:
+        assert [c.levels for c in table.schema.columns] == [
+            c.levels for c in tables[0].schema.columns
+        ]
+        category = [c.kind == "category" for c in table.schema.columns]
+        for j in np.flatnonzero(category).tolist():
+            np.testing.assert_array_equal(codes_in(table, j), codes_in(tables[0], j))
+    model = HedgerowClassifier(n_estimators=30).fit(features, target)
+    test = pl.read_parquet(folder / "test.parquet")
+    X, y = test.drop("income"), test["income"].cast(pl.String).to_numpy()
+    expected = model.predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(X.to_pandas()), expected)
+    np.testing.assert_array_equal(
+        model.predict_proba(X.with_columns(pl.col(pl.Categorical).cast(pl.String)).to_arrow()),
+        expected,
+    )
+    np.testing.assert_array_equal(model.predict_proba(X[:20].to_dicts()), expected[:20])
+    chosen = (y == model.classes_[1]).astype(int)
+    loss = -np.log(expected[np.arange(len(y)), chosen]).mean()
+    assert loss < 0.33  # the share of the classes alone gives 0.55

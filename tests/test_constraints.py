@@ -294,6 +294,27 @@ def test_branches_stay_within_a_group(method, groups) -> None:
     assert any(len(branch) > 2 for branch in branches(free, 0))  # the constraint is felt
 
 
+def test_categories_keep_to_their_group_and_their_penalty() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = table_of(n_rows=2000)
+    code = np.random.default_rng(1).integers(0, 8, len(X))
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    frame["town"] = np.array([f"town {k}" for k in range(8)])[code]
+    y = y + np.sin(2.0 * code) * np.nan_to_num(X[:, 0])
+    groups = [["town", "a"], ["b", "c", "d"]]
+    model = fit(frame, y, categorical_features=["town"], interaction_constraints=groups)
+    forest = model.booster_.model.forest
+    seen = {branch for tree in range(forest.n_trees) for branch in branches(forest, tree)}
+    assert {0, 4} in seen
+    assert all(branch <= {0, 4} or branch <= {1, 2, 3} for branch in seen)
+    without = fit(frame, y, categorical_features=["town"], feature_penalties={"town": 0})
+    assert without.booster_.feature_importance("split")[4] == 0
+    common = fit(frame, y, categorical_features=["town"], feature_penalties=[0.5] * 5)
+    plain = fit(frame, y, categorical_features=["town"])
+    np.testing.assert_allclose(common.predict(frame), plain.predict(frame), rtol=1e-12)
+    assert plain.booster_.feature_importance("split")[4] > 0
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "groups", [[[0, 1], [1, 2]], [[0, 1, 2], [2, 3, 4]], "pairwise", "no_interactions"]

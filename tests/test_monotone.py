@@ -15,14 +15,19 @@ import naive
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.booster import Booster
+from hedgerow.boosting.rounds import make_forest
+from hedgerow.data.schema import Column, Schema
 from hedgerow.growing.branches import make_constraints
 from hedgerow.growing.isotonic import common_bound, order_leaves
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.monotone import bounds_of, search_constrained
 from hedgerow.kernels.split import NO_SPLIT, NodeSums, Units, complete_split, limits_of
 from hedgerow.model.cells import Cells
+from hedgerow.model.forest import CategoryTables, Forest
+from hedgerow.model.model import Model
 from hedgerow.model.monotone import verify_monotone
 from hedgerow.model.predict import Predictor
 from hedgerow.params import BoostParams
@@ -354,6 +359,38 @@ def test_same_trees_as_xgboost(method, signs) -> None:
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_exact_growth_makes_the_trees_of_histograms(missing) -> None:
+    X, y = sample(n_rows=800, missing=missing)
+    X = X.round(1)
+    params = {
+        "n_estimators": 5, "monotone_constraints": ALL, "feature_penalties": {"x3": 0.7},
+        "interaction_constraints": [["x0", "x3"], ["x1", "x2", "x3"]], "reg_alpha": 0.3,
+    }  # fmt: skip
+    hist, exact = (
+        train({**params, "tree_method": method}, Dataset(X, y)).model.forest
+        for method in ("hist", "exact")
+    )
+    for name in ("feature", "missing_left", "left", "count"):
+        np.testing.assert_array_equal(getattr(exact, name), getattr(hist, name))
+    np.testing.assert_allclose(exact.value, hist.value, rtol=1e-9)
+    np.testing.assert_allclose(exact.gain, hist.gain, rtol=1e-9)
+
+
+def test_wide_integers_and_dates_are_ordered() -> None:
+    rng = np.random.default_rng(0)
+    X = 2**60 + rng.integers(0, 50, size=(500, 2))
+    y = (X[:, 0] - 2**60) * 1.0 + 20 * np.sin((X[:, 0] - 2**60) / 3.0) + rng.normal(size=500)
+    for method in ("hist", "exact"):
+        params = {"n_estimators": 10, "min_samples_leaf": 3, "tree_method": method}
+        booster = train({**params, "monotone_constraints": {"x0": 1}}, Dataset(X, y))
+        assert booster.verify_monotone().verdict == "proved"
+        free = train(params, Dataset(X, y))
+        finding = free.verify_monotone("x0", 1)["x0"]
+        assert finding.verdict == "violated"
+        assert tuple(free.predict(finding.rows, kind="raw")) == finding.scores
+
+
 def test_missing_values_may_be_set_apart_against_the_order() -> None:
     X = np.r_[np.arange(100.0), np.full(100, np.nan)].reshape(-1, 1)
     y = np.r_[np.full(100, 5.0), np.zeros(100)]
@@ -464,9 +501,6 @@ def test_sum_may_be_monotone_where_trees_are_not() -> None:
                     Dataset(X, X[:, 0] % 3))  # fmt: skip
     forest = booster.model.forest
     # The same trees once more with the opposite sign: a constant.
-    from hedgerow.boosting.rounds import make_forest
-    from hedgerow.model.model import Model
-
     trees = [forest.tree(t) for t in (0, 0)]
     trees = [
         GrownTree(**{name: getattr(tree, name) for name in
@@ -557,14 +591,50 @@ def test_monotone_on_a_category_is_an_error_that_names_it() -> None:
         model.verify_monotone("town", 1)
 
 
-def test_violation_beside_categories_is_shown_in_values() -> None:
-    frame, y = towns()
-    model = HedgerowRegressor(n_estimators=20, categorical_features=["town"]).fit(frame, y)
+@pytest.mark.parametrize("unknown", ["missing", "backoff", "error"])
+@pytest.mark.parametrize("seed", range(6))
+def test_violation_beside_categories_is_shown_in_values(unknown, seed) -> None:
+    frame, y = towns(seed)
+    model = HedgerowRegressor(
+        n_estimators=3, categorical_features=["town"], unknown_category=unknown, max_leaves=6
+    ).fit(frame, y)
     finding = model.verify_monotone("x0", 1)["x0"]
     assert finding.verdict == "violated"
     raw = model.booster_.predict(finding.rows, kind="raw")
     assert tuple(raw) == finding.scores
     assert raw[0] > raw[1]
+
+
+@pytest.mark.parametrize(("unknown", "verdict"), [("missing", "proved"), ("backoff", "violated")])
+def test_values_where_walks_stop_count_only_where_walks_stop(unknown, verdict) -> None:
+    """x0 <= 5 leads to a split of towns, which ends walks of unknown towns with 10; else 2."""
+    columns = (Column("x0"), Column("town", "category", ("a", "b")))
+    forest = Forest(
+        feature=np.array([0, 1, -1, -1, -1], np.int32),
+        threshold=np.array([int(keys_of_floats(np.array(5.0))), 0, 0, 0, 0]),
+        missing_left=np.array([0, 1, 0, 0, 0], np.uint8),
+        left=np.array([1, 3, 0, 0, 0], np.int32),
+        right=np.array([2, 4, 0, 0, 0], np.int32),
+        value=np.array([0.0, 10.0, 2.0, 0.0, 1.0]),
+        gain=np.array([1.0, 1.0, 0.0, 0.0, 0.0]),
+        cover=np.ones(5),
+        count=np.array([4, 2, 2, 1, 1]),
+        tree_start=np.array([0, 5]),
+        base_score=np.zeros(1),
+        n_features=2,
+        categories=CategoryTables(
+            sets=np.array([[1, 0, 0, 0]], np.uint64),
+            level_bin=np.array([0, 1], np.uint8),
+            level_start=np.array([0, 0, 2]),
+        ),
+    )
+    model = Model(forest, Schema(columns, True, unknown), "squared_error")
+    finding = Booster(model).verify_monotone("x0", 1)["x0"]
+    assert finding.verdict == verdict
+    if verdict == "violated":
+        assert finding.scores == (10.0, 2.0)
+        assert finding.rows[0][1] == finding.rows[1][1] == "b?"
+        assert tuple(Booster(model).predict(finding.rows, kind="raw")) == (10.0, 2.0)
 
 
 def test_missing_key_is_no_value_of_a_sweep() -> None:

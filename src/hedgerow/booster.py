@@ -306,7 +306,7 @@ class Booster(MonotoneChecks):
         dataset: Dataset,
         backend: FrameLibrary = "pandas",
     ) -> Any:
-        """Every cut that one node could have been split at, with its gain.
+        """Every cut or set that one node could have been split by, with its gain.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class Booster(MonotoneChecks):
         Returns
         -------
         data frame
-            One row for each feature, cut and way of missing values; the columns
+            One row for each feature, cut or set, and way of missing values; the columns
             are those of :func:`hedgerow.boosting.split_table.split_table`.
 
         Raises
@@ -361,7 +361,7 @@ class Booster(MonotoneChecks):
         Returns
         -------
         data frame
-            Columns as in :func:`hedgerow.plot.forest_frame`.
+            As :func:`hedgerow.plot.forest_frame`; mixed levels are text in typed libraries.
         """
         from hedgerow.plot import forest_frame
 

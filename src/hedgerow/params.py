@@ -21,6 +21,7 @@ GrowPolicy = Literal["leafwise", "depthwise"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
+Sampling = Literal["uniform", "goss", "mvs"]
 BundleOrder = Literal["degree", "count"]
 BundleConflicts = Literal["max", "sum"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
@@ -87,6 +88,9 @@ class BoostParams:
     gamma: float = 0.0
     max_delta_step: float = 0.0
     subsample: float = 1.0
+    sampling: Sampling = "uniform"
+    goss_top_rate: float = 0.2
+    goss_other_rate: float = 0.1
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float = 1.0
@@ -145,6 +149,7 @@ class BoostParams:
         if not isinstance(bundled, (bool, np.bool_)) and bundled != "auto":
             raise ParameterError(f"bundle_features must be True, False or 'auto'; got {bundled!r}.")
         self._check_that_all_is_used()
+        self._check_sampling()
 
     def _check_that_all_is_used(self) -> None:
         """Refuse a value that differs from the default where nothing reads it."""
@@ -161,8 +166,25 @@ class BoostParams:
                 "colsample_bytree, colsample_bylevel or colsample_bynode below 1."
             )
 
+    def _check_sampling(self) -> None:
+        """Refuse rates of row sampling that do not go together."""
+        if self.sampling == "goss" and self.goss_top_rate + self.goss_other_rate > 1.0:
+            raise ParameterError(
+                f"goss_top_rate={self.goss_top_rate!r} and goss_other_rate="
+                f"{self.goss_other_rate!r} are shares of the same rows: their sum must be at "
+                "most 1; lower one of them."
+            )
+        if self.sampling == "mvs" and self.subsample >= 1.0:
+            raise ParameterError(
+                "sampling='mvs' chooses a share of the rows, but subsample=1.0 takes all of them: "
+                "set subsample below 1."
+            )
+
     def _trees_differ(self) -> bool:
-        shares = (self.subsample, self.colsample_bytree)
+        rows = self.subsample
+        if self.sampling == "goss":
+            rows = self.goss_top_rate + self.goss_other_rate
+        shares = (rows, self.colsample_bytree)
         return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
 
 
@@ -176,6 +198,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "tree_method": get_args(TreeMethod),
     "sketch": get_args(Sketch),
     "boosting": get_args(Boosting),
+    "sampling": get_args(Sampling),
     "leaf_estimation": get_args(LeafEstimation),
     "bundle_order": get_args(BundleOrder),
     "bundle_conflicts": get_args(BundleConflicts),
@@ -190,9 +213,15 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "oob_score": (
-        lambda p: p.subsample < 1.0 and p.boosting != "dart",
-        "with subsample below 1 and boosting='gbdt' or 'rf' (rows must be left out)",
+        lambda p: p.subsample < 1.0 and p.sampling == "uniform" and p.boosting != "dart",
+        "with subsample below 1, sampling='uniform' and boosting='gbdt' or 'rf'",
     ),
+    "subsample": (
+        lambda p: p.sampling != "goss",
+        "with sampling='uniform' and 'mvs' ('goss' takes goss_top_rate and goss_other_rate)",
+    ),
+    "goss_top_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
+    "goss_other_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
     "bundle_conflicts": (lambda p: p.max_conflict_rate > 0.0, "with max_conflict_rate above 0"),
     **dict.fromkeys(
         ("bundle_order", "max_conflict_rate"),
@@ -222,6 +251,8 @@ _RANGES: dict[str, Interval] = {
     "gamma": _NOT_NEGATIVE,
     "max_delta_step": _NOT_NEGATIVE,
     "subsample": _FRACTION,
+    "goss_top_rate": Interval(0.0, 1.0, high_open=True),
+    "goss_other_rate": _FRACTION,
     "colsample_bytree": _FRACTION,
     "colsample_bylevel": _FRACTION,
     "colsample_bynode": _FRACTION,

@@ -137,6 +137,12 @@ def fit(
 
 
 def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
+    if params.sampling != "uniform":
+        raise ParameterError(
+            "early_stopping='oob' judges by the rows that a round leaves out, which "
+            f"sampling={params.sampling!r} chooses by their gradients: they tell too little of the "
+            "others. Use sampling='uniform', or another early_stopping."
+        )
     if params.subsample >= 1.0 or params.boosting != "gbdt":
         raise ParameterError(
             "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "

@@ -49,6 +49,9 @@ class Grower(Protocol):
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on."""
 
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """What each of some sampled rows stands for in the last tree; None: the same."""
+
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf: rows, leaves, starts."""
 
@@ -241,6 +244,9 @@ def _search_leaves(
         return tree
     target, at, weight = data.take(rows, raw)
     mass = np.ones(len(rows)) if weight is None else weight
+    sampled = grower.row_weights(rows)
+    if sampled is not None:
+        mass = mass * sampled
     steps = objective.leaf_steps(LeafRows(target, at, mass, starts), output)
     longest = params.max_delta_step or np.inf
     value = tree.value.copy()
@@ -248,7 +254,20 @@ def _search_leaves(
     if params.monotone_constraints is not None:
         signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
         value = order_leaves(tree, value, signs)
-    return tree.with_values(value)
+    return tree.with_values(_with_means(tree, value))
+
+
+def _with_means(tree: GrownTree, value: FloatArray) -> FloatArray:
+    """Give inner nodes the mean of their leaves: what a row gets that stops there."""
+    means, cover = value.tolist(), tree.cover.tolist()
+    left, right = tree.left.tolist(), tree.right.tolist()
+    for node in reversed(range(len(means))):  # children stand behind their parents
+        a, b = left[node], right[node]
+        if a > 0:
+            total = cover[a] + cover[b]
+            share = cover[a] / total if total > 0.0 else 0.5
+            means[node] = share * means[a] + (1.0 - share) * means[b]
+    return np.array(means)
 
 
 def _schema_of(data: TrainingData) -> Schema:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.csv_files import check_names
-from hedgerow.cli.tables import MISSING_TEXT, settle_integers
+from hedgerow.cli.tables import MISSING_TEXT, dates_or_text, settle_integers
 from hedgerow.cli.usage import UsageError, one_line
 
 
@@ -72,12 +72,15 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
     try:
         as_text = dict.fromkeys(text, pa.string())
         table = read(as_text)
-        # Dates stay text, as they are for the reader without pyarrow.
+        # Dates are read as by the reader without pyarrow.
         dates = {f.name: pa.string() for f in table.schema if pa.types.is_temporal(f.type)}
         table = read(as_text | dates) if dates else table
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{path} cannot be read as CSV: {one_line(error)}") from error
-    return _columns(path, table)
+    return {
+        name: dates_or_text(column) if column.dtype == object and name not in text else column
+        for name, column in _columns(path, table).items()
+    }
 
 
 def _columns(path: str, table: Any) -> dict[str, AnyArray]:

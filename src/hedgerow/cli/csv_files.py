@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.tables import MISSING_TEXT, settle_integers
+from hedgerow.cli.tables import MISSING_TEXT, dates_or_text, settle_integers
 from hedgerow.cli.usage import UsageError
 
 _ROWS_AT_ONCE = 8192
@@ -81,7 +81,7 @@ def _chunks(path: str, rows: Iterator[list[str]], width: int) -> Iterator[list[l
 
 
 def _convert(texts: AnyArray, is_text: bool) -> AnyArray:
-    """The narrowest of whole numbers, numbers, truth values and text that holds a column."""
+    """The first of whole numbers, numbers, truth values, dates and text that holds a column."""
     missing = np.fromiter((text in _MISSING for text in texts), dtype=bool, count=len(texts))
     present = texts[~missing]
     if is_text or any("_" in text for text in present):  # int("1_0") is Python, not CSV
@@ -101,7 +101,7 @@ def _convert(texts: AnyArray, is_text: bool) -> AnyArray:
     if all(text in _TRUTH for text in present):
         floats[~missing] = [_TRUTH[text] for text in present]
         return floats
-    return _as_text(texts, missing)
+    return dates_or_text(_as_text(texts, missing))
 
 
 def _as_text(texts: AnyArray, missing: AnyArray) -> AnyArray:

@@ -3,7 +3,8 @@
 After reading, a column is one of three kinds, whichever reader read it, so
 that a model does not depend on which libraries are installed::
 
-    float64   numbers, NaN where missing (whole numbers up to 2**53 too)
+    float64   numbers, NaN where missing (whole numbers up to 2**53 too; dates and
+              times as microseconds)
     int64     whole numbers, some beyond 2**53, none missing
     object    text, None where missing
 """
@@ -11,6 +12,7 @@ that a model does not depend on which libraries are installed::
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ from hedgerow.errors import did_you_mean
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
 MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
 LARGEST_EXACT = 2**53
 """Every whole number up to here is a float64."""
 
@@ -180,6 +183,24 @@ def replacing(path: str | Path) -> Iterator[str]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def dates_or_text(column: AnyArray) -> AnyArray:
+    """A column of text as microseconds since 1970 if all of it is ISO 8601 without a time zone.
+
+    As what a frame library would have made of them: text would be categories,
+    of which the next file has other ones.
+    """
+    missing = np.array([value is None for value in column], dtype=bool)
+    present = column[~missing].tolist()
+    if not present or not all(_DATE.fullmatch(text) for text in present):
+        return column
+    ticks = np.zeros(len(column), dtype=np.int64)
+    try:
+        ticks[~missing] = np.array(present, dtype="M8[us]").view(np.int64)
+    except ValueError:  # the 30th of February
+        return column
+    return settle_integers(ticks, missing)
 
 
 def settle_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:

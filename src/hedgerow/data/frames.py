@@ -193,6 +193,8 @@ def _read_categories(series: Any, name: str) -> Encoded:
 def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
     """Columns as a data frame of the named library, or as they are if it is None.
 
+    In polars and pyarrow, lists of text beside lists of numbers become text.
+
     Raises
     ------
     ParameterError
@@ -208,4 +210,17 @@ def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
         )
     import narwhals as nw
 
+    if backend != "pandas":
+        columns = {name: _lists_of_one_type(column) for name, column in columns.items()}
     return nw.from_dict(columns, backend=backend).to_native()
+
+
+def _lists_of_one_type(column: list[Any]) -> list[Any]:
+    """Lists whose values are of one type, as a typed library wants them: text or float if mixed."""
+    if not any(isinstance(entry, list) for entry in column):
+        return column
+    types = {type(value) for entry in column if entry is not None for value in entry}
+    if len(types) < 2:
+        return column
+    as_one = float if types <= {int, float} else str
+    return [None if entry is None else [as_one(value) for value in entry] for entry in column]

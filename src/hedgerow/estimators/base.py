@@ -38,6 +38,7 @@ from hedgerow.params import (
     InteractionConstraints,
     LeafEstimation,
     MonotoneConstraints,
+    Sampling,
     Sketch,
     TreeMethod,
     boost_params,
@@ -82,6 +83,9 @@ class HedgerowEstimator(BaseEstimator):
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
         subsample: float = 1.0,
+        sampling: Sampling = "uniform",
+        goss_top_rate: float = 0.2,
+        goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
@@ -135,6 +139,9 @@ class HedgerowEstimator(BaseEstimator):
         self.gamma = gamma
         self.max_delta_step = max_delta_step
         self.subsample = subsample
+        self.sampling = sampling
+        self.goss_top_rate = goss_top_rate
+        self.goss_other_rate = goss_other_rate
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode

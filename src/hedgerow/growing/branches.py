@@ -69,7 +69,7 @@ def make_constraints(
     numbers = np.repeat(np.arange(len(groups)), sizes)
     counts = np.bincount(columns, minlength=n_features)
     return Constraints(
-        scored=np.int64(signs is not None or factors is not None or len(last_bin) == 0),
+        scored=np.int64(signs is not None or factors is not None),
         sign=np.array(signs or (0,) * n_features, dtype=np.float64),
         factor=np.array(factors or (1,) * n_features, dtype=np.float64),
         last_bin=np.ascontiguousarray(last_bin, dtype=np.int64),

@@ -41,10 +41,11 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.frontier import advance, start_tree
+from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
 from hedgerow.growing.leaves import finish_tree
-from hedgerow.growing.sampling import allow_children, sample_rows
+from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.state import (
     FOUND_BIN,
     FOUND_COLUMN,
@@ -73,6 +74,7 @@ from hedgerow.growing.state import (
     NODE_LEFT,
     NODE_MISSING_LEFT,
     NODE_START,
+    ExactExtras,
     Rows,
     Settings,
     Threads,
@@ -88,7 +90,7 @@ from hedgerow.kernels.exact import (
     thin_runs,
 )
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.monotone import AskedColumn, Constraints, bounds_of
+from hedgerow.kernels.monotone import AskedColumn, bounds_of
 from hedgerow.kernels.split import NodeSums, SplitRules, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -139,12 +141,6 @@ class Search(NamedTuple):
     allowed: np.ndarray
 
 
-class ListExtras(NamedTuple):
-    """What not every fit needs; see :class:`hedgerow.growing.state.Extras`."""
-
-    constraints: Constraints
-
-
 class ExactState(NamedTuple):
     """Everything that the threads of a fit share."""
 
@@ -159,7 +155,7 @@ class ExactState(NamedTuple):
     lists: Lists
     choice: Choice
     search: Search
-    extras: ListExtras | None
+    extras: ExactExtras | None
 
 
 @kernel(inner=True)
@@ -334,7 +330,7 @@ def search_node(
     child: int,
     node: int,
     slot: int,
-    extras: ListExtras | None,
+    extras: ExactExtras | None,
 ) -> None:
     """Find the best split of ``node`` in columns ``mine``."""
     settings, lists, choice, scalars = state.settings, state.lists, state.choice, state.scalars
@@ -343,8 +339,9 @@ def search_node(
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     limits = limits_of(sums, units, state.rules)
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    bounded = False
     if extras is not None:
-        sampled = True
+        sampled, bounded = True, extras.constraints.scored == 1
         bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
     source, scratch = lists.work, lists.scratch[thread]
     if node == 0:
@@ -361,12 +358,14 @@ def search_node(
         if choice.sketch == LOCAL:
             thin_runs(source, place, fixed, choice.eps, scratch, np.int64(0))
             entries, place = scratch, (np.int64(0), stop - start)
-        if extras is None:
+        if not bounded:
             best = search_list(entries, place, fixed, cuts, sums, limits, column, best, None)
-        else:
-            sign, factor = extras.constraints.sign[column], extras.constraints.factor[column]
-            asked = AskedColumn(sign, factor, stop - start, bounds)
-            best = search_list(entries, place, fixed, cuts, sums, limits, column, best, asked)
+        # Two questions, not one with "and": the first drops the branch at compile time.
+        if extras is not None:  # noqa: SIM102
+            if bounded:
+                sign, factor = extras.constraints.sign[column], extras.constraints.factor[column]
+                asked = AskedColumn(sign, factor, stop - start, bounds)
+                best = search_list(entries, place, fixed, cuts, sums, limits, column, best, asked)
     score = -1.0
     if best.score >= 0:
         score = float_of_bits(best.score) * units.g * (units.g / units.h)
@@ -412,7 +411,7 @@ def grow_tree(thread: int, state: ExactState) -> None:
     tree, scalars, search = state.tree, state.scalars, state.search
     rows, threads, lists = state.rows, state.threads, state.lists
     gradient_pass(thread, crew, settings, state.loss_data, rows, threads, scalars)
-    sample_rows(thread, crew, settings, rows.rows, threads.counts, scalars)
+    draw_rows(thread, crew, settings, rows, threads.counts, scalars, state.extras)
     n_sampled = scalars[IS_N_ROWS]
     sum_root(thread, crew, settings, rows, lists.sides, threads.leaf_sums, n_sampled)
     n_columns = scalars[IS_N_COLUMNS]

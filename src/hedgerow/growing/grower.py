@@ -5,13 +5,21 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import (
+    MISSING_KEY,
+    FloatArray,
+    IntArray,
+    RowArray,
+    aligned_empty,
+    aligned_zeros,
+)
 from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.bundles import one_each
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.branches import is_constrained, make_constraints
+from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.setup import (
@@ -108,6 +116,10 @@ class TreeGrower:
         n_inside = int(self._state.scalars[layout.IS_N_ROWS])
         return self._state.rows.rows[n_inside : self._matrix.n_rows]
 
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        return weights_of(self._state.extras, rows)
+
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
         return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
@@ -170,7 +182,7 @@ def _make_state(
         search=_make_search(n_threads, n_features),
         wide=_make_wide(n_cells + scratch_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
-        scalars=start_scalars(n_columns, n_features),
+        scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
     )
 
@@ -184,7 +196,8 @@ def _make_extras(
 ) -> layout.Extras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = matrix.spec.is_category
-    if not chosen.any() and not is_constrained(params) and matrix.layout is None:
+    asked = is_constrained(params) or follows_gradients(params)
+    if not (chosen.any() or asked or matrix.layout is not None):
         return None
     return layout.Extras(
         categories=layout.Categories(
@@ -203,6 +216,7 @@ def _make_extras(
         constraints=make_constraints(
             params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
         ),
+        sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
     )
 
 

@@ -3,7 +3,8 @@
 Glossary
 --------
 cell     values of a column that no split tells from each other; missing values are
-         one, and so are values of a category that training did not see
+         one, and so are categories that training did not see, if they are not read
+         as missing
 key      of a value that stands for its cell (:mod:`hedgerow.kernels.keys`)
 box      the cells of each column from which rows reach a node
 stop     a value that is no known category ends the walk at the split that asks for
@@ -53,12 +54,14 @@ class Cells:
         self.threshold = np.where(at_zero, -2, forest.threshold)
         self.used = np.unique(forest.feature[inner])
         self.has_set = forest.has_sets
+        self.backs_off = schema.unknown == "backoff"
+        self.may_stop = self.has_set & self.backs_off
         self._ordered: dict[int, IntArray] = {}
 
     def ordered(self, column: int) -> IntArray:
         """Keys of the cells of present values, ascending; of a category any that it knows.
 
-        The last of a category is that of a value that is no level.
+        The last of a category is that of a value that is no level, if it is not read as missing.
         """
         if column not in self._ordered:
             kind = self.schema.kinds[column]
@@ -72,12 +75,13 @@ class Cells:
         return self._ordered[column]
 
     def _levels(self, column: int) -> IntArray:
-        """Keys of the positions of one level of each bin, and of no level."""
+        """Keys of the positions of one level of each bin, and of no level if that is a cell."""
         n_levels = len(self.schema.columns[column].levels)
         first = np.zeros(0, dtype=np.int64)
         if self.forest.categories is not None:
             first = np.unique(self.forest.categories.bins_of(column), return_index=True)[1]
-        return keys_of_floats(np.append(first, n_levels).astype(np.float64))
+        unknown = [n_levels] if self.backs_off else []
+        return keys_of_floats(np.append(first, unknown).astype(np.float64))
 
     def all(self, column: int) -> IntArray:
         """Keys of all cells, that of missing values last."""
@@ -93,13 +97,15 @@ class Cells:
             words = tables.sets[self.threshold[node]]
             bins = np.unique(tables.bins_of(column))
             bits = (words[bins >> 6] >> (bins & 63).astype(np.uint64)) & np.uint64(1)
-            return np.concatenate((bits == 1, [False, missing_left]))
+            unknown = [False] if self.backs_off else []
+            return np.concatenate((bits == 1, [*unknown, missing_left]))
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
 
     def stops(self, node: int) -> BoolArray:
         """For each cell of the column that ``node`` splits whether a walk ends there."""
         stops = np.zeros(len(self.all(int(self.forest.feature[node]))), dtype=bool)
-        stops[-2] = self.has_set[node]
+        if self.may_stop[node]:
+            stops[-2] = True
         return stops
 
     def parts_values(self, column: int) -> BoolArray:
@@ -191,7 +197,7 @@ class Boxes:
         stack, found = [node], []
         while stack:
             at = stack.pop()
-            if forest.feature[at] < 0 or self.cells.has_set[at]:
+            if forest.feature[at] < 0 or self.cells.may_stop[at]:
                 found.append(at)
             if forest.feature[at] >= 0:
                 stack += [int(forest.left[at]), int(forest.right[at])]

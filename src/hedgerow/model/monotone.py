@@ -31,7 +31,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError
-from hedgerow.model.cells import Boxes, Cells
+from hedgerow.model.cells import BoolArray, Boxes, Cells
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
@@ -224,8 +224,10 @@ def _verify(
         found = _disorder(cells, tree, column, sign)
         if found is not None:
             proved = False
-            if len(found) and len(seeds) < _MOST_SEEDS:
+            if len(found):
                 seeds.append(found)
+            if len(seeds) == _MOST_SEEDS:
+                break
     if proved:
         return MonotoneFinding(name, sign, "proved")
     tried = 0
@@ -253,7 +255,7 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
         return None
     forest = cells.forest.tree(tree)
     value = sign * forest.value
-    low, high = _ranges(forest, value)
+    low, high = _ranges(forest, value, cells.may_stop[start:end])
     parts = cells.parts_values(column)[start:end]
     wrong = np.flatnonzero(parts & (high[forest.left] > low[forest.right]))
     if len(wrong) == 0:
@@ -277,13 +279,15 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
     return None
 
 
-def _ranges(forest: Forest, value: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _ranges(
+    forest: Forest, value: FloatArray, may_stop: BoolArray
+) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest value in which a walk through each node may end."""
     low, high = value.tolist(), value.tolist()
-    left, right, stops = forest.left.tolist(), forest.right.tolist(), forest.has_sets
+    left, right = forest.left.tolist(), forest.right.tolist()
     for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children before parents
         a, b = left[node], right[node]
-        own = [value[node]] if stops[node] else []
+        own = [value[node]] if may_stop[node] else []
         low[node] = min(low[a], low[b], *own)
         high[node] = max(high[a], high[b], *own)
     return np.array(low), np.array(high)
