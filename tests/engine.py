@@ -151,6 +151,7 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
         cells,
         wide,
         slot,
+        None,
     )
     assert not cells.any(), "scratch cells must be left empty"
     assert all((sums[:slot] == -7).all() for sums in wide)

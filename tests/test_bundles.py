@@ -25,6 +25,7 @@ from hedgerow.data.bundles import (
 )
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.errors import ParameterError
+from hedgerow.growing import row_lists
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -332,3 +333,20 @@ def test_bundles_of_many_indicators_are_much_faster_and_the_same_model():
         seconds.append(time.perf_counter() - start)
     assert models[0] == models[1]
     assert seconds[1] > 5 * seconds[0], seconds
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_lists_of_cells_give_the_same_histograms(n_threads, monkeypatch):
+    X = mixed(6, 9000, 150, missing=0.01)  # more rows and columns than one thread and tile take
+    X = np.hstack([np.where(np.arange(150) % 3 == 0, -X, X), one_hot(0, 9000, (40, 5))])
+    y = np.nansum(X[:, :9], axis=1) + np.random.default_rng(0).standard_normal(len(X))
+    table, spec = prepared(X)
+    found = []
+    for filled in (0.0, 1 / 8, 1.1):
+        monkeypatch.setattr(row_lists, "_FILLED", filled)
+        matrix, trees = grown(table, spec, y, BundleRules(), n_threads=n_threads)
+        found.append(trees)
+        lists = row_lists.make_row_lists(matrix)
+        assert matrix.n_tiles > 1
+        assert lists.listed.sum() == {0.0: 0, 1.1: matrix.n_tiles}.get(filled, lists.listed.sum())
+    assert found[0] == found[1] == found[2]

@@ -112,6 +112,7 @@ def build_node(
     place: tuple[int, int],
     slot: int,
     scalars: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
     packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
@@ -141,6 +142,7 @@ def build_node(
             cells,
             wide,
             target * slot_size,
+            extras,
         )
     if n_groups == crew.n_threads:
         return  # each thread has built the very columns that it will search
@@ -210,6 +212,7 @@ def search_children(thread: int, state: State, extras: Extras | None) -> None:
                 place,
                 slot,
                 scalars,
+                extras,
             )
         if node == 0:
             if mine[0] == 0 and mine[1] > 0:

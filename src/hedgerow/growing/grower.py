@@ -22,6 +22,7 @@ from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
+from hedgerow.growing.row_lists import make_row_lists
 from hedgerow.growing.setup import (
     begin_tree,
     drawn_columns,
@@ -213,6 +214,7 @@ def _make_extras(
             places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
         ),
         bundles=_make_bundles(matrix, params, n_threads, scratch_start),
+        lists=make_row_lists(matrix, n_threads),
         constraints=make_constraints(
             params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
         ),

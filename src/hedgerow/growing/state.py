@@ -19,7 +19,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
 from hedgerow.kernels.category_split import CategoryRules
-from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.histogram import Bins, Columns, RowLists, Wide
 from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
@@ -266,6 +266,7 @@ class Extras(NamedTuple):
 
     categories: Categories
     bundles: Bundles
+    lists: RowLists
     constraints: Constraints
     sampler: Sampler
 

@@ -27,7 +27,7 @@ an integer, no order of rows and no number of threads changes any bit.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -150,6 +150,61 @@ def add_rows(
             add_row(by_row, at, first, last, stride, value, cells)
 
 
+class RowLists(NamedTuple):
+    """Cells of rows that are not at rest (:mod:`hedgerow.growing.row_lists`).
+
+    listed     uint8 (n_tiles,): 1 for tiles that have lists
+    base       int64 (n_tiles + 1,): where the lists of each tile begin in ``cells``
+    row_start  uint32 (n_tiles, n_rows + 1): where that of each row begins, from there
+    cells      uint16: column within the tile times stride, plus the cell
+    rest       int64 (n_columns,): the cell at rest of each column
+    """
+
+    listed: np.ndarray
+    base: IntArray
+    row_start: np.ndarray
+    cells: np.ndarray
+    rest: IntArray
+
+
+@kernel(inner=True)
+def add_listed(
+    lists: RowLists,
+    tile: int,
+    first: int,
+    last: int,
+    stride: int,
+    rows: RowArray,
+    start: int,
+    stop: int,
+    packed: IntArray,
+    word_start: int,
+    cells: IntArray,
+) -> None:
+    """As :func:`add_rows` for all columns ``first`` to ``last - 1`` of a tile, by its lists.
+
+    What the rows have at rest is the sum of all rows less the other cells.
+    """
+    row_start, listed = lists.row_start[tile], lists.cells
+    base, word = np.uint64(lists.base[tile]), np.uint64(word_start)
+    one, total = np.uint64(1), np.int64(0)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        ahead = np.uint64(rows[i + np.uint64(PREFETCH_ROWS)])
+        prefetch(row_start, np.intp(ahead))
+        prefetch(packed, np.intp(word + ahead))
+        row = np.uint64(rows[i])
+        value = packed[word + row]
+        total += value
+        for e in range(base + np.uint64(row_start[row]), base + np.uint64(row_start[row + one])):
+            cells[np.uint64(listed[e])] += value
+    for column in range(first, last):
+        at = (column - first) * stride
+        away = np.int64(0)
+        for c in range(np.uint64(at), np.uint64(at + stride)):
+            away += cells[c]
+        cells[at + lists.rest[column]] = total - away
+
+
 @kernel(inner=True)
 def unpack_g(
     cells: IntArray, shift: int, wide: Wide, to: int, start: int, stop: int, keep: int
@@ -195,6 +250,7 @@ def build_tile(
     cells: IntArray,
     wide: Wide,
     to: int,
+    extras: Any,
 ) -> None:
     """:func:`build_histogram` of columns of one tile and the words that start at ``word``."""
     stride = bins.stride
@@ -207,7 +263,15 @@ def build_tile(
     while True:
         end = min(start + chunk, stop)
         tile = columns.feature[part[0]] // bins.features_per_tile
-        add_rows(bins, tile, columns, part, rows, start, end, packed, word, cells)
+        if extras is not None:
+            lists, first = extras.lists, tile * bins.features_per_tile
+            last = min(first + bins.features_per_tile, len(lists.rest))
+            if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
+                add_listed(lists, tile, first, last, stride, rows, start, end, packed, word, cells)
+            else:
+                add_rows(bins, tile, columns, part, rows, start, end, packed, word, cells)
+        else:
+            add_rows(bins, tile, columns, part, rows, start, end, packed, word, cells)
         for k in range(part[0], part[1]):
             at = columns.position[k] * stride
             if not h_alone:
@@ -232,11 +296,13 @@ def build_histogram(
     cells: IntArray,
     wide: Wide,
     slot_start: int,
+    extras: Any,
 ) -> None:
     """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``wide``.
 
     ``cells`` is scratch space for one tile, zero before and after.  ``packed``
-    holds the words of all rows one after another.
+    holds the words of all rows one after another.  ``extras`` is None or has
+    ``lists``, of type :class:`RowLists`.
     """
     per_tile = bins.features_per_tile
     first = part[0]
@@ -250,7 +316,18 @@ def build_histogram(
         for word in range(1 + packing.g_apart):
             at = word * (len(packed) // 2)
             build_tile(
-                bins, packing, packed, at, columns, (first, last), rows, place, cells, wide, to
+                bins,
+                packing,
+                packed,
+                at,
+                columns,
+                (first, last),
+                rows,
+                place,
+                cells,
+                wide,
+                to,
+                extras,
             )
         first = last
 

@@ -254,3 +254,33 @@ def spread_entries(
             to = place[np.uint64(entries.column[e])]
             if to >= 0:
                 table[i, np.uint64(to)] = entries.value[e]
+
+
+@kernel
+def count_cells(by_row: BinArray, tile: int, rest: BinArray, row_start: np.ndarray) -> int:
+    """Write where the list of each row of a tile starts, and the end, which is returned.
+
+    ``rest`` has the cell at rest of each column of the tile; positions behind the
+    last column hold zeros in both.
+    """
+    total = np.uint64(0)
+    row_start[0] = 0
+    for row in range(np.uint64(len(row_start) - 1)):
+        for k in range(np.uint64(len(rest))):
+            total += np.uint64(by_row[tile, row, k] != rest[k])
+        row_start[row + _ONE] = total
+    return np.int64(total)
+
+
+@kernel
+def list_cells(
+    by_row: BinArray, tile: int, rest: BinArray, stride: int, n_rows: int, cells: np.ndarray
+) -> None:
+    """Write the lists: column within the tile times ``stride``, plus the cell."""
+    at = np.uint64(0)
+    for row in range(np.uint64(n_rows)):
+        for k in range(np.uint64(len(rest))):
+            cell = by_row[tile, row, k]
+            if cell != rest[k]:
+                cells[at] = k * np.uint64(stride) + np.uint64(cell)
+                at += _ONE

@@ -1,0 +1,55 @@
+"""Lists of the cells of rows that are not at rest, for tiles where few are.
+
+A tile of the binned matrix (:mod:`hedgerow.data.matrix`) holds up to 32 columns.
+Where most of a row's cells are the ones at rest, as in text, it is faster to add
+up the others alone (:func:`hedgerow.kernels.histogram.add_listed`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.data.bundles import one_each
+from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.kernels.histogram import RowLists
+from hedgerow.kernels.sparse import count_cells, list_cells
+from hedgerow.threads import run_blocks
+
+_FILLED = 1 / 8
+"""Share of cells away from rest below which a tile gets lists.  A cell of a list costs
+three to four times as much as one of a whole row."""
+
+
+def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
+    """Lists of the tiles that are worth it; of none where each feature has its column."""
+    n_tiles, n_rows, per_tile = matrix.n_tiles, matrix.n_rows, matrix.features_per_tile
+    layout = matrix.layout or one_each(matrix.spec)
+    rest = layout.resting_row(matrix.spec)
+    listed = np.zeros(n_tiles, dtype=np.uint8)
+    base = np.zeros(n_tiles + 1, dtype=np.int64)
+    if matrix.layout is None:
+        none = np.zeros((0, 1), dtype=np.uint32)
+        return RowLists(listed, base, none, np.zeros(0, np.uint16), rest.astype(np.int64))
+    counts: IntArray = np.zeros(n_tiles, dtype=np.int64)
+    resting = np.zeros((n_tiles, per_tile), dtype=np.uint8)
+    resting.reshape(-1)[: len(rest)] = rest
+    row_start = np.zeros((n_tiles, n_rows + 1), dtype=np.uint32)
+
+    def count(first: int, last: int) -> None:
+        for tile in range(first, last):
+            counts[tile] = count_cells(matrix.by_row, tile, resting[tile], row_start[tile])
+
+    run_blocks(count, n_tiles, n_threads, 1)
+    listed[:] = counts < _FILLED * n_rows * per_tile
+    base[1:] = np.cumsum(np.where(listed == 1, counts, 0))
+    cells = np.empty(base[-1], dtype=np.uint16)
+
+    def write(first: int, last: int) -> None:
+        for tile in range(first, last):
+            if listed[tile] == 1:
+                part = cells[base[tile] : base[tile + 1]]
+                list_cells(matrix.by_row, tile, resting[tile], matrix.stride, n_rows, part)
+
+    run_blocks(write, n_tiles, n_threads, 1)
+    return RowLists(listed, base, row_start, cells, rest.astype(np.int64))
