@@ -69,7 +69,7 @@ def draw(fixed, params, n_threads=1, number=0, narrow=False):
     settings = settings_of(params, objective, n_rows, 1, 2, False, 1)
     sampler = make_sampler(params, n_rows, n_threads, packs=True)
     sampler = sampler._replace(weights=np.zeros(n_rows))
-    scalars = start_scalars(1, params)
+    scalars = start_scalars(1, 1, params)
     scalars[layout.IS_ROUND] = scalars[layout.IS_TREE] = number
     packing, dropped = engine.packing_for(5000 if narrow else 1)
     scalars[layout.IS_COUNT_BITS] = packing.count_bits

@@ -133,7 +133,7 @@ class TreeGrower:
         chosen = drawn_columns(self._params, tree, matrix.n_features)
         state.scalars[layout.IS_N_FEATURES] = len(chosen)
         if state.extras is not None:
-            state.extras.bundles.features[: len(chosen)] = chosen
+            state.extras.features[: len(chosen)] = chosen
         if matrix.layout is not None:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
@@ -200,6 +200,7 @@ def _make_extras(
     if not (chosen.any() or asked or matrix.layout is not None):
         return None
     return layout.Extras(
+        features=np.arange(matrix.n_features, dtype=np.int32),
         categories=layout.Categories(
             chosen=chosen.astype(np.uint8),
             rules=CategoryRules(
@@ -229,7 +230,6 @@ def _make_bundles(
     usable[:, : layout.USABLE_ONES] = 1
     shares = (params.colsample_bytree, params.colsample_bylevel, params.colsample_bynode)
     return layout.Bundles(
-        features=np.arange(matrix.n_features, dtype=np.int32),
         alone=np.where(found.first[leader] < 0, leader, -1).astype(np.int32),
         column=found.column,
         first=found.first,
