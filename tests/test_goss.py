@@ -473,6 +473,20 @@ def test_category_columns(monkeypatch, sampling) -> None:
     assert np.mean((predicted - y) ** 2) < 0.2 * np.var(y)
 
 
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+def test_constraints_hold(method, settings) -> None:
+    X, y = table(3000, n_classes=0)
+    X = X - 0.01 * np.arange(5)
+    model = HedgerowRegressor(
+        tree_method=method, monotone_constraints=[-1, 0, 0, 0, 0], early_stopping=False,
+        n_estimators=20, **settings,
+    ).fit(X, y)  # fmt: skip
+    rows = np.repeat(X[:50], 30, axis=0)
+    rows[:, 0] = np.tile(np.linspace(-3, 3, 30), 50)
+    assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
+
+
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
 def test_row_of_weight_zero_is_not_there(settings) -> None:
     X, y = table(900)
