@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.data import read_table
 from hedgerow.data.frames import FrameLibrary, make_frame
@@ -49,7 +49,7 @@ class Booster:
         self.model = model
         self._schema = model.schema
         self._objective = objective_of(model)
-        self._predictor = Predictor(model.forest, model.schema.kinds)
+        self._predictor = Predictor(model.forest, model.split_schema.kinds)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _booster_from_bytes, (model_to_bytes(self.model),)
@@ -174,9 +174,7 @@ class Booster:
         reader: str = "Booster",
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
-        table = read_table(X, self._schema, reader=reader)
-        values = table.values
-        threads = self._threads(len(values), n_jobs)
+        values, threads = self._inputs(X, n_jobs, reader)
         if n_rounds is None:
             return self._predictor.raw_scores(values, threads)
         return self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
@@ -186,8 +184,7 @@ class Booster:
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        table = read_table(X, self._schema, reader=reader)
-        return self._predictor.staged(table.values, self._threads(table.n_rows, n_jobs))
+        return self._predictor.staged(*self._inputs(X, n_jobs, reader))
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
@@ -197,8 +194,16 @@ class Booster:
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
+        return self._predictor.leaves(*self._inputs(X, n_jobs, reader))
+
+    def _inputs(self, X: Any, n_jobs: int | None, reader: str) -> tuple[AnyArray, int]:
+        """What the trees split of each row, and a number of threads."""
         table = read_table(X, self._schema, reader=reader)
-        return self._predictor.leaves(table.values, self._threads(table.n_rows, n_jobs))
+        n_threads = self._threads(table.n_rows, n_jobs)
+        inputs = self.model.inputs
+        if inputs is None:
+            return table.values, n_threads
+        return inputs.values(table.values, self._schema, n_threads), n_threads
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
@@ -249,6 +254,8 @@ class Booster:
     def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
         """Importance of each feature, summed over all splits.
 
+        That of the mean target of two columns goes to each by half.
+
         Parameters
         ----------
         kind : {"gain", "split", "cover"}, default="gain"
@@ -269,7 +276,13 @@ class Booster:
                 f"{did_you_mean(str(kind), weights)}"
             )
         total = np.bincount(feature, weights=weights[kind], minlength=forest.n_features)
-        return total.astype(np.float64)
+        inputs = self.model.inputs
+        if inputs is None:
+            return total.astype(np.float64)
+        shared = np.zeros(self.num_features)
+        for amount, columns in zip(total, inputs.sources, strict=True):
+            shared[list(columns)] += amount / len(columns)
+        return shared
 
     def split_table(
         self,

@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -22,6 +22,7 @@ TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
+TargetStatistics: TypeAlias = "bool | Literal['auto']"
 FIRST_ORDER = ("gradient", "line_search")
 """Ways of leaf estimation whose trees fit the negative gradient by least squares."""
 
@@ -95,6 +96,8 @@ class BoostParams:
     cat_smooth: float = 10.0
     cat_l2: float = 10.0
     min_data_per_group: int = 100
+    target_statistics: TargetStatistics = "auto"
+    statistics_order: int = 2
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -119,6 +122,7 @@ class BoostParams:
             )
         if not isinstance(self.oob_score, (bool, np.bool_)):
             raise ParameterError(f"oob_score must be True or False; got {self.oob_score!r}.")
+        _check_statistics(self.target_statistics)
         self._check_that_all_is_used()
 
     def _check_that_all_is_used(self) -> None:
@@ -141,6 +145,11 @@ class BoostParams:
         return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
 
 
+def _check_statistics(value: object) -> None:
+    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, str) and value == "auto"):
+        raise ParameterError(f"target_statistics must be True, False or 'auto'; got {value!r}.")
+
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "grow_policy": get_args(GrowPolicy),
     "tree_method": get_args(TreeMethod),
@@ -158,6 +167,10 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "oob_score": (
         lambda p: p.subsample < 1.0 and p.boosting != "dart",
         "with subsample below 1 and boosting='gbdt' or 'rf' (rows must be left out)",
+    ),
+    "statistics_order": (
+        lambda p: bool(p.target_statistics),
+        "with target_statistics other than False",
     ),
     "learning_rate": (
         lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
@@ -192,6 +205,7 @@ _RANGES: dict[str, Interval] = {
     "cat_smooth": _NOT_NEGATIVE,
     "cat_l2": _NOT_NEGATIVE,
     "min_data_per_group": Interval(1, 2**31 - 1, integer=True),
+    "statistics_order": Interval(1, 2, integer=True),
     "seed": Interval(0, 2**63 - 1, integer=True),
 }
 

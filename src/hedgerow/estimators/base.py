@@ -30,6 +30,7 @@ from hedgerow.params import (
     GrowPolicy,
     LeafEstimation,
     Sketch,
+    TargetStatistics,
     TreeMethod,
     boost_params,
 )
@@ -92,6 +93,8 @@ class HedgerowEstimator(BaseEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         min_data_per_group: int = 100,
+        target_statistics: TargetStatistics = "auto",
+        statistics_order: int = 2,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
@@ -133,6 +136,8 @@ class HedgerowEstimator(BaseEstimator):
         self.cat_smooth = cat_smooth
         self.cat_l2 = cat_l2
         self.min_data_per_group = min_data_per_group
+        self.target_statistics = target_statistics
+        self.statistics_order = statistics_order
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping

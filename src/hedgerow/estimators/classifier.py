@@ -18,7 +18,14 @@ from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
+from hedgerow.params import (
+    Boosting,
+    GrowPolicy,
+    LeafEstimation,
+    Sketch,
+    TargetStatistics,
+    TreeMethod,
+)
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -97,6 +104,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         min_data_per_group: int = 100,
+        target_statistics: TargetStatistics = "auto",
+        statistics_order: int = 2,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         class_weight: ClassWeight = None,
@@ -140,6 +149,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             cat_smooth=cat_smooth,
             cat_l2=cat_l2,
             min_data_per_group=min_data_per_group,
+            target_statistics=target_statistics,
+            statistics_order=statistics_order,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,

@@ -17,7 +17,14 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.objectives import make_objective
-from hedgerow.params import Boosting, GrowPolicy, LeafEstimation, Sketch, TreeMethod
+from hedgerow.params import (
+    Boosting,
+    GrowPolicy,
+    LeafEstimation,
+    Sketch,
+    TargetStatistics,
+    TreeMethod,
+)
 
 
 @shared_texts
@@ -91,6 +98,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         min_data_per_group: int = 100,
+        target_statistics: TargetStatistics = "auto",
+        statistics_order: int = 2,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         quantile: float | None = None,
@@ -134,6 +143,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             cat_smooth=cat_smooth,
             cat_l2=cat_l2,
             min_data_per_group=min_data_per_group,
+            target_statistics=target_statistics,
+            statistics_order=statistics_order,
             objective=objective,
             eval_metric=eval_metric,
             early_stopping=early_stopping,
