@@ -14,10 +14,17 @@ import numpy as np
 
 from hedgerow.arrays import aligned_zeros
 from hedgerow.boosting.rounds import TrainingData, rounds
-from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.growing.grower import TreeGrower, _bins
+from hedgerow.kernels.category_split import (
+    CATEGORY_NUMBERS,
+    CATEGORY_PLACES,
+    SCRATCH_SIZE,
+    CategoryRules,
+    find_category_split,
+)
 from hedgerow.kernels.histogram import Columns, Packing, Wide, add_wide, build_histogram
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
@@ -191,6 +198,24 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
     return best, split_gain(best.score, sums, unit, engine_rules)
 
 
+def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
+    """Best set of the bins of a category column with this histogram."""
+    wide = Wide(np.array(g, np.int64), np.array(h, np.int64), np.array(n, np.int32))
+    numbers = np.zeros((CATEGORY_NUMBERS, SCRATCH_SIZE))
+    places = np.zeros((CATEGORY_PLACES, SCRATCH_SIZE), np.int64)
+    sums = NodeSums(*map(np.int64, node))
+    chosen = CategoryRules(
+        np.int64(category.most_one_hot),
+        np.int64(category.most),
+        float(category.smooth),
+        float(category.penalty),
+        np.int64(category.min_group),
+    )
+    return find_category_split(
+        wide, np.int64(0), len(n), sums, Units(*units), split_rules(rules), chosen, numbers, places
+    )
+
+
 # -- partition ------------------------------------------------------------------------
 
 
@@ -311,8 +336,8 @@ def boost(
     X_val=None,
     y_val=None,
 ):
-    """Run all rounds."""
-    table = read_table(X)
+    """Run all rounds; ``X`` may be a table that has been read."""
+    table = X if isinstance(X, Table) else read_table(X)
     spec = fit_bins(table, params.max_bins, weight, params.seed)
     y = np.asarray(y, dtype=np.float64)
     data = TrainingData(bin_table(table, spec), y, weight)

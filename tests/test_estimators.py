@@ -489,7 +489,7 @@ BAD_FITS = {
     "text weight": (X, Y, {"sample_weight": ["a"] * 768}, DataTypeError, "sample_weight must hold"),
     "one row of X": (X[0], Y, {}, DataError, "Reshape your data"),
     "cube": (X[None], Y, {}, DataError, "dim 3"),
-    "text in X": (np.full((768, 2), "a"), Y, {}, DataTypeError, "column 'x0'"),
+    "bytes in X": (np.full((768, 2), b"a"), Y, {}, DataTypeError, "column 'x0'"),
     "X_val alone": (X, Y, {"X_val": X}, DataError, "X_val is given without y_val"),
     "y_val alone": (X, Y, {"y_val": Y}, DataError, "y_val is given without X_val"),
     "weight_val alone": (X, Y, {"sample_weight_val": ONES}, DataError, "without X_val and y_val"),

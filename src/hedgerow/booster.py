@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import read_table
+from hedgerow.data import Table, read_table
 from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
-from hedgerow.model.forest import Forest
+from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, make_objective
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
-ImportanceKind = Literal["gain", "split", "cover"]
 
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread without asking for the count of
@@ -37,8 +37,9 @@ processors, which would take longer than the prediction."""
 class Booster:
     """A trained model: what :func:`train` and :func:`load` return.
 
-    Prediction changes nothing in it, so threads and forked processes may share
-    one.  It is pickled as the bytes of its model file.
+    Prediction changes nothing in it but the counts of unseen categories, so
+    threads and forked processes may share one.  It is pickled as the bytes of
+    its model file.
 
     Parameters
     ----------
@@ -50,6 +51,7 @@ class Booster:
         self._schema = model.schema
         self._objective = objective_of(model)
         self._predictor = Predictor(model.forest, model.split_schema.kinds)
+        self._unseen = UnseenCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _booster_from_bytes, (model_to_bytes(self.model),)
@@ -198,12 +200,37 @@ class Booster:
 
     def _inputs(self, X: Any, n_jobs: int | None, reader: str) -> tuple[AnyArray, int]:
         """What the trees split of each row, and a number of threads."""
-        table = read_table(X, self._schema, reader=reader)
+        table = self._read(X, reader)
         n_threads = self._threads(table.n_rows, n_jobs)
         inputs = self.model.inputs
         if inputs is None:
             return table.values, n_threads
         return inputs.values(table.values, self._schema, n_threads), n_threads
+
+    def _read(self, X: Any, reader: str) -> Table:
+        """Read a table to predict, and count what it holds of unseen categories."""
+        table = read_table(X, self._schema, reader=reader)
+        self._unseen.add(table.unseen)
+        return table
+
+    @property
+    def unseen_categories(self) -> dict[str, int]:
+        """Rows predicted so far whose category no training row had, by column.
+
+        A count that rises (:meth:`reset_unseen_categories`) says that data change.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> booster = train(None, Dataset({"colour": ["red", "blue"]}, [1.0, 0.0]))
+        >>> booster.predict({"colour": "green"}).shape, booster.unseen_categories
+        ((1,), {'colour': 1})
+        """
+        return self._unseen.totals()
+
+    def reset_unseen_categories(self) -> None:
+        """Count unseen categories from 0 again."""
+        self._unseen.reset()
 
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
@@ -266,23 +293,7 @@ class Booster:
         -------
         float64, shape (n_features,)
         """
-        forest: Forest = self.model.forest
-        inner = forest.feature >= 0
-        feature = forest.feature[inner]
-        weights = {"gain": forest.gain[inner], "split": None, "cover": forest.cover[inner]}
-        if kind not in weights:
-            raise ParameterError(
-                f"kind must be one of {', '.join(map(repr, weights))}; got {kind!r}."
-                f"{did_you_mean(str(kind), weights)}"
-            )
-        total = np.bincount(feature, weights=weights[kind], minlength=forest.n_features)
-        inputs = self.model.inputs
-        if inputs is None:
-            return total.astype(np.float64)
-        shared = np.zeros(self.num_features)
-        for amount, columns in zip(total, inputs.sources, strict=True):
-            shared[list(columns)] += amount / len(columns)
-        return shared
+        return feature_importance(self.model, kind)
 
     def split_table(
         self,

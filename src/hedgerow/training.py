@@ -113,6 +113,8 @@ def train(
 def _check_names(params: Mapping[str, Any]) -> None:
     for name in params:
         if name not in _TRAIN_NAMES:
+            if name in ("categorical_features", "unknown_category"):
+                raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
             hint = did_you_mean(str(name), _TRAIN_NAMES)
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
 

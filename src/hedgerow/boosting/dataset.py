@@ -7,7 +7,8 @@ from typing import Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
-from hedgerow.data import Column, Schema, Table, read_table
+from hedgerow.data import Schema, Table, UnknownCategory, read_table
+from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 
 
@@ -19,7 +20,8 @@ class Dataset:
     Parameters
     ----------
     X : array, data frame or list of rows, shape (n_rows, n_features)
-        Numbers; NaN, null and ``None`` are missing values, infinities are values.
+        Numbers, dates, text or categories; NaN, null and ``None`` are missing
+        values, infinities are values.  One row may be a dict.
     y : array-like of shape (n_rows,), optional
         Target: numbers for regression, class indices 0, 1, ... for
         classification.  Needed for training.
@@ -30,6 +32,14 @@ class Dataset:
         of the model, so add it to raw predictions of new rows yourself.
     feature_names : sequence of str, optional
         For tables that have none.
+    categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
+        Columns of categories, whose values have no order.  ``"auto"``: text and
+        the categorical types of the frame library.  Numbers become categories
+        if they are named.  Of a validation table that of the training table
+        counts.
+    unknown_category : {"missing", "backoff", "error"}, default="missing"
+        What is made of a category that no training row has: a missing value, a
+        category of its own, or an error.
 
     Examples
     --------
@@ -48,11 +58,15 @@ class Dataset:
         offset: Any = None,
         *,
         feature_names: Sequence[str] | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
     ) -> None:
         self.X = X
         self.y = y
         self.weight = weight
         self.offset = offset
+        self.categorical_features = categorical_features
+        self.unknown_category = unknown_category
         self._names = None if feature_names is None else tuple(feature_names)
 
     @property
@@ -62,16 +76,14 @@ class Dataset:
 
     def table(self, schema: Schema | None = None) -> Table:
         """Read X, with the schema of a training table if this is not one."""
-        table = read_table(self.X, schema, reader="Booster")
-        if self._names is None or schema is not None:
-            return table
-        names, columns = self._names, table.schema.columns
-        if len(names) != len(columns):
-            raise DataError(f"feature_names has {len(names)} names for {len(columns)} columns.")
-        if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-            raise DataError("feature_names must be strings that differ from each other.")
-        renamed = (Column(name, c.kind) for name, c in zip(names, columns, strict=True))
-        return Table(table.values, Schema(tuple(renamed), named=True))
+        if schema is not None:
+            return read_table(self.X, schema, reader="Booster")
+        return read_table(
+            self.X,
+            categorical=self.categorical_features,
+            unknown=self.unknown_category,
+            names=self._names,
+        )
 
     def target(self, n_rows: int) -> FloatArray:
         """Read y."""

@@ -37,7 +37,15 @@ from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.statistics import Encoded, encode, without_unused
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
-from hedgerow.data import BinnedMatrix, Table, bin_table, fit_bins
+from hedgerow.data import (
+    BinnedMatrix,
+    Table,
+    UnknownCategory,
+    bin_table,
+    drop_unused_levels,
+    fit_bins,
+    recode,
+)
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
@@ -174,7 +182,25 @@ def _prepare(
         stratify = task_of(objective) != "regression"
         kept, aside = split_rows(train.target, stopping.validation_fraction, stratify, seed)
         train, validation = train.take(kept), train.take(aside)
+        # A category that only rows set aside have is no mistake of the user.
+        train, validation = _with_own_levels(train, validation, lenient=True)
+        return train, validation, (stopping.patience, stopping.min_delta)
+    train, validation = _with_own_levels(train, validation)
     return train, validation, (stopping.patience, stopping.min_delta) if stops else None
+
+
+def _with_own_levels(
+    train: Sample, validation: Sample | None, *, lenient: bool = False
+) -> tuple[Sample, Sample | None]:
+    """Categories of the training rows alone: no others are known to the model."""
+    if not train.table.schema.has_categories:
+        return train, validation
+    table = drop_unused_levels(train.table)
+    if table.schema is not train.table.schema and validation is not None:
+        policy: UnknownCategory = table.schema.unknown
+        policy = "missing" if lenient and policy == "error" else policy
+        validation = replace(validation, table=recode(validation.table, table.schema, policy))
+    return replace(train, table=table), validation
 
 
 @dataclass(slots=True, eq=False)

@@ -127,7 +127,7 @@ def encode(
     Parameters
     ----------
     train : Sample
-        Without rows of weight 0.
+        Without rows of weight 0, and without levels that do not occur.
     validation : Sample, optional
         Gets the means over all training rows, and has no part in them.
     objective : Objective
@@ -144,7 +144,7 @@ def encode(
     ParameterError
         If statistics are demanded but not possible.
     """
-    groups = choose_columns(train.table, objective, params)
+    groups = choose_columns(train.table.schema, objective, params)
     if not groups:
         return Encoded(train, validation)
     schema = train.table.schema
@@ -163,13 +163,15 @@ def encode(
 
 
 def choose_columns(
-    table: Table, objective: Objective, params: BoostParams
+    schema: Schema, objective: Objective, params: BoostParams
 ) -> list[tuple[int, ...]]:
-    """Columns of each statistic: one, or two with the smaller position first."""
+    """Columns of each statistic: one, or two with the smaller position first.
+
+    ``schema`` has only levels that occur.
+    """
     wanted = params.target_statistics
-    kinds = table.schema.kinds
-    present = [j for j, kind in enumerate(kinds) if kind == "category"]
-    if not wanted or (wanted == "auto" and not _has_many(table.schema)):
+    present = [j for j, kind in enumerate(schema.kinds) if kind == "category"]
+    if not wanted or (wanted == "auto" and not _has_many(schema)):
         return []
     if not present:
         raise ParameterError(
@@ -184,7 +186,7 @@ def choose_columns(
             f"target_statistics=True makes statistics for each class, of at most {MOST_CLASSES} "
             f"classes, but there are {n_classes}: use target_statistics=False."
         )
-    n_levels = {j: _n_used(table, j) for j in present}
+    n_levels = {j: schema.n_levels(j) for j in present}
     least = MANY_LEVELS if wanted == "auto" else 2
     singles = [j for j in present if n_levels[j] > least]
     groups: list[tuple[int, ...]] = [(j,) for j in singles]
@@ -201,16 +203,10 @@ def _n_classes(objective: Objective) -> int:
     return objective.n_outputs if objective.name == "softmax" else 1
 
 
-def _n_used(table: Table, position: int) -> int:
-    """Number of levels that occur."""
-    n_levels = len(table.schema.columns[position].levels)
-    counts = np.bincount(codes_of(table.values[:, position], n_levels), minlength=n_levels)
-    return int(np.count_nonzero(counts[:n_levels]))
-
-
 def _pairs(singles: Sequence[int], n_levels: dict[int, int], most: int) -> list[tuple[int, ...]]:
-    """Pairs of a column with a statistic and any other category column; those with
-    the fewest combinations, which have the most rows each, where there are too many.
+    """Pairs of a column with a statistic and any other category column.
+
+    Of too many those with the fewest combinations, which have the most rows each.
     """
     pairs = [
         pair for pair in combinations(sorted(n_levels), 2) if not set(pair).isdisjoint(singles)

@@ -3,7 +3,8 @@
 ::
 
     anything with rows and columns
-        |  table.read_table      frames.py: by narwhals;  columns.py: numbers
+        |  table.read_table      frames.py: by narwhals;  rows.py, objects.py: Python;
+        |                        columns.py: numbers;  levels.py, categories.py: categories
         v
     Table  --- bins.fit_bins -->  BinSpec
         |                            |
@@ -14,7 +15,8 @@ from __future__ import annotations
 
 from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.matrix import PAD, BinnedMatrix, bin_table
-from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.data.recode import drop_unused_levels, recode
+from hedgerow.data.schema import Column, ColumnKind, Schema, UnknownCategory
 from hedgerow.data.table import Table, read_table
 
 __all__ = [
@@ -25,7 +27,10 @@ __all__ = [
     "ColumnKind",
     "Schema",
     "Table",
+    "UnknownCategory",
     "bin_table",
+    "drop_unused_levels",
     "fit_bins",
     "read_table",
+    "recode",
 ]

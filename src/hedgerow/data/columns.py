@@ -8,7 +8,9 @@ float32 and float64 with NaN for missing (kind ``"float"``), and int64 with
     int32, uint32, longdouble          -> float64     exact, but for longdouble
     int64, uint64                      -> int64       exact, or an error
     datetime64, timedelta64            -> int64       microseconds, rounded down
-    object                             -> what its numbers are
+    Decimal                            -> float64     rounded once
+    datetime.time                      -> int64       microseconds since midnight
+    object                             -> what its values are (:mod:`hedgerow.data.objects`)
 
 At prediction the *model* says how a column compares, and a value of another
 type is rounded up so that ``value <= cut`` is answered as in exact arithmetic:
@@ -27,7 +29,6 @@ from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.keys import keys_of_floats
 
 _LARGEST_INT = np.iinfo(np.int64).max
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # None, pandas.NA, pandas.NaT
 
 
 def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
@@ -61,8 +62,16 @@ def plain_numbers(values: AnyArray, names: Sequence[str]) -> AnyArray:
     return np.require(values, dtype=native, requirements="A")
 
 
-def text_message(name: str, type_name: object) -> str:
-    """Explain that a column of text, categories or other objects cannot be used."""
+def text_message(name: str, type_name: object, *, named: bool = False) -> str:
+    """Explain that a column of text, lists or other objects cannot be used.
+
+    ``named`` : whether others were named as categories.
+    """
+    if named:
+        return (
+            f"column {name!r} has type {type_name}, but is not among categorical_features: name "
+            "it there, use categorical_features='auto', or drop it."
+        )
     return (
         f"column {name!r} has type {type_name}, but columns must hold numbers, booleans or "
         "dates: encode it (sklearn.preprocessing.OrdinalEncoder, for example) or drop it."
@@ -98,36 +107,6 @@ def with_missing(column: AnyArray, missing: AnyArray) -> AnyArray:
     return column
 
 
-def numbers_of_objects(column: AnyArray, name: str) -> AnyArray:
-    """Make a plain column of an object array of numbers, ``None`` being missing.
-
-    Raises
-    ------
-    DataTypeError
-        If something in it is not a number; text is not read as one.
-    """
-    items = column.tolist()
-    missing = np.array([type(item).__name__ in _MISSING_TYPES for item in items], dtype=bool)
-    present = [item for item, gone in zip(items, missing, strict=True) if not gone]
-    for row, item in enumerate(items):
-        if not missing[row] and not isinstance(item, (bool, int, float, np.number, np.bool_)):
-            raise DataTypeError(
-                f"column {name!r} holds {item!r} (row {row}), a {type(item).__name__}: each "
-                "argument must be a number, not a string or another object that could be read "
-                "as a number. Convert the column to a numeric type, encode it or drop it."
-            )
-    if not present:
-        return np.full(len(items), np.nan)
-    found = np.array(present)
-    if found.dtype.kind == "O":
-        raise DataError(
-            f"column {name!r} holds whole numbers of more than 64 bits: convert it to float64."
-        )
-    whole = np.zeros((len(items), 1), dtype=found.dtype)
-    whole[~missing, 0] = found
-    return with_missing(plain_numbers(whole, [name])[:, 0], missing)
-
-
 def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
     """Put plain columns side by side, in the one type in which all compare by ``kinds``.
 
@@ -145,7 +124,7 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
     values: AnyArray = np.empty((len(columns[0]), len(columns)), dtype=dtype, order="F")
     for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
         if dtype is np.int64:
-            values[:, j] = _as_ints(column) if kind == "int" else _float_keys(column)
+            values[:, j] = _as_ints(column) if kind == "int" else float_keys(column)
         else:
             values[:, j] = as_floats(column)
     return values
@@ -180,6 +159,7 @@ def _as_ints(column: AnyArray) -> IntArray:
     return keys
 
 
-def _float_keys(column: AnyArray) -> IntArray:
+def float_keys(column: AnyArray) -> IntArray:
+    """Make a plain column the keys of floats: integers are rounded up."""
     floats: FloatArray = as_floats(column)
     return keys_of_floats(floats)

@@ -2,20 +2,35 @@
 
 pandas, polars, pyarrow, modin, cuDF and others are recognised without being
 imported.  A null, ``NaN`` or ``NaT`` is a missing value.
+
+Text is encoded by Arrow where that is installed and the column is long enough
+to pay for it, else by a Python dict; categories by the values of their
+dictionary, whatever its order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.columns import numbers_of_objects, plain_numbers, text_message, with_missing
-from hedgerow.data.schema import Schema, default_names
+from hedgerow.data.categories import (
+    Encoded,
+    PlainOrEncoded,
+    arrow_codes,
+    encode_arrow,
+    encode_dictionary,
+)
+from hedgerow.data.columns import plain_numbers, text_message, with_missing
+from hedgerow.data.objects import read_objects
+from hedgerow.data.schema import Schema, check_same_names, default_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+
+_ROWS_FOR_ARROW = 2000
+"""Text of fewer rows is encoded by a dict: importing Arrow takes longer."""
 
 FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
 """A library of data frames; None is a plain dict of lists."""
@@ -73,7 +88,9 @@ def as_frame(X: object) -> Frame | None:
 
 
 def _labels(X: object) -> list[Any] | None:
-    """Return the labels of a pandas-like frame; narwhals refuses two that are equal."""
+    """Return the labels of a pandas or Arrow frame; narwhals refuses two that are equal."""
+    if hasattr(X, "column_names"):  # pyarrow
+        return list(X.column_names)
     return list(X.columns) if hasattr(X, "iloc") and hasattr(X, "columns") else None
 
 
@@ -87,29 +104,16 @@ def in_order(frame: Frame, schema: Schema) -> Frame:
     """
     if not (frame.named and schema.named) or frame.names == schema.names:
         return frame
-    missing = sorted(set(schema.names) - set(frame.names))
-    unknown = sorted(set(frame.names) - set(schema.names))
-    if missing or unknown:
-        lines = ["The feature names should match those that were passed during fit."]
-        if unknown:
-            lines += ["Feature names unseen at fit time:", *_listed(unknown)]
-        if missing:
-            lines += ["Feature names seen at fit time, yet now missing:", *_listed(missing)]
-        raise DataError("\n".join(lines))
+    check_same_names(frame.names, schema.names)
     return Frame(frame.native.select(list(schema.names)), schema.names, named=True)
 
 
-def _listed(names: Sequence[str], most: int = 10) -> list[str]:
-    more = [f"- ... and {len(names) - most} more"] if len(names) > most else []
-    return [f"- {name}" for name in names[:most]] + more
-
-
-def read_columns(frame: Frame) -> AnyArray | list[AnyArray]:
-    """Read all columns as plain numbers (:mod:`hedgerow.data.columns`).
+def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
+    """Read all columns as plain numbers (:mod:`hedgerow.data.columns`) or encoded text.
 
     Returns
     -------
-    array of shape (n_rows, n_columns), or list of arrays of shape (n_rows,)
+    array of shape (n_rows, n_columns), or list of columns
         The former if all columns are of one float type; without a copy where
         the frame holds them as one block.
     """
@@ -124,11 +128,20 @@ def read_columns(frame: Frame) -> AnyArray | list[AnyArray]:
     ]
 
 
-def _read_column(series: Any, name: str) -> AnyArray:
+def _read_column(series: Any, name: str) -> PlainOrEncoded:
     dtype = series.dtype
     kind = type(dtype).__name__
-    if kind in ("String", "Categorical", "Enum", "Decimal", "List", "Array", "Struct", "Time"):
+    if kind in ("List", "Array", "Struct", "Binary"):
         raise DataTypeError(text_message(name, dtype))
+    if kind in ("Categorical", "Enum"):
+        return _read_categories(series, name)
+    native_dtype = getattr(series.to_native(), "dtype", None)
+    if isinstance(native_dtype, np.dtype) and native_dtype.kind == "O":
+        return read_objects(series.to_numpy(), name)
+    if kind == "String":
+        return _read_text(series, name)
+    if kind in ("Decimal", "Time"):
+        return read_objects(_as_objects(series), name)
     if kind == "Datetime" and dtype.time_zone is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if kind == "Boolean" or dtype.is_integer():
@@ -138,8 +151,42 @@ def _read_column(series: Any, name: str) -> AnyArray:
             return with_missing(plain_numbers(filled[:, None], [name])[:, 0], missing)
     values = series.to_numpy()
     if values.dtype == object:
-        return numbers_of_objects(values, name)
+        return read_objects(values, name)
     return plain_numbers(values[:, None], [name])[:, 0]
+
+
+def _as_objects(series: Any) -> AnyArray:
+    return np.fromiter(series.to_list(), dtype=object, count=len(series))
+
+
+def _read_text(series: Any, name: str) -> PlainOrEncoded:
+    if len(series) < _ROWS_FOR_ARROW or find_spec("pyarrow") is None:
+        return read_objects(_as_objects(series), name)
+    native = series.to_native()
+    return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())
+
+
+def _read_categories(series: Any, name: str) -> Encoded:
+    """Read the values of the dictionary as a column, and then each row by its place."""
+    import narwhals.stable.v2 as nw
+
+    if series.implementation.is_polars():
+        # Its dictionary may hold the values of other columns: text is the shorter way.
+        column = _read_text(series.cast(nw.String), name)
+        return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
+    native = series.to_native()
+    if hasattr(getattr(native, "dtype", None), "categories"):
+        values, codes = native.cat.categories.to_series(), native.cat.codes.to_numpy()
+    else:
+        import pyarrow as pa
+
+        array = native if isinstance(native, pa.ChunkedArray) else series.to_arrow()
+        if isinstance(array, pa.ChunkedArray):
+            array = array.unify_dictionaries().combine_chunks()
+        values, codes = pa.chunked_array([array.dictionary]), arrow_codes(array)
+    if len(values) == 0:
+        return Encoded([], codes)
+    return encode_dictionary(_read_column(nw.from_native(values, series_only=True), name), codes)
 
 
 def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:

@@ -1,13 +1,17 @@
-"""What a model knows of its columns: names and how their values compare."""
+"""What a model knows of its columns: names, how their values compare, and categories."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hedgerow.data.levels import Level, LevelIndex
+from hedgerow.errors import DataError
+
 ColumnKind: TypeAlias = Literal["float", "int", "category"]
-Level: TypeAlias = "str | int | float | bool"
+UnknownCategory: TypeAlias = Literal["missing", "backoff", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +25,38 @@ class Column:
     kind : {"float", "int", "category"}
         How values compare: ``"float"`` as float64 (every integer type up to
         32 bits, bool and float is held exactly), ``"int"`` as int64 (64-bit
-        integers; dates and durations as microseconds), ``"category"`` as equal
-        or not.
-    levels : tuple
-        Values of a category, ascending; a table holds their positions.
+        integers; dates, times and durations as microseconds), ``"category"``
+        by equality with one of the levels.
+    levels : sequence of str, int or float, default=()
+        The values that a category column had in training, ascending: all text,
+        all whole numbers, or all floats.  The code of a value is its position.
+        Of a model it is a tuple.
     """
 
     name: str
     kind: ColumnKind = "float"
-    levels: tuple[Level, ...] = ()
+    levels: Sequence[Level] = ()
 
 
 @dataclass(frozen=True)
 class Schema:
-    """All features in the order of training; ``named`` if the names are the user's own."""
+    """All features in the order of training.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+    named : bool, default=False
+        Whether the names are the user's own.
+    unknown : {"missing", "backoff", "error"}, default="missing"
+        What is made of a value of a category column that is not among its
+        levels: a missing value, the code ``n_levels`` (of a category that no
+        training row has), or an error.  ``"missing"`` where there are no
+        category columns.
+    """
 
     columns: tuple[Column, ...]
     named: bool = False
+    unknown: UnknownCategory = "missing"
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
@@ -54,10 +73,54 @@ class Schema:
         """Whether some column compares as int64, so that tables are held as keys."""
         return "int" in self.kinds
 
+    @functools.cached_property
+    def has_categories(self) -> bool:
+        """Whether some column holds categories."""
+        return "category" in self.kinds
+
+    @functools.cached_property
+    def only_floats(self) -> bool:
+        """Whether floats are what they are: no other kind of column."""
+        return not (self.has_int or self.has_categories)
+
     @property
     def n_features(self) -> int:
         """Number of columns."""
         return len(self.columns)
+
+    def n_levels(self, j: int) -> int:
+        """Number of levels of column ``j``; 0 if it does not hold categories."""
+        return len(self.columns[j].levels)
+
+    def level_index(self, j: int) -> LevelIndex:
+        """What finds the codes of values of column ``j``; made once."""
+        index = self._indexes.get(j)
+        if index is None:
+            # Two threads may both make one; they are the same.
+            index = self._indexes[j] = LevelIndex(self.columns[j].levels)
+        return index
+
+    @functools.cached_property
+    def _indexes(self) -> dict[int, LevelIndex]:
+        return {}
+
+
+def check_same_names(given: Sequence[str], expected: Sequence[str]) -> None:
+    """Raise ``DataError`` that lists columns that are missing or not known."""
+    missing = sorted(set(expected) - set(given))
+    unknown = sorted(set(given) - set(expected))
+    if missing or unknown:
+        lines = ["The feature names should match those that were passed during fit."]
+        if unknown:
+            lines += ["Feature names unseen at fit time:", *_listed(unknown)]
+        if missing:
+            lines += ["Feature names seen at fit time, yet now missing:", *_listed(missing)]
+        raise DataError("\n".join(lines))
+
+
+def _listed(names: Sequence[str], most: int = 10) -> list[str]:
+    more = [f"- ... and {len(names) - most} more"] if len(names) > most else []
+    return [f"- {name}" for name in names[:most]] + more
 
 
 @functools.lru_cache(maxsize=64)

@@ -4,30 +4,55 @@ Nothing behind this door knows that pandas exists.  Arrays and frames of one
 float type come through without a copy, and no input is ever written to.
 
 Values are float32 or float64 (NaN is missing), or, where some column compares
-as int64, the keys of all columns (:mod:`hedgerow.kernels.keys`).
+as int64, the keys of all columns (:mod:`hedgerow.kernels.keys`).  A category is
+the float of its code (:mod:`hedgerow.data.categories`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.data.categories import (
+    CategoricalFeatures,
+    Encoded,
+    PlainOrEncoded,
+    check_unknown,
+    chosen_columns,
+    code_column,
+    codes_of,
+    levels_of,
+    plain_of,
+    value_at,
+)
 from hedgerow.data.columns import (
     as_floats,
-    numbers_of_objects,
     plain_numbers,
     stack,
+    text_message,
     with_missing,
 )
-from hedgerow.data.schema import Column, ColumnKind, Schema, default_names, unnamed_schema
+from hedgerow.data.levels import UNKNOWN_CODE
+from hedgerow.data.rows import is_named, named_columns, read_column
+from hedgerow.data.schema import (
+    Column,
+    ColumnKind,
+    Schema,
+    UnknownCategory,
+    check_same_names,
+    default_names,
+    unnamed_schema,
+)
 from hedgerow.errors import DataError, DataTypeError
 
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
+_NOTHING_UNSEEN: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +65,14 @@ class Table:
         Any strides, aligned, native byte order; perhaps the user's own
         memory, so not to be written to.  int64 values are keys.
     schema : Schema
+    unseen : mapping from str to int
+        For each category column that holds values which are not among its
+        levels, in how many rows.
     """
 
     values: AnyArray
     schema: Schema
+    unseen: Mapping[str, int] = field(default_factory=lambda: _NOTHING_UNSEEN)
 
     @property
     def n_rows(self) -> int:
@@ -56,30 +85,56 @@ class Table:
         return int(self.values.shape[1])
 
 
-def read_table(X: Any, schema: Schema | None = None, *, reader: str = "Booster") -> Table:
-    """Read a table of numbers.
+def read_table(
+    X: Any,
+    schema: Schema | None = None,
+    *,
+    reader: str = "Booster",
+    categorical: CategoricalFeatures = "auto",
+    unknown: UnknownCategory = "missing",
+    names: Sequence[str] | None = None,
+) -> Table:
+    """Read a table.
 
     Parameters
     ----------
-    X : array, data frame, or list of rows
-        Numbers, booleans or dates.  NaN, null, ``None`` and NaT are missing
-        values; infinities are values.
+    X : array, data frame, list of rows, dict or list of dicts
+        Numbers, booleans, dates, times, durations, text or categories.  NaN,
+        null, ``None`` and NaT are missing values; infinities are values.  A
+        dict is one row (or columns, if its values are lists).
     schema : Schema, optional
         Of the model that is to predict: the columns of a named frame are put
-        in its order, and values compare as its columns do.
+        in its order, and values compare as its columns do.  It takes the place
+        of all parameters below but ``reader``.
     reader : str, default="Booster"
         Who reads, for the message about a wrong number of features.
+    categorical : "auto", list of names or positions, bool mask, or None
+        Columns of categories.  ``"auto"``: text and the categorical types of
+        the frame library.  Named columns of numbers become categories of their
+        numbers.  Text that is not named is an error, all text with None.
+    unknown : {"missing", "backoff", "error"}, default="missing"
+        What predictions make of values that no level is equal to; see
+        :class:`hedgerow.data.Schema`.
+    names : sequence of str, optional
+        Names of the columns in place of the table's own.
 
     Returns
     -------
     Table
+        The levels of a new schema are all values that occur; see
+        :func:`hedgerow.data.drop_unused_levels` for the most that a model has.
 
     Raises
     ------
     DataError
-        Wrong shape, wrong columns, complex numbers, or integers out of range.
+        Wrong shape, wrong columns, complex numbers, integers out of range, or
+        with ``"error"`` an unknown category.
     DataTypeError
-        Text, categories, objects, sparse matrices.
+        A column of mixed or other types, text where the model was trained on
+        numbers or the other way round, sparse matrices.
+    ParameterError
+        If ``categorical`` names a column that is not there, or ``unknown`` is
+        something else.
 
     Examples
     --------
@@ -88,6 +143,11 @@ def read_table(X: Any, schema: Schema | None = None, *, reader: str = "Booster")
     >>> table = read_table(np.ones((3, 2)))
     >>> table.n_rows, table.schema.names
     (3, ('x0', 'x1'))
+    >>> table = read_table({"size": [1.5, 2.0, None], "colour": ["red", "blue", "red"]})
+    >>> table.schema.columns[1].levels, table.values[:, 1].tolist()
+    (('blue', 'red'), [1.0, 0.0, 1.0])
+    >>> read_table({"colour": "green", "size": 1.0}, table.schema).unseen
+    {'colour': 1}
     """
     if (
         type(X) is np.ndarray
@@ -97,19 +157,33 @@ def read_table(X: Any, schema: Schema | None = None, *, reader: str = "Booster")
         and X.flags.aligned
     ):
         if schema is None:
-            return Table(X, unnamed_schema(X.shape[1], "float"))
-        if not schema.has_int and len(schema.columns) == X.shape[1]:
+            simple = isinstance(categorical, str) and categorical == "auto" and names is None
+            if simple and unknown == "missing":
+                return Table(X, unnamed_schema(X.shape[1], "float"))
+        elif schema.only_floats and len(schema.columns) == X.shape[1]:
             return Table(X, schema)
-    return _read_any(X, schema, reader)
+    if schema is not None:
+        columns, _ = _read_any(X, schema, None, reader)
+        return _with_schema(columns, schema)
+    policy = check_unknown(unknown)
+    columns, own = _read_any(X, None, names, reader)
+    return _new_table(columns, own if names is None else names, categorical, policy)
 
 
-def _read_any(X: Any, schema: Schema | None, reader: str) -> Table:
+_Columns: TypeAlias = AnyArray | list[PlainOrEncoded]
+
+
+def _read_any(
+    X: Any, schema: Schema | None, names: Sequence[str] | None, reader: str
+) -> tuple[_Columns, Sequence[str] | None]:
+    """Columns, in the order of the schema, and their own names if they have some."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise DataTypeError(
             "Sparse data was passed, but a dense table is required: use X.toarray(), "
             "or X.toarray(order='F').astype('float32') to halve the memory."
         )
-    names: tuple[str, ...] | None = None
+    if is_named(X):
+        return _read_dict(named_columns(X), schema, names, reader)
     if not isinstance(X, (np.ndarray, list, tuple)):
         from hedgerow.data.frames import as_frame, in_order, read_columns
 
@@ -119,13 +193,41 @@ def _read_any(X: Any, schema: Schema | None, reader: str) -> Table:
             if schema is not None:
                 frame = in_order(frame, schema)
                 _check_n_features(len(frame.names), schema, reader)
-            names = frame.names if frame.named else None
-            return _finish(read_columns(frame), names, schema)
+            _check_names(names, len(frame.names))
+            return read_columns(frame), frame.names if frame.named else None
     array = _as_array(X)
     _check_shape(array.shape)
     if schema is not None:
         _check_n_features(array.shape[1], schema, reader)
-    return _finish(_read_array(array, schema), names, schema)
+        names = schema.names
+    _check_names(names, array.shape[1])
+    return _read_array(array, names or default_names(array.shape[1])), None
+
+
+def _read_dict(
+    columns: Mapping[str, AnyArray],
+    schema: Schema | None,
+    names: Sequence[str] | None,
+    reader: str,
+) -> tuple[_Columns, Sequence[str]]:
+    order: Sequence[str] = tuple(columns)
+    _check_shape((len(next(iter(columns.values()), ())), len(columns)))
+    if schema is not None:
+        if schema.named:
+            check_same_names(order, schema.names)
+            order = schema.names
+        _check_n_features(len(order), schema, reader)
+    _check_names(names, len(order))
+    return [read_column(columns[name], name) for name in order], order
+
+
+def _check_names(names: Sequence[str] | None, n_columns: int) -> None:
+    if names is None:
+        return
+    if len(names) != n_columns:
+        raise DataError(f"feature_names has {len(names)} names for {n_columns} columns.")
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise DataError("feature_names must be strings that differ from each other.")
 
 
 def _as_array(X: Any) -> AnyArray:
@@ -133,7 +235,11 @@ def _as_array(X: Any) -> AnyArray:
     if isinstance(X, np.ma.MaskedArray):
         return X
     try:
-        return np.asarray(X)
+        array: AnyArray = np.asarray(X)
+        if array.dtype.kind == "U" and not isinstance(X, np.ndarray):
+            # Beside text NumPy makes text of numbers, too.
+            return np.asarray(X, dtype=object)
+        return array
     except (ValueError, TypeError) as error:
         raise DataError(
             f"X cannot be read as a table ({error}): give an array, a data frame, or a list "
@@ -141,42 +247,91 @@ def _as_array(X: Any) -> AnyArray:
         ) from error
 
 
-def _read_array(array: AnyArray, schema: Schema | None) -> AnyArray | list[AnyArray]:
-    names = schema.names if schema is not None else default_names(array.shape[1])
-    if array.dtype == object:
-        return [numbers_of_objects(array[:, j], name) for j, name in enumerate(names)]
+def _read_array(array: AnyArray, names: Sequence[str]) -> _Columns:
+    if array.dtype == object or array.dtype.kind in "UT":
+        return [read_column(array[:, j], name) for j, name in enumerate(names)]
     if isinstance(array, np.ma.MaskedArray):
         values = plain_numbers(np.asarray(array.filled(0)), names)
         return with_missing(values, np.ma.getmaskarray(array))
     return plain_numbers(array, names)
 
 
-def _finish(
-    columns: AnyArray | list[AnyArray], names: Sequence[str] | None, schema: Schema | None
+def _new_table(
+    columns: _Columns,
+    names: Sequence[str] | None,
+    categorical: CategoricalFeatures,
+    unknown: UnknownCategory,
 ) -> Table:
-    """Give plain columns a schema, or the form that a schema asks for."""
-    block = columns if isinstance(columns, np.ndarray) else None
-    parts: list[AnyArray] = list(columns.T) if isinstance(columns, np.ndarray) else columns
-    if schema is None:
-        schema = _new_schema([_kind(part) for part in parts], names)
-    if block is not None:
+    """Give columns a schema of their own."""
+    n_columns = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
+    labels = default_names(n_columns) if names is None else names
+    chosen = chosen_columns(categorical, labels)
+    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    found: list[Column] = []
+    plain: list[AnyArray] = []
+    for j, (part, name) in enumerate(zip(parts, labels, strict=True)):
+        if isinstance(part, Encoded) if chosen is None else chosen[j]:
+            levels, codes = levels_of(part, name)
+            found.append(Column(name, "category", levels))
+            plain.append(code_column(codes, len(levels), unknown))
+        else:
+            part = plain_of(part, text_message(name, "text", named=categorical is not None))
+            found.append(Column(name, _kind(part)))
+            plain.append(part)
+    kinds = [column.kind for column in found]
+    if "category" in kinds:
+        return Table(stack(plain, kinds), Schema(tuple(found), names is not None, unknown))
+    if names is None and len(set(kinds)) == 1:
+        schema = unnamed_schema(n_columns, kinds[0])
+    else:
+        schema = Schema(tuple(found), named=names is not None)
+    return Table(columns if isinstance(columns, np.ndarray) else stack(plain, kinds), schema)
+
+
+def _with_schema(columns: _Columns, schema: Schema) -> Table:
+    """Bring columns into the form that a schema asks for."""
+    if isinstance(columns, np.ndarray) and not schema.has_categories:
         if not schema.has_int:
-            return Table(as_floats(block), schema)
-        if block.dtype == np.int64 and "float" not in schema.kinds:
-            return Table(block, schema)
-    return Table(stack(parts, schema.kinds), schema)
+            return Table(as_floats(columns), schema)
+        if columns.dtype == np.int64 and "float" not in schema.kinds:
+            return Table(columns, schema)
+    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    plain: list[AnyArray] = []
+    unseen: dict[str, int] = {}
+    for j, (part, column) in enumerate(zip(parts, schema.columns, strict=True)):
+        if column.kind != "category":
+            plain.append(plain_of(part, _trained_on_numbers(column.name)))
+            continue
+        codes = codes_of(part, schema, j)
+        n_unseen = int(np.count_nonzero(codes == UNKNOWN_CODE))
+        if n_unseen:
+            if schema.unknown == "error":
+                row = int(np.argmax(codes == UNKNOWN_CODE))
+                raise unknown_category(column, row, value_at(part, row))
+            unseen[column.name] = n_unseen
+        plain.append(code_column(codes, len(column.levels), schema.unknown))
+    values = stack(plain, schema.kinds)
+    return Table(values, schema, unseen) if unseen else Table(values, schema)
+
+
+def _trained_on_numbers(name: str) -> str:
+    return (
+        f"column {name!r} holds text, but held numbers when the model was trained: convert it "
+        "to numbers."
+    )
+
+
+def unknown_category(column: Column, row: int, value: object) -> DataError:
+    """Make the error about a value that is not among the levels."""
+    return DataError(
+        f"column {column.name!r} holds {value!r} (row {row}), which is none of the "
+        f"{len(column.levels)} categories known from training. A model trained with "
+        "unknown_category='missing' or 'backoff' predicts such rows, too."
+    )
 
 
 def _kind(column: AnyArray) -> ColumnKind:
     return "int" if column.dtype == np.int64 else "float"
-
-
-def _new_schema(kinds: Sequence[ColumnKind], names: Sequence[str] | None) -> Schema:
-    if names is None and len(set(kinds)) == 1:
-        return unnamed_schema(len(kinds), kinds[0])
-    labels = default_names(len(kinds)) if names is None else names
-    columns = tuple(Column(name, kind) for name, kind in zip(labels, kinds, strict=True))
-    return Schema(columns, named=names is not None)
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:

@@ -17,6 +17,8 @@ from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.data import Table, UnknownCategory, read_table
+from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.io import load_model, save_model
@@ -88,6 +90,8 @@ class HedgerowEstimator(BaseEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int = 4,
         max_cat_threshold: int = 32,
         cat_smooth: float = 10.0,
@@ -131,6 +135,8 @@ class HedgerowEstimator(BaseEstimator):
         self.skip_drop = skip_drop
         self.max_drop = max_drop
         self.oob_score = oob_score
+        self.categorical_features = categorical_features
+        self.unknown_category = unknown_category
         self.max_cat_to_onehot = max_cat_to_onehot
         self.max_cat_threshold = max_cat_threshold
         self.cat_smooth = cat_smooth
@@ -176,6 +182,15 @@ class HedgerowEstimator(BaseEstimator):
                 f"objective of a {type(self).__name__} must be one of {known}; "
                 f"got {self.objective!r}."
             )
+
+    def _read(self, X: Any) -> Table:
+        """A table to train on."""
+        return read_table(
+            X,
+            reader=type(self).__name__,
+            categorical=self.categorical_features,
+            unknown=self.unknown_category,
+        )
 
     def _check_validation(self, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
         if (X_val is None) != (y_val is None):
@@ -378,7 +393,7 @@ def _to_json(name: str, value: Any) -> Any:
     """A constructor parameter as a JSON-like value."""
     if isinstance(value, Mapping):
         return {"pairs": [[_to_json(name, k), _to_json(name, v)] for k, v in value.items()]}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | np.ndarray):
         return [_to_json(name, item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()

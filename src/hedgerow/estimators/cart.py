@@ -170,7 +170,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
             (``TypeError``) for text, sparse matrices, objects.
         """
         reader = type(self).__name__
-        table = read_table(X, reader=reader)
+        table = read_table(X, reader=reader, categorical=None)
         given = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(given, weight)
@@ -365,7 +365,7 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         DataTypeError
             (``TypeError``) for text, sparse matrices, objects.
         """
-        table = read_table(X, reader=type(self).__name__)
+        table = read_table(X, reader=type(self).__name__, categorical=None)
         target, _ = self._target(y, table.n_rows)
         weight = check_weight(sample_weight, table.n_rows)
         return self._adopt(CartSample(table, target, weight), 0)

@@ -11,7 +11,8 @@ from sklearn.base import ClassifierMixin
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_weight
-from hedgerow.data import Table, read_table
+from hedgerow.data import Table, UnknownCategory, read_table
+from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
@@ -99,6 +100,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int = 4,
         max_cat_threshold: int = 32,
         cat_smooth: float = 10.0,
@@ -144,6 +147,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             skip_drop=skip_drop,
             max_drop=max_drop,
             oob_score=oob_score,
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
             max_cat_to_onehot=max_cat_to_onehot,
             max_cat_threshold=max_cat_threshold,
             cat_smooth=cat_smooth,
@@ -181,9 +186,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Parameters
         ----------
         X : array, data frame or list of rows, shape (n_rows, n_features)
-            Numbers; NaN, null and ``None`` are missing values, infinities are
-            values.  Frames of pandas, polars, pyarrow and others are read by
-            column.
+            Numbers, dates, text or categories; NaN, null and ``None`` are
+            missing values, infinities are values.  Frames of pandas, polars,
+            pyarrow and others are read by column; one row may be a dict.
         y : array-like of shape (n_rows,)
             Labels: text, integers, booleans, or whole floats.
         sample_weight : array-like of shape (n_rows,), optional
@@ -203,12 +208,12 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for text, sparse matrices, objects.
+            (``TypeError``) for columns of mixed types, sparse matrices, objects.
         """
         params, stopping = self._params(), self._stopping()
         self._check_objective()
         reader = type(self).__name__
-        table = read_table(X, reader=reader)
+        table = self._read(X)
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(y, weight)

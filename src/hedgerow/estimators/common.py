@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.data import Schema
+from hedgerow.data.rows import is_named
 from hedgerow.errors import ParameterError
 from hedgerow.params import Interval
 
@@ -51,6 +52,8 @@ def warn_about_names(X: Any, schema: Schema, name: str) -> None:
 
 def _has_names(X: Any) -> bool:
     """Whether X is a frame whose columns have names of text."""
+    if is_named(X):
+        return True
     if isinstance(X, np.ndarray | list | tuple):
         return False
     from hedgerow.data.frames import as_frame

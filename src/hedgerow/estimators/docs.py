@@ -74,6 +74,15 @@ oob_score : bool, default=False
     With ``subsample`` below 1: judge rounds, or a random forest, by the rows that
     they left out (``oob_improvement_``, ``oob_score_``); it costs a walk and a
     loss of these rows each round.
+categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
+    Columns of categories, whose values have no order.  ``"auto"``: text and the
+    categorical types of the frame library.  Columns of numbers become categories if
+    they are named; text that is not named is an error.  Values are told apart by what
+    they are, never by the codes of a library.
+unknown_category : {"missing", "backoff", "error"}, default="missing"
+    What a prediction makes of a category that no training row has: a missing value,
+    a category of its own, or an error.  How many there were:
+    ``booster_.unseen_categories``.
 max_cat_to_onehot : int in 1 .. 254, default=4
     A category column with up to so many levels in a node is split by one level
     against all others; one with more by a set of levels.

@@ -12,7 +12,8 @@ from sklearn.utils.validation import column_or_1d
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
-from hedgerow.data import Table, read_table
+from hedgerow.data import Table, UnknownCategory, read_table
+from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
@@ -93,6 +94,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int = 4,
         max_cat_threshold: int = 32,
         cat_smooth: float = 10.0,
@@ -138,6 +141,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             skip_drop=skip_drop,
             max_drop=max_drop,
             oob_score=oob_score,
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
             max_cat_to_onehot=max_cat_to_onehot,
             max_cat_threshold=max_cat_threshold,
             cat_smooth=cat_smooth,
@@ -175,9 +180,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         Parameters
         ----------
         X : array, data frame or list of rows, shape (n_rows, n_features)
-            Numbers; NaN, null and ``None`` are missing values, infinities are
-            values.  Frames of pandas, polars, pyarrow and others are read by
-            column.
+            Numbers, dates, text or categories; NaN, null and ``None`` are
+            missing values, infinities are values.  Frames of pandas, polars,
+            pyarrow and others are read by column; one row may be a dict.
         y : array-like of shape (n_rows,)
             Finite numbers.
         sample_weight : array-like of shape (n_rows,), optional
@@ -197,11 +202,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for text, sparse matrices, objects.
+            (``TypeError``) for columns of mixed types, sparse matrices, objects.
         """
         params, stopping = self._params(), self._stopping()
         self._check_objective()
-        table = read_table(X, reader=type(self).__name__)
+        table = self._read(X)
         train = self._sample(table, y, sample_weight, "y", "sample_weight")
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None

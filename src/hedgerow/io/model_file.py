@@ -10,7 +10,8 @@ estimator record  what a scikit-learn-style estimator needs to come back: its
 Saving checks the model just as loading does, so a file that was written can
 be read.  Loading gives a fully validated model or ``ModelFormatError``: no
 name in a file is ever imported, no code runs, and nothing is allocated beyond
-twice the size of the file and the bounded header.
+twice the size of the file, the bounded header, and a Python object for each
+level of a category column.
 """
 
 from __future__ import annotations
@@ -21,27 +22,41 @@ import re
 import stat
 from collections.abc import Callable, Mapping
 from io import BufferedReader
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
-from hedgerow.data.schema import Column, Schema
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.data.statistics import Inputs
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
 from hedgerow.io.container import Header
+from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
+from hedgerow.io.sets import SET_DTYPES, read_sets, set_arrays
 from hedgerow.io.sniff import SNIFF_BYTES
+from hedgerow.io.statistics import (
+    STATISTIC_DTYPES,
+    check_inputs,
+    input_arrays,
+    input_record,
+    read_inputs,
+)
 from hedgerow.io.validate import FOREST_DTYPES, check_model
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 
 FORMAT = "hedgerow"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""The newest; a model that does not need it is written in the oldest that it can be."""
 
 Record: TypeAlias = dict[str, Any]
 Source: TypeAlias = Callable[[int, int], memoryview]
 """Gives the bytes at an offset, as many as asked for or as there are."""
 
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
-_KINDS: tuple[str, ...] = ("float", "int")
+_KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -128,15 +143,28 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
     check_model(model)
     metadata = {
         "format": FORMAT,
-        "n_features": str(model.forest.n_features),
+        "n_features": str(model.schema.n_features),
         "objective": model.objective,
         "schema": _schema_text(model.schema),
-        "schema_version": str(SCHEMA_VERSION),
+        "schema_version": str(_version_of(model)),
         "training": strict_json.encode(model.training, "training"),
     }
     if estimator is not None:
         metadata["estimator"] = strict_json.encode(estimator, "estimator")
-    return container.pack(metadata, {name: getattr(model.forest, name) for name in _WIDEST_FIRST})
+    arrays = {name: getattr(model.forest, name) for name in _WIDEST_FIRST}
+    if model.schema.has_categories:
+        arrays |= level_arrays(model.schema) | set_arrays(model.forest.categories)
+    if model.inputs is not None:
+        metadata["inputs"] = strict_json.encode(input_record(model.inputs), "inputs")
+        arrays |= input_arrays(model.inputs)
+    # Stable, so that those of version 1 stay in the order of version 1.
+    in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
+    return container.pack(metadata, {name: arrays[name] for name in in_order})
+
+
+def _version_of(model: Model) -> int:
+    """The oldest version that can hold the model."""
+    return 2 if model.schema.has_categories else 1
 
 
 def _read(source: Source, size: int) -> tuple[Model, Record | None]:
@@ -174,36 +202,73 @@ def _reader(header: Header) -> Callable[[Header, memoryview], tuple[Model, Recor
 
 
 def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    """Build a model; the values in its arrays are not checked yet."""
-    if header.entries.keys() != FOREST_DTYPES.keys():
-        odd = ", ".join(sorted(header.entries.keys() ^ FOREST_DTYPES.keys()))
+    _check_header(header, FOREST_DTYPES)
+    return _read_model(header, payload, _schema(header.metadata["schema"], 1))
+
+
+def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    more, text = LEVEL_DTYPES | SET_DTYPES, header.metadata.get("inputs")
+    if text is not None:
+        more |= STATISTIC_DTYPES
+    _check_header(header, FOREST_DTYPES | more)
+    arrays = {name: container.array_at(header, name, payload) for name in more}
+    schema = _schema(header.metadata["schema"], 2, arrays)
+    if text is None:
+        return _read_model(header, payload, schema, read_sets(arrays, schema))
+    inputs = read_inputs(_record(text, "inputs"), arrays)
+    check_inputs(inputs, schema, inputs.n_inputs)
+    tables = read_sets(arrays, inputs.schema(schema))
+    return _read_model(header, payload, schema, tables, inputs)
+
+
+def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
+    """Check that the header names these arrays, no others, and all metadata."""
+    if header.entries.keys() != dtypes.keys():
+        odd = ", ".join(sorted(header.entries.keys() ^ dtypes.keys()))
         raise ModelFormatError(f"arrays are missing or unknown: {odd[:200]}.")
     for name, entry in header.entries.items():
-        if entry.dtype != FOREST_DTYPES[name].newbyteorder("<"):
-            raise ModelFormatError(f"array {name!r} must have dtype {FOREST_DTYPES[name]}.")
-    metadata = header.metadata
-    missing = {"n_features", "objective", "schema", "training"} - metadata.keys()
+        if entry.dtype != dtypes[name].newbyteorder("<"):
+            raise ModelFormatError(f"array {name!r} must have dtype {dtypes[name]}.")
+    missing = {"n_features", "objective", "schema", "training"} - header.metadata.keys()
     if missing:
         raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
+
+
+def _read_model(
+    header: Header,
+    payload: memoryview,
+    schema: Schema,
+    categories: CategoryTables | None = None,
+    inputs: Inputs | None = None,
+) -> tuple[Model, Record | None]:
+    """Build a model; the values in its arrays are not checked yet."""
+    metadata = header.metadata
     if not _NATURAL.fullmatch(metadata["n_features"]):
         raise ModelFormatError("n_features is malformed.")
+    n_features = int(metadata["n_features"])
+    if inputs is not None and n_features != schema.n_features:
+        raise ModelFormatError(
+            f"n_features is {n_features}, the schema has {schema.n_features} columns."
+        )
     arrays: dict[str, Any] = {
         name: container.array_at(header, name, payload) for name in FOREST_DTYPES
     }
     model = Model(
         forest=Forest(
             **arrays,
-            n_features=int(metadata["n_features"]),
+            n_features=n_features if inputs is None else inputs.n_inputs,
+            categories=categories,
         ),
-        schema=_schema(metadata["schema"]),
+        schema=schema,
         objective=metadata["objective"],
         training=_record(metadata["training"], "training"),
+        inputs=inputs,
     )
     text = metadata.get("estimator")
     return model, None if text is None else _record(text, "estimator")
 
 
-_READERS = {1: _read_v1}
+_READERS = {1: _read_v1, 2: _read_v2}
 
 
 def _schema_text(schema: Schema) -> str:
@@ -212,14 +277,19 @@ def _schema_text(schema: Schema) -> str:
     for position, column in enumerate(schema.columns):
         if column.kind != "float":
             kinds.setdefault(column.kind, []).append(position)
-    record = {"kinds": kinds, "named": schema.named, "names": schema.names}
+    record: Record = {"kinds": kinds, "named": schema.named, "names": schema.names}
+    if schema.has_categories:
+        record |= {"categories": level_record(schema), "unknown": schema.unknown}
     return strict_json.encode(record, "schema")
 
 
-def _schema(text: str) -> Schema:
+def _schema(text: str, version: int, arrays: Mapping[str, AnyArray] | None = None) -> Schema:
+    """Read the record of the columns, with the arrays of their levels from version 2 on."""
     record = _record(text, "schema")
-    if record.keys() != {"kinds", "named", "names"}:
-        raise ModelFormatError("schema needs kinds, named and names, no more.")
+    more = set() if arrays is None else {"categories", "unknown"}
+    if record.keys() != {"kinds", "named", "names"} | more:
+        expected = "".join(f"{name}, " for name in sorted(more))
+        raise ModelFormatError(f"schema needs {expected}kinds, named and names, no more.")
     named, names, positions = record["named"], record["names"], record["kinds"]
     if not isinstance(named, bool) or not isinstance(names, list):
         raise ModelFormatError("schema has a malformed named or names.")
@@ -227,14 +297,24 @@ def _schema(text: str) -> Schema:
         raise ModelFormatError("schema has malformed names or kinds.")
     kinds: list[Any] = ["float"] * len(names)
     for kind, places in positions.items():
-        if kind not in _KINDS or kind == "float" or not isinstance(places, list):
+        known = kind in _KINDS_OF_VERSION[version] and kind != "float"
+        if not known or not isinstance(places, list):
             raise ModelFormatError(f"schema has an unknown kind of column, {kind[:50]!r}.")
         for place in places:
             if type(place) is not int or not 0 <= place < len(names) or kinds[place] != "float":
                 raise ModelFormatError("schema gives a kind to a column twice or to none.")
             kinds[place] = kind
-    columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
-    return Schema(columns, named)
+    if arrays is None:
+        columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
+        return Schema(columns, named)
+    levels = read_levels(record["categories"], arrays)
+    if levels.keys() != {place for place, kind in enumerate(kinds) if kind == "category"}:
+        raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
+    columns = tuple(
+        Column(name, kind, levels.get(place, ()))
+        for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    )
+    return Schema(columns, named, record["unknown"])
 
 
 def _record(text: str, name: str) -> Record:

@@ -17,6 +17,9 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
+from hedgerow.io.levels import check_levels
+from hedgerow.io.sets import check_sets
+from hedgerow.io.statistics import check_inputs
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import OBJECTIVES
@@ -60,8 +63,12 @@ def check_model(model: Model) -> None:
         May come from anywhere, as long as its fields have the declared types.
     """
     check_forest(model.forest)
-    _check_schema(model.schema, model.forest.n_features)
-    _check_thresholds(model.forest, model.schema)
+    n_features, inputs = model.forest.n_features, model.inputs
+    _check_schema(model.schema, n_features if inputs is None else model.schema.n_features)
+    if inputs is not None:
+        check_inputs(inputs, model.schema, n_features)
+    check_sets(model.forest, model.split_schema)
+    _check_thresholds(model.forest, model.split_schema)
     _check_objective(model.objective, model.forest.n_outputs)
     level = model.training.get("quantile", 0.5)
     if isinstance(level, bool) or not isinstance(level, float) or not 0.0 < level < 1.0:
@@ -145,15 +152,19 @@ def _check_schema(schema: Schema, n_features: int) -> None:
         )
     if len(set(schema.names)) != n_features:
         raise ModelFormatError("the schema names a column twice.")
+    check_levels(schema)
 
 
 def _check_thresholds(forest: Forest, schema: Schema) -> None:
     """Check that a threshold is the key of a value of its column, hence never a missing one.
 
+    Columns of categories have sets instead (:mod:`hedgerow.io.sets`).
     The key -1 would be that of -0.0; no value has it, as -0.0 is compared as 0.0.
     """
     is_int = np.array([column.kind == "int" for column in schema.columns], dtype=np.bool_)
+    is_set = np.array([column.kind == "category" for column in schema.columns], dtype=np.bool_)
     inner = np.flatnonzero(forest.feature >= 0)
+    inner = inner[~is_set[forest.feature[inner]]]
     key = forest.threshold[inner]
     of_float = (key >= _LOWEST_FLOAT_KEY) & (key <= _HIGHEST_FLOAT_KEY)
     of_float &= key != _NEGATIVE_ZERO_KEY

@@ -1,0 +1,154 @@
+"""Levels of the rows that count: those of rows left out of a fit are not seen.
+
+A table is read before it is known which rows have weight 0 or are set aside for
+validation; so the levels of the rows that are left are chosen here, and with
+them the most frequent of too many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.data.categories import code_column
+from hedgerow.data.columns import float_keys
+from hedgerow.data.levels import (
+    MISSING_CODE,
+    MOST_LEVELS,
+    UNKNOWN_CODE,
+    canonical,
+    take_levels,
+)
+from hedgerow.data.schema import Column, Schema, UnknownCategory
+from hedgerow.data.table import Table, unknown_category
+from hedgerow.errors import DataError
+from hedgerow.kernels.keys import floats_of_keys
+
+
+def drop_unused_levels(table: Table, most: int = MOST_LEVELS) -> Table:
+    """Leave only levels that occur, and of more than ``most`` the most frequent.
+
+    Parameters
+    ----------
+    table : Table
+    most : int, default=2**20
+        Of levels equally frequent the lower are kept; rows with others hold
+        missing values.
+
+    Returns
+    -------
+    Table
+        The same one if all levels stay.
+
+    Raises
+    ------
+    DataError
+        If there are more levels and the schema says ``"error"`` of unknown ones.
+
+    Examples
+    --------
+    >>> from hedgerow.data import Table, drop_unused_levels, read_table
+    >>> table = read_table({"colour": ["red", "blue", "red"]})
+    >>> first = Table(table.values[:1], table.schema)
+    >>> drop_unused_levels(first).schema.columns[0].levels
+    ('red',)
+    """
+    columns, new_codes = list(table.schema.columns), {}
+    for j, column in enumerate(columns):
+        if column.kind != "category":
+            continue
+        codes, n_levels = codes_in(table, j), len(column.levels)
+        counts = np.bincount(codes[codes >= 0], minlength=n_levels)[:n_levels]
+        kept = np.flatnonzero(counts)
+        if len(kept) > most:
+            if table.schema.unknown == "error":
+                raise _too_many(column, len(kept), most)
+            kept = np.sort(np.argsort(-counts, kind="stable")[:most])
+        levels = canonical(take_levels(column.levels, kept))
+        if len(kept) == n_levels and levels == column.levels:
+            continue
+        new = np.full(n_levels + 2, MISSING_CODE, dtype=np.int64)
+        new[kept] = np.arange(len(kept))
+        columns[j] = replace(column, levels=levels)
+        new_codes[j] = new[codes]
+    if not new_codes:
+        return table
+    schema = replace(table.schema, columns=tuple(columns))
+    return _with_codes(table, schema, new_codes, schema.unknown)
+
+
+def recode(table: Table, schema: Schema, unknown: UnknownCategory | None = None) -> Table:
+    """Write the categories of a table in the codes of another schema.
+
+    Parameters
+    ----------
+    table : Table
+        Its schema has the same columns, perhaps with other levels.
+    schema : Schema
+    unknown : {"missing", "backoff", "error"}, optional
+        What to make of unknown values; by default what ``schema`` says.
+
+    Returns
+    -------
+    Table
+        Values that are not among the levels of ``schema`` are unknown; they are
+        counted in ``unseen``.
+
+    Raises
+    ------
+    DataError
+        If there are some and ``unknown`` is ``"error"``.
+    """
+    unknown = schema.unknown if unknown is None else unknown
+    if schema is table.schema:
+        return table
+    new_codes: dict[int, IntArray] = {}
+    unseen: dict[str, int] = {}
+    for j, column in enumerate(table.schema.columns):
+        if column.kind != "category":
+            continue
+        codes, n_levels = codes_in(table, j), len(column.levels)
+        index = schema.level_index(j)
+        new = np.full(n_levels + 2, UNKNOWN_CODE, dtype=np.int64)
+        new[-1] = MISSING_CODE
+        if index.is_text:
+            new[:n_levels] = index.of_texts([str(level) for level in column.levels])
+        elif not index.is_empty and n_levels:
+            new[:n_levels] = index.of_numbers(np.array(column.levels))
+        found = new[codes]
+        n_unseen = int(np.count_nonzero(found == UNKNOWN_CODE))
+        if n_unseen and unknown == "error":
+            row = int(np.argmax(found == UNKNOWN_CODE))
+            raise unknown_category(schema.columns[j], row, column.levels[int(codes[row])])
+        if n_unseen:
+            unseen[column.name] = n_unseen
+        new_codes[j] = found
+    recoded = _with_codes(table, schema, new_codes, unknown)
+    return Table(recoded.values, schema, unseen) if unseen else recoded
+
+
+def codes_in(table: Table, j: int) -> IntArray:
+    """Code of each row in category column ``j``: -1 where missing, ``n_levels`` if unknown."""
+    column = table.values[:, j]
+    floats = floats_of_keys(column) if column.dtype == np.int64 else column
+    return np.where(np.isnan(floats), MISSING_CODE, floats).astype(np.int64)
+
+
+def _with_codes(
+    table: Table, schema: Schema, new_codes: dict[int, IntArray], unknown: UnknownCategory
+) -> Table:
+    values: AnyArray = table.values.copy(order="K")
+    for j, codes in new_codes.items():
+        column = code_column(codes, schema.n_levels(j), unknown)
+        values[:, j] = float_keys(column) if values.dtype == np.int64 else column
+    return Table(values, schema)
+
+
+def _too_many(column: Column, n_levels: int, most: int) -> DataError:
+    return DataError(
+        f"column {column.name!r} has {n_levels:,} categories, a model can have {most:,}: with "
+        "unknown_category='missing' or 'backoff' the most frequent are kept; or drop the column "
+        "or join rare categories."
+    )

@@ -1,0 +1,153 @@
+"""Levels of category columns as arrays of a model file, and back.
+
+The levels of all columns stand one after another, by type::
+
+    level_int     whole numbers            level_float   floats
+    level_text    UTF-8 of all texts       level_offset  where each text begins, and the end
+
+The schema's record says of each category column which type its levels have and
+how many there are, so the header stays short whatever their number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias, get_args
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.data.levels import MOST_LEVELS, Level
+from hedgerow.data.schema import Column, Schema, UnknownCategory
+from hedgerow.errors import ModelFormatError
+
+LEVEL_DTYPES: dict[str, np.dtype[np.generic]] = {
+    "level_offset": np.dtype(np.int64),
+    "level_int": np.dtype(np.int64),
+    "level_float": np.dtype(np.float64),
+    "level_text": np.dtype(np.uint8),
+}
+"""Element type of every array of levels."""
+
+LevelRecord: TypeAlias = "list[list[int | str]]"
+"""``[position, type, number of levels]`` of each category column, by position."""
+
+_TYPES: dict[str, type] = {"text": str, "int": int, "float": float}
+
+
+def _type_of(levels: Sequence[Level]) -> str:
+    """Name of the type of levels; "text" where there are none."""
+    kind = type(levels[0]) if len(levels) else str
+    return next((name for name, known in _TYPES.items() if kind is known), "text")
+
+
+def level_record(schema: Schema) -> LevelRecord:
+    """What the schema's record says of the levels."""
+    return [
+        [position, _type_of(column.levels), len(column.levels)]
+        for position, column in enumerate(schema.columns)
+        if column.kind == "category"
+    ]
+
+
+def level_arrays(schema: Schema) -> dict[str, AnyArray]:
+    """The levels of a valid schema, in the order of ``LEVEL_DTYPES``."""
+    found: dict[str, list[Any]] = {"text": [], "int": [], "float": []}
+    for column in schema.columns:
+        if column.kind == "category":
+            found[_type_of(column.levels)] += column.levels
+    texts = [text.encode() for text in found["text"]]
+    return {
+        "level_offset": np.cumsum([0, *map(len, texts)], dtype=np.int64),
+        "level_int": np.array(found["int"], dtype=np.int64),
+        "level_float": np.array(found["float"], dtype=np.float64),
+        "level_text": np.frombuffer(b"".join(texts), dtype=np.uint8),
+    }
+
+
+def read_levels(record: Any, arrays: Mapping[str, AnyArray]) -> dict[int, tuple[Level, ...]]:
+    """Levels by position of the column; whether they ascend is not checked yet.
+
+    Parameters
+    ----------
+    record : object
+        Anything that JSON can express.
+    arrays : mapping
+        With the names and element types of ``LEVEL_DTYPES``, of any length.
+    """
+    if not isinstance(record, list):
+        raise ModelFormatError("schema has a malformed record of categories.")
+    sources: dict[str, Sequence[Level]] = {
+        "text": _texts(arrays["level_offset"], arrays["level_text"]),
+        "int": arrays["level_int"].tolist(),
+        "float": arrays["level_float"].tolist(),
+    }
+    begins = dict.fromkeys(sources, 0)
+    levels: dict[int, tuple[Level, ...]] = {}
+    for item in record:
+        if not isinstance(item, list) or len(item) != 3:
+            raise ModelFormatError("schema has a malformed record of categories.")
+        position, kind, count = item
+        if type(position) is not int or position in levels:
+            raise ModelFormatError("schema has a malformed record of categories.")
+        if not isinstance(kind, str) or kind not in _TYPES:
+            raise ModelFormatError(f"column {position} has levels of an unknown type.")
+        begin = begins[kind]
+        if type(count) is not int or not 0 <= count <= len(sources[kind]) - begin:
+            raise ModelFormatError(f"column {position} has levels beyond the end of their array.")
+        levels[position] = tuple(sources[kind][begin : begin + count])
+        begins[kind] += count
+    for kind, begin in begins.items():
+        if begin != len(sources[kind]):
+            raise ModelFormatError(f"there are levels of type {kind} that belong to no column.")
+    return levels
+
+
+def _texts(offset: AnyArray, data: AnyArray) -> list[str]:
+    if len(offset) < 1 or offset[0] != 0 or offset[-1] != len(data):
+        raise ModelFormatError("level_offset must run from 0 to the length of level_text.")
+    if (offset[1:] < offset[:-1]).any():
+        raise ModelFormatError("level_offset must not decrease.")
+    raw = data.tobytes()
+    try:
+        return [raw[begin:end].decode() for begin, end in pairwise(offset.tolist())]
+    except UnicodeDecodeError as error:
+        raise ModelFormatError(f"level_text is not UTF-8: {error.reason}.") from None
+
+
+def check_levels(schema: Schema) -> None:
+    """Raise ``ModelFormatError`` unless the levels of each column are fit for prediction."""
+    if schema.unknown not in get_args(UnknownCategory):
+        raise ModelFormatError(f"unknown policy for categories, {str(schema.unknown)[:50]!r}.")
+    if not schema.has_categories and schema.unknown != "missing":
+        raise ModelFormatError("there is a policy for categories, but no column of them.")
+    for place, column in enumerate(schema.columns):
+        if column.kind == "category":
+            _check_column(column, place)
+        elif len(column.levels):
+            raise ModelFormatError(f"column {place} has levels, but no categories.")
+
+
+def _check_column(column: Column, place: int) -> None:
+    levels = column.levels
+    if not isinstance(levels, tuple) or len(levels) > MOST_LEVELS:
+        raise ModelFormatError(
+            f"column {place} must have a tuple of at most {MOST_LEVELS:,} levels, "
+            f"it has {len(levels):,}."
+        )
+    kind = _TYPES[_type_of(levels)]
+    if any(type(level) is not kind for level in levels):
+        raise ModelFormatError(f"column {place} has levels of several types.")
+    if kind is float and any(math.isnan(level) for level in levels):
+        raise ModelFormatError(f"column {place} has a level that is NaN.")
+    if kind is int and not all(MISSING_KEY < level < 2**63 for level in levels):
+        raise ModelFormatError(f"column {place} has a level beyond 64 bits.")
+    if kind is str:
+        try:
+            "".join(levels).encode()
+        except UnicodeEncodeError as error:
+            raise ModelFormatError(f"column {place} has a bad level: {error.reason}.") from None
+    if not all(before < after for before, after in pairwise(levels)):
+        raise ModelFormatError(f"the levels of column {place} do not ascend.")
