@@ -182,7 +182,7 @@ def _make_grower(
     params = _for_copies(params, data.n_copies)
     shared = (data.target, data.weight, raw, objective, params, n_threads, _adds_scores(params))
     if isinstance(data.matrix, BinnedMatrix):
-        return TreeGrower(data.matrix, *shared)
+        return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
     assert isinstance(data.matrix, ColumnBlocks)
     return ExactGrower(data.matrix, *shared)
 

@@ -144,7 +144,7 @@ def encode(
     ParameterError
         If statistics are demanded but not possible.
     """
-    groups = choose_columns(train.table.schema, objective, params)
+    groups = choose_columns(train.table.schema, train.n_rows, objective, params)
     if not groups:
         return Encoded(train, validation)
     schema = train.table.schema
@@ -163,7 +163,7 @@ def encode(
 
 
 def choose_columns(
-    schema: Schema, objective: Objective, params: BoostParams
+    schema: Schema, n_rows: int, objective: Objective, params: BoostParams
 ) -> list[tuple[int, ...]]:
     """Columns of each statistic: one, or two with the smaller position first.
 
@@ -191,7 +191,7 @@ def choose_columns(
     singles = [j for j in present if n_levels[j] > least]
     groups: list[tuple[int, ...]] = [(j,) for j in singles]
     if params.statistics_order == 2:
-        groups += _pairs(singles, n_levels, MOST_PAIRS // n_classes)
+        groups += _pairs(singles, n_levels, n_rows, MOST_PAIRS // n_classes)
     return groups
 
 
@@ -203,16 +203,23 @@ def _n_classes(objective: Objective) -> int:
     return objective.n_outputs if objective.name == "softmax" else 1
 
 
-def _pairs(singles: Sequence[int], n_levels: dict[int, int], most: int) -> list[tuple[int, ...]]:
+def _pairs(
+    singles: Sequence[int], n_levels: dict[int, int], n_rows: int, most: int
+) -> list[tuple[int, ...]]:
     """Pairs of a column with a statistic and any other category column.
 
-    Of too many those with the fewest combinations, which have the most rows each.
+    Of too many those with the most combinations, which tell most that single
+    columns do not, and last those of a column with hardly two rows a level.
     """
+
+    def rank(pair: tuple[int, int]) -> tuple[bool, int]:
+        first, second = n_levels[pair[0]], n_levels[pair[1]]
+        return max(first, second) > n_rows // 2, -first * second
+
     pairs = [
         pair for pair in combinations(sorted(n_levels), 2) if not set(pair).isdisjoint(singles)
     ]
-    by_size = sorted(pairs, key=lambda pair: n_levels[pair[0]] * n_levels[pair[1]])
-    return sorted(by_size[:most])
+    return sorted(sorted(pairs, key=rank)[:most])
 
 
 class _Trainer:
@@ -290,7 +297,7 @@ class _Trainer:
 
 def _order(n_rows: int, seed: int, copy: int) -> IntArray:
     order: IntArray = np.arange(n_rows)
-    shuffle((seed + 2**63) % 2**64 - 2**63, ORDER_STREAM + copy, order)
+    shuffle(seed, ORDER_STREAM + copy, order)
     return order
 
 

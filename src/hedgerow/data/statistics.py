@@ -64,6 +64,8 @@ class Statistic:
     values : float64, shape (n_classes, n_keys)
     prior : float64, shape (n_classes,)
         Value of all other keys.
+
+    The arrays are made read-only.
     """
 
     columns: tuple[int, ...]
@@ -71,6 +73,11 @@ class Statistic:
     keys: IntArray
     values: FloatArray
     prior: FloatArray
+
+    def __post_init__(self) -> None:
+        # Those of a file are read-only: with one kind of array kernels are compiled once.
+        for array in (self.keys, self.values, self.prior):
+            array.flags.writeable = False
 
     def with_classes(self, chosen: npt.NDArray[np.bool_]) -> Statistic:
         """Some of the classes only."""

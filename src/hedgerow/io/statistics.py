@@ -96,8 +96,11 @@ def check_inputs(inputs: Inputs, schema: Schema, n_features: int) -> None:
     _check_positions(inputs.kept, schema, "kept")
     for statistic in inputs.statistics:
         _check_statistic(statistic, schema)
-    if inputs.n_inputs != n_features:
-        raise ModelFormatError(f"there are {inputs.n_inputs} inputs for {n_features} features.")
+    if inputs.n_inputs != n_features or n_features < 1:
+        raise ModelFormatError(
+            f"there are {inputs.n_inputs} inputs for {n_features} features; both must be the same "
+            "and at least 1."
+        )
 
 
 def _check_statistic(statistic: Statistic, schema: Schema) -> None:
