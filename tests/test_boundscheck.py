@@ -48,6 +48,12 @@ def data(objective, n_rows, n_features, dtype):
     return X, y.astype(float)
 
 
+CONSTRAINTS = {
+    "monotone_constraints": {"x0": 1, "x8": -1},
+    "interaction_constraints": [["x0", "x1", "x8"], ["x1", "x2", "x3"]],
+    "feature_penalties": {"x1": 0.5},
+    "forced_bins": {"x0": [-100.0, 0.5]},
+}
 CASES = (
     ("squared_error", 1, 1, np.float64, {}),
     ("squared_error", 2, 3, np.float32, {"min_samples_leaf": 1}),
@@ -56,10 +62,14 @@ CASES = (
     ("squared_error", 9000, 40, np.float32, {"n_jobs": 2, "weighted": True}),
     ("logistic", 64, 33, np.float64, {"min_samples_leaf": 1}),
     ("logistic", 18_000, 70, np.float32, {"n_jobs": 3, "subsample": 0.5, "max_bins": 13}),
+    ("logistic", 9000, 5, np.float32, {"n_jobs": 2, "sampling": "goss"}),
+    ("softmax", 3000, 5, np.float32, {"n_jobs": 2, "sampling": "mvs", "subsample": 0.2}),
     ("logistic", 3000, 5, np.float64, {"grow_policy": "depthwise", "max_depth": 3}),
     ("logistic", 400_000, 2, np.float32, {"n_jobs": 2}),
     ("softmax", 700, 40, np.float64, {"colsample_bytree": 0.5, "colsample_bynode": 0.5}),
     ("softmax", 9000, 6, np.float32, {"colsample_bylevel": 0.5, "early_stopping": True}),
+    ("squared_error", 9000, 9, np.float32, {"n_jobs": 2, **CONSTRAINTS}),
+    ("logistic", 900, 5, np.int64, {"interaction_constraints": "pairwise", "max_leaves": 300}),
 )
 
 

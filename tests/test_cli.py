@@ -160,6 +160,64 @@ def test_validation_table(run: Run, people: Path) -> None:
     assert "validation" in out
 
 
+SIZES = ("01", "1", "1.0", "NA", "x")
+
+
+def write_sizes(path: str, sizes: tuple[str, ...]) -> None:
+    lines = ["size,age,value"]
+    for row in range(200):
+        size = sizes[row % len(sizes)]
+        lines.append(f"{size},{row},{len(size) + (row % 7) / 100}")
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_text_columns_are_categories(
+    run: Run, tmp_path: Path, arrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "_has_pyarrow", lambda: arrow)
+    write_sizes("t.csv", SIZES)
+    write_sizes("numbers.csv", ("01", "1", "1.0", "NA", "2"))
+    code, _, err = run(
+        "train", "t.csv", "--target", "value", "--model", "m.hedgerow", "--valid", "numbers.csv",
+        "--set", "min_samples_leaf=5", "--set", "min_data_per_group=1",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    code, out, _ = run("inspect", "m.hedgerow")
+    assert code == 0
+    assert "  size: category, 4 level(s): '01', '1', '1.0', 'x'\n  age: float" in out
+    facts = json.loads(run("inspect", "m.hedgerow", "--json")[1])
+    assert facts["columns"][0]["n_levels"] == 4
+    # A file whose sizes all look like numbers: they are the texts of training none the less.
+    code, out, err = run("predict", "m.hedgerow", "numbers.csv", "-o", "p.csv")
+    assert (code, err) == (0, "")
+    assert "column 'size': 40 row(s) with a category that no training row had" in out
+    assert run("predict", "m.hedgerow", "t.csv", "-o", "q.csv")[1].count("\n") == 1
+    p, q = (tables.read_table(name).columns["prediction"] for name in ("p.csv", "q.csv"))
+    known = np.arange(200) % 5 < 4
+    np.testing.assert_array_equal(p[known], q[known])
+    assert np.ptp(q) > 1.0
+
+
+def test_policy_of_unknown_categories_is_in_the_model(run: Run) -> None:
+    write_sizes("t.csv", SIZES)
+    write_sizes("new.csv", ("1", "zz"))
+    arguments = ("train", "t.csv", "--target", "value", "--model", "m.hedgerow", *SMALL)
+    assert run(*arguments, "--set", "unknown_category=error")[0] == 0
+    code, _, err = run("predict", "m.hedgerow", "new.csv", "-o", "p.csv")
+    assert code == 2
+    assert "column 'size' holds 'zz' (row 1), which is none of the 4 categories" in err
+    assert not Path("p.csv").exists()
+
+
+def test_numbers_are_categories_where_named(run: Run, people: Path) -> None:
+    train(run, people, "value", "--set", "categorical_features=['age']")
+    columns = json.loads(run("inspect", "m.hedgerow", "--json")[1])["columns"]
+    assert [column["kind"] for column in columns] == ["category", "float"]
+    assert columns[0]["first_levels"] == [18, 19, 20, 21, 22]
+    assert run("predict", "m.hedgerow", str(people), "-o", "p.csv")[0] == 0
+
+
 def test_weight_column_is_no_feature(run: Run, people: Path) -> None:
     train(run, people, "value", "--weight", "klass")
     code, out, _ = run("inspect", "m.hedgerow", "--json")
@@ -179,7 +237,22 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
         ("train", "people.csv", "--target", "value", "--drop", "citty"),
         "Did you mean 'city'",
     ),
-    "text column": (("train", "people.csv", "--target", "value"), "--drop city"),
+    "text column": (
+        ("train", "people.csv", "--target", "value", "--set", "categorical_features=none"),
+        "column 'city'",
+    ),
+    "text column that is not named": (
+        ("train", "people.csv", "--target", "value", "--set", "categorical_features=['age']"),
+        "column 'city' has type text, but is not among categorical_features",
+    ),
+    "unknown category column": (
+        ("train", "people.csv", "--target", "value", "--set", "categorical_features=['citty']"),
+        "Did you mean 'city'",
+    ),
+    "unknown policy": (
+        ("train", "people.csv", "--target", "value", "--set", "unknown_category=backof"),
+        "Did you mean 'backoff'",
+    ),
     "text for regression": (
         ("train", "people.csv", "--target", "income", "--task", "regression", "--drop", "city"),
         "--task classification",

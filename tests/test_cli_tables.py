@@ -14,10 +14,10 @@ from hedgerow.cli.settings import parse_settings, parse_value
 from hedgerow.cli.usage import UsageError
 
 TABLE = """\
-whole,real,flag,text,gaps,big,empty,day
-1,0.5,true,a,,9007199254740993,,2024-01-05
--2,1e3,false,"b, c",3,1,,2024-02-01
-3,NaN,True,,NA,2,?,
+whole,real,flag,text,gaps,big,empty,day,time,nearly
+1,0.5,true,a,,9007199254740993,,2024-01-05,2024-01-05 01:02,2024-01-05
+-2,1e3,false,"b, c",3,1,,2024-02-01,2024-02-01T00:00:00.25,2024-02-30
+3,NaN,True,,NA,2,?,,2024-02-01,
 """
 
 
@@ -40,7 +40,9 @@ def check_columns(columns: dict[str, np.ndarray]) -> None:
     np.testing.assert_array_equal(columns["gaps"], [np.nan, 3.0, np.nan])
     np.testing.assert_array_equal(columns["empty"], [np.nan] * 3)
     assert columns["text"].tolist() == ["a", "b, c", None]
-    assert columns["day"].tolist() == ["2024-01-05", "2024-02-01", None]
+    np.testing.assert_array_equal(columns["day"], [1704412800e6, 1706745600e6, np.nan])
+    np.testing.assert_array_equal(columns["time"], [1704416520e6, 1706745600.25e6, 1706745600e6])
+    assert columns["nearly"].tolist() == ["2024-01-05", "2024-02-30", None]
     assert columns["big"].dtype == np.int64
     assert columns["big"].tolist() == [9007199254740993, 1, 2]
     for name in ("whole", "real", "flag", "gaps", "empty"):

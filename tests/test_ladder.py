@@ -117,6 +117,26 @@ def test_page_is_whole_and_fetches_nothing(climbed) -> None:
         assert f"{result.test_loss:.3f}" in checker.text
 
 
+def test_trees_of_the_page_keep_the_kinds_of_their_columns(monkeypatch) -> None:
+    """Thresholds of 64-bit integers are no floats; names are those of the split."""
+    pytest.importorskip("matplotlib")
+    from hedgerow.report import page
+
+    shown = []
+    real = page.plot_tree
+
+    def spy(forest, tree, *, schema):
+        shown.append(schema)
+        return real(forest, tree, schema=schema)
+
+    monkeypatch.setattr(page, "plot_tree", spy)
+    keys = np.array([[2**60 + i] for i in range(100)], dtype=object)
+    split = split_table(keys, np.arange(100.0), "regression", ["key"])
+    results = list(climb(split, [r for r in rungs_for(split) if r.name == "leaf-wise"]))
+    ladder_page(results, split, "keys")
+    assert [(schema.names, schema.kinds) for schema in shown] == [(("key",), ("int",))]
+
+
 def test_split_is_disjoint_and_follows_the_seed() -> None:
     X = np.arange(100.0)[:, None]
     a = split_table(X, X[:, 0] % 2, "classification", ["x"])

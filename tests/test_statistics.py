@@ -825,3 +825,74 @@ def test_inputs_need_version_2():
     refused(with_metadata(SMALL, schema_version="1"), "arrays are missing or unknown")
     refused(with_metadata(SMALL, inputs=None), "arrays are missing or unknown")
     refused(with_metadata(SMALL, n_features="2"), "columns")
+
+
+# -- constraints -------------------------------------------------------------------
+
+
+def branches_of(forest, tree):
+    """Inputs that split each way from the root to a leaf."""
+    tree = forest.tree(tree)
+
+    def walk(node, used):
+        if tree.feature[node] < 0:
+            yield used
+            return
+        used = used | {int(tree.feature[node])}
+        yield from walk(tree.left[node], used)
+        yield from walk(tree.right[node], used)
+
+    yield from walk(0, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("constraint", "groups"),
+    [
+        ("no_interactions", [{0}, {1}, {2}, {3}]),
+        ("pairwise", [{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}]),
+        ([["user", "shop"], ["kind", "size"]], [{0, 3}, {1, 2}]),
+        ([["user", "size"]], [{0, 1}, {2, 3}]),
+    ],
+)
+def test_interactions_are_those_of_the_columns(constraint, groups):
+    X, y = shop(3000)
+    X["shop"] = [f"s{c}" for c in np.random.default_rng(0).integers(300, size=len(X))]
+    booster = HedgerowClassifier(n_estimators=10, interaction_constraints=constraint).fit(X, y)
+    model = booster.booster_.model
+    met = set()
+    for tree in range(model.forest.n_trees):
+        for branch in branches_of(model.forest, tree):
+            columns = {column for i in branch for column in model.inputs.sources[i]}
+            assert any(columns <= group for group in groups), columns
+            met |= columns
+    assert {0, 1} <= met
+
+
+def test_penalty_0_leaves_out_a_column_and_its_pairs():
+    X, y = shop()
+    model = HedgerowClassifier(n_estimators=10, feature_penalties={"kind": 0.0}).fit(X, y)
+    gain = model.booster_.feature_importance("gain")
+    assert gain[2] == 0.0
+    assert gain[0] > 0.0
+
+
+def test_monotone_beside_statistics():
+    X, y = shop()
+    model = HedgerowClassifier(n_estimators=30, monotone_constraints={"size": -1}).fit(X, y)
+    assert model.booster_.model.inputs is not None
+    assert model.verify_monotone().verdict == "proved"
+    free = HedgerowClassifier(n_estimators=30).fit(X, y)
+    assert free.verify_monotone("size", 1).verdict == "unknown"
+
+
+def test_bins_by_feature_are_those_of_the_columns():
+    X, y = shop()
+    params = {"n_estimators": 10, "max_bins_by_feature": {"size": 2, "user": 3}}
+    model = HedgerowClassifier(**params, forced_bins={"size": [0.25]}).fit(X, y).booster_.model
+    for i, source in enumerate(model.inputs.sources):
+        chosen = model.forest.threshold[model.forest.feature == i]
+        most = {0: 2, 1: 1}.get(source[0]) if source != (2,) else None
+        if most is not None:
+            assert len(np.unique(chosen)) <= most
+    sizes = model.forest.threshold[model.forest.feature == model.inputs.kept.index(1)]
+    assert set(floats_of_keys(sizes)) <= {0.25}

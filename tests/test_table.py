@@ -147,6 +147,7 @@ def test_objects_that_hold_numbers_are_numbers():
         (pl.DataFrame({"a": [1], "b": [2**63]}), "'b' holds 9223372036854775808"),
         (np.array([[2**80]], dtype=object), "64 bits"),
         (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), "twice: a"),
+        (pa.table([[1], [2]], names=["a", "a"]), "twice: a"),
     ],
 )
 def test_data_that_cannot_be_used(X, words):

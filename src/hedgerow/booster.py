@@ -20,6 +20,7 @@ from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
+from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, make_objective
 from hedgerow.threads import resolve_threads
@@ -30,11 +31,10 @@ if TYPE_CHECKING:
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
 
 FEW_ROWS = 256
-"""Batches below this are predicted in the caller's thread without asking for the count of
-processors, which would take longer than the prediction."""
+"""Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster:
+class Booster(MonotoneChecks):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so
@@ -302,7 +302,7 @@ class Booster:
         dataset: Dataset,
         backend: FrameLibrary = "pandas",
     ) -> Any:
-        """Every cut that one node could have been split at, with its gain.
+        """Every cut or set that one node could have been split by, with its gain.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ class Booster:
         Returns
         -------
         data frame
-            One row for each feature, cut and way of missing values; the columns
+            One row for each feature, cut or set, and way of missing values; the columns
             are those of :func:`hedgerow.boosting.split_table.split_table`.
 
         Raises
@@ -357,7 +357,7 @@ class Booster:
         Returns
         -------
         data frame
-            Columns as in :func:`hedgerow.plot.forest_frame`.
+            As :func:`hedgerow.plot.forest_frame`; mixed levels are text in typed libraries.
         """
         from hedgerow.plot import forest_frame
 

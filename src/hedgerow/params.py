@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -21,8 +21,16 @@ GrowPolicy = Literal["leafwise", "depthwise"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
+Sampling = Literal["uniform", "goss", "mvs"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
 TargetStatistics: TypeAlias = "bool | Literal['auto']"
+MonotoneConstraints: TypeAlias = "Mapping[str | int, int | str] | Sequence[int | str] | None"
+InteractionConstraints: TypeAlias = (
+    "Sequence[Sequence[str | int]] | Literal['pairwise', 'no_interactions'] | None"
+)
+ByFeature: TypeAlias = "Mapping[str | int, float] | Sequence[float] | None"
+ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
+_DIRECTIONS = {"increasing": 1, "decreasing": -1}
 FIRST_ORDER = ("gradient", "line_search")
 """Ways of leaf estimation whose trees fit the negative gradient by least squares."""
 
@@ -63,7 +71,9 @@ class BoostParams:
     """How trees are grown and added up.
 
     The names and meanings are those of :class:`hedgerow.HedgerowClassifier`;
-    here all but ``leaf_estimation`` are resolved (no ``"auto"``).
+    here all but ``leaf_estimation`` are resolved (no ``"auto"``).  What names
+    columns is kept as given until the table is known
+    (:func:`hedgerow.growing.constraints.resolve_constraints`).
     """
 
     n_estimators: int = 100
@@ -77,6 +87,9 @@ class BoostParams:
     gamma: float = 0.0
     max_delta_step: float = 0.0
     subsample: float = 1.0
+    sampling: Sampling = "uniform"
+    goss_top_rate: float = 0.2
+    goss_other_rate: float = 0.1
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float = 1.0
@@ -98,6 +111,11 @@ class BoostParams:
     min_data_per_group: int = 100
     target_statistics: TargetStatistics = "auto"
     statistics_order: int = 2
+    monotone_constraints: Any = None
+    interaction_constraints: Any = None
+    feature_penalties: Any = None
+    max_bins_by_feature: Any = None
+    forced_bins: Any = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -124,12 +142,13 @@ class BoostParams:
             raise ParameterError(f"oob_score must be True or False; got {self.oob_score!r}.")
         _check_statistics(self.target_statistics)
         self._check_that_all_is_used()
+        self._check_sampling()
 
     def _check_that_all_is_used(self) -> None:
         """Refuse a value that differs from the default where nothing reads it."""
         default = {field.name: field.default for field in fields(self)}
         for name, (used, where) in _USED_ONLY.items():
-            if getattr(self, name) != default[name] and not used(self):
+            if not _is_default(getattr(self, name), default[name]) and not used(self):
                 raise ParameterError(
                     f"{name}={getattr(self, name)!r} has no effect here: it is used {where}. "
                     f"Leave it at its default, {default[name]!r}."
@@ -140,8 +159,25 @@ class BoostParams:
                 "colsample_bytree, colsample_bylevel or colsample_bynode below 1."
             )
 
+    def _check_sampling(self) -> None:
+        """Refuse rates of row sampling that do not go together."""
+        if self.sampling == "goss" and self.goss_top_rate + self.goss_other_rate > 1.0:
+            raise ParameterError(
+                f"goss_top_rate={self.goss_top_rate!r} and goss_other_rate="
+                f"{self.goss_other_rate!r} are shares of the same rows: their sum must be at "
+                "most 1; lower one of them."
+            )
+        if self.sampling == "mvs" and self.subsample >= 1.0:
+            raise ParameterError(
+                "sampling='mvs' chooses a share of the rows, but subsample=1.0 takes all of them: "
+                "set subsample below 1."
+            )
+
     def _trees_differ(self) -> bool:
-        shares = (self.subsample, self.colsample_bytree)
+        rows = self.subsample
+        if self.sampling == "goss":
+            rows = self.goss_top_rate + self.goss_other_rate
+        shares = (rows, self.colsample_bytree)
         return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
 
 
@@ -150,28 +186,42 @@ def _check_statistics(value: object) -> None:
         raise ParameterError(f"target_statistics must be True, False or 'auto'; got {value!r}.")
 
 
+def _is_default(value: Any, default: Any) -> bool:
+    """Whether a parameter is as it was; arrays are not compared with None."""
+    return value is default or (default is not None and bool(value == default))
+
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "grow_policy": get_args(GrowPolicy),
     "tree_method": get_args(TreeMethod),
     "sketch": get_args(Sketch),
     "boosting": get_args(Boosting),
+    "sampling": get_args(Sampling),
     "leaf_estimation": get_args(LeafEstimation),
 }
 _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "max_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "sketch": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
     "sketch_eps": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
+    "max_bins_by_feature": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
+    "forced_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "drop_rate": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "oob_score": (
-        lambda p: p.subsample < 1.0 and p.boosting != "dart",
-        "with subsample below 1 and boosting='gbdt' or 'rf' (rows must be left out)",
+        lambda p: p.subsample < 1.0 and p.sampling == "uniform" and p.boosting != "dart",
+        "with subsample below 1, sampling='uniform' and boosting='gbdt' or 'rf'",
     ),
     "statistics_order": (
         lambda p: bool(p.target_statistics),
         "with target_statistics other than False",
     ),
+    "subsample": (
+        lambda p: p.sampling != "goss",
+        "with sampling='uniform' and 'mvs' ('goss' takes goss_top_rate and goss_other_rate)",
+    ),
+    "goss_top_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
+    "goss_other_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
     "learning_rate": (
         lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
         "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",
@@ -192,6 +242,8 @@ _RANGES: dict[str, Interval] = {
     "gamma": _NOT_NEGATIVE,
     "max_delta_step": _NOT_NEGATIVE,
     "subsample": _FRACTION,
+    "goss_top_rate": Interval(0.0, 1.0, high_open=True),
+    "goss_other_rate": _FRACTION,
     "colsample_bytree": _FRACTION,
     "colsample_bylevel": _FRACTION,
     "colsample_bynode": _FRACTION,
@@ -219,3 +271,15 @@ def boost_params(values: Mapping[str, Any]) -> BoostParams:
             hint = did_you_mean(name, BOOST_PARAMETER_NAMES)
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
     return BoostParams(**values)
+
+
+def read_direction(value: Any, where: str) -> int:
+    """-1, 0 or 1, also by name."""
+    if isinstance(value, str) and value in _DIRECTIONS:
+        return _DIRECTIONS[value]
+    number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not number or value not in (-1, 0, 1):
+        raise ParameterError(
+            f"{where} must be -1, 0, 1, 'increasing' or 'decreasing'; got {value!r}."
+        )
+    return int(value)

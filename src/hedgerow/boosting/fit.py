@@ -35,7 +35,12 @@ from hedgerow.boosting.callbacks import (
 )
 from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
 from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.statistics import Encoded, encode, without_unused
+from hedgerow.boosting.statistics import (
+    Encoded,
+    constraints_of_inputs,
+    encode,
+    without_unused,
+)
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
 from hedgerow.data import (
     BinnedMatrix,
@@ -48,6 +53,7 @@ from hedgerow.data import (
 )
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -106,7 +112,7 @@ def fit(
         See the message; whatever a callback raises comes through.
     """
     n_threads = resolve_threads(n_jobs)
-    params = resolve(params, objective)
+    params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
@@ -129,7 +135,8 @@ def fit(
         n_rounds=params.n_estimators,
     )
     try:
-        forest = _grow(encoded, objective, params, watch, n_threads)
+        asked = constraints_of_inputs(params, encoded.inputs)
+        forest = _grow(encoded, objective, asked, watch, n_threads)
     finally:
         if bar is not None:
             bar.close()
@@ -144,6 +151,12 @@ def fit(
 
 
 def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
+    if params.sampling != "uniform":
+        raise ParameterError(
+            "early_stopping='oob' judges by the rows that a round leaves out, which "
+            f"sampling={params.sampling!r} chooses by their gradients: they tell too little of the "
+            "others. Use sampling='uniform', or another early_stopping."
+        )
     if params.subsample >= 1.0 or params.boosting != "gbdt":
         raise ParameterError(
             "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "
@@ -285,7 +298,8 @@ def _prepare_rows(
         _refuse_categories(train.table, params.tree_method)
         seen = data(train, sort_columns(train.table, n_threads))
         return seen, None if validation is None else data(validation, validation.table)
-    spec = fit_bins(train.table, params.max_bins, train.weight, params.seed, n_threads)
+    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
     seen = data(train, bin_table(train.table, spec, n_threads))
     if validation is None:
         return seen, None

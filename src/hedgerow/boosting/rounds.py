@@ -22,9 +22,12 @@ from hedgerow.boosting.modes import Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
+from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
+from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
+from hedgerow.growing.isotonic import order_leaves, split_signs
 from hedgerow.growing.tree import GrownTree
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
@@ -45,6 +48,9 @@ class Grower(Protocol):
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on."""
+
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """What each of some sampled rows stands for in the last tree; None: the same."""
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf: rows, leaves, starts."""
@@ -124,7 +130,7 @@ def rounds(
     ------
     BoostState
     """
-    params = resolve(params, objective)
+    params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
     matrix = data.matrix
     n_threads = max(1, min(n_threads, matrix.n_rows * matrix.n_features // _CELLS_PER_THREAD))
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
@@ -253,11 +259,24 @@ def _search_leaves(
         return tree
     target, at, weight = data.take(rows, raw)
     mass = np.ones(len(rows)) if weight is None else weight
+    sampled = grower.row_weights(rows)
+    if sampled is not None:
+        mass = mass * sampled
     steps = objective.leaf_steps(LeafRows(target, at, mass, starts), output)
     longest = params.max_delta_step or np.inf
     value = tree.value.copy()
     value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
+    if params.monotone_constraints is not None:
+        signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
+        value = order_leaves(tree, value, signs)
     return tree.with_values(value)
+
+
+def _schema_of(data: TrainingData) -> Schema:
+    matrix = data.matrix
+    if isinstance(matrix, BinnedMatrix):
+        return matrix.spec.schema
+    return matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema
 
 
 __all__ = ["BoostState", "Grower", "TrainingData", "make_forest", "rounds"]

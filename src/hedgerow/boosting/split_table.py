@@ -1,4 +1,4 @@
-"""Every cut that a node could have been split at, with its gain.
+"""Every cut and set that a node could have been split by, with its gain.
 
 What the growth of a tree looks at and throws away: for each feature, each cut
 and each way of missing values the sums of both sides and the gain of the
@@ -9,7 +9,8 @@ split (Chen and Guestrin 2016, equation 7)::
 The gradients are those at the scores before the tree's round, so the table needs
 the rows that the model was trained on.  Trees grown on histograms had the choice
 of the cuts between bins: these are made anew from the rows.  All others are
-shown every cut midway between two neighbouring values of the node.
+shown every cut midway between two neighbouring values of the node.  Category
+columns are shown the sets that :mod:`hedgerow.boosting.category_table` tells of.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.boosting.category_table import category_splits, side_score, sum_levels
 from hedgerow.boosting.sample import Sample
-from hedgerow.data import Table, fit_bins
+from hedgerow.data import Column, Table, fit_bins
+from hedgerow.data.bins import codes_of
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.branches import is_constrained
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -74,12 +78,17 @@ def split_table(
         "right", or None where the node has no missing value of the feature),
         ``n_left``, ``n_right``, sums of gradients and hessians ``g_left``,
         ``g_right``, ``h_left``, ``h_right``, ``gain``, and ``allowed``: False
-        where ``min_samples_leaf`` or ``min_child_weight`` forbid the split.
+        where ``min_samples_leaf`` or ``min_child_weight`` forbid the split, or
+        ``min_data_per_group`` that of categories.  If the model has category
+        columns, also ``left_levels``, the list of the levels that go left; it
+        is None for columns of numbers, and ``threshold`` for those of
+        categories, whose sets stand in the order of the search.
 
     Raises
     ------
     ParameterError
-        If there is no such tree or node, or the trees were rescaled (DART).
+        If there is no such tree or node, the trees were rescaled (DART), or
+        constraints decided about their splits.
     DataError
         If no row reaches the node.
     """
@@ -97,15 +106,36 @@ def split_table(
     keys = _keys(sample.table)
     at = _Node(keys[rows], g[rows], h[rows])
     cuts = _bin_cuts(sample, params) if params.tree_method == "hist" else None
-    columns: SplitTable = {name: [] for name in COLUMNS}
+    has_categories = model.schema.has_categories
+    columns: SplitTable = {name: [] for name in _names(has_categories)}
     for feature, column in enumerate(model.schema.columns):
-        chosen = None if cuts is None else cuts[feature]
-        for missing in ("right", "left"):
-            block = _splits(at, feature, chosen, missing, column.kind, params)
-            columns["feature"] += [column.name] * len(block["threshold"])
-            for name, values in block.items():
-                columns[name] += values
+        if column.kind == "category":
+            blocks = [_category_block(at, feature, column, forest, params)]
+        else:
+            chosen = None if cuts is None else cuts[feature]
+            ways = ("right", "left")
+            blocks = [_splits(at, feature, chosen, way, column.kind, params) for way in ways]
+        for block in blocks:
+            n_splits = len(block["threshold"])
+            block = {"feature": [column.name] * n_splits, "left_levels": [None] * n_splits, **block}
+            for name in columns:
+                columns[name] += block[name]
     return columns
+
+
+def _names(has_categories: bool) -> tuple[str, ...]:
+    """Columns of the table; ``left_levels`` only where it says something."""
+    return (*COLUMNS[:2], "left_levels", *COLUMNS[2:]) if has_categories else COLUMNS
+
+
+def _category_block(
+    node: _Node, feature: int, column: Column, forest: Forest, params: BoostParams
+) -> SplitTable:
+    """The sets of a category column, by the bins that its levels had in training."""
+    assert forest.categories is not None
+    codes = codes_of(node.keys[:, feature], len(column.levels))
+    bins = forest.categories.bins_of(feature)
+    return category_splits(sum_levels(column.levels, bins, codes, node.g, node.h), params)
 
 
 def _params_of(model: Model) -> BoostParams:
@@ -114,6 +144,11 @@ def _params_of(model: Model) -> BoostParams:
         raise ParameterError(
             "the trees of a model with boosting='dart' were rescaled after they were grown: the "
             "scores that they were grown at are not known."
+        )
+    if is_constrained(params):
+        raise ParameterError(
+            "the model was trained with monotone_constraints, interaction_constraints or "
+            "feature_penalties, which decide about splits beside the gains of this table."
         )
     return params
 
@@ -165,7 +200,8 @@ def _keys(table: Table) -> IntArray:
 
 def _bin_cuts(sample: Sample, params: BoostParams) -> list[IntArray]:
     """Cuts between bins of each feature, as the training made them of these rows."""
-    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(sample.table, most_bins, sample.weight, params.seed, forced=forced)
     return [spec.cut_keys[a:b] for a, b in zip(spec.cut_start, spec.cut_start[1:], strict=False)]
 
 
@@ -192,8 +228,10 @@ def _splits(
         sums[name] = running[places] + more, values.sum()
     g_left, h_left, n_left = (sums[name][0] for name in ("g", "h", "n"))
     g_right, h_right, n_right = (sums[name][1] - sums[name][0] for name in ("g", "h", "n"))
-    parent = _score(np.array([node.g.sum()]), np.array([node.h.sum()]), params)
-    gain = 0.5 * (_score(g_left, h_left, params) + _score(g_right, h_right, params) - parent)
+    parent = side_score(np.array([node.g.sum()]), np.array([node.h.sum()]), params)
+    gain = 0.5 * (
+        side_score(g_left, h_left, params) + side_score(g_right, h_right, params) - parent
+    )
     least = params.min_samples_leaf
     allowed = (n_left >= least) & (n_right >= least)
     allowed &= np.minimum(h_left, h_right) >= params.min_child_weight
@@ -240,13 +278,3 @@ def _midpoints(low: IntArray, high: IntArray, kind: str) -> list[Any]:
     a, b = floats_of_keys(low), floats_of_keys(high)
     middle: list[Any] = np.where(np.isfinite(a) & np.isfinite(b), 0.5 * a + 0.5 * b, a).tolist()
     return middle
-
-
-def _score(g: FloatArray, h: FloatArray, params: BoostParams) -> FloatArray:
-    """Twice the loss that a leaf takes away; see :mod:`hedgerow.kernels.split`."""
-    size = np.maximum(np.abs(g) - params.reg_alpha, 0.0)
-    d = h + params.reg_lambda
-    with np.errstate(all="ignore"):
-        step = np.where(d > 0.0, size / d, 0.0)
-    step = np.minimum(step, params.max_delta_step or np.inf)
-    return np.asarray(step * (2.0 * size - d * step))

@@ -29,9 +29,11 @@ each other; a common factor on all weights changes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +50,7 @@ from hedgerow.data.statistics import (
     with_kept,
 )
 from hedgerow.errors import ParameterError
+from hedgerow.growing.constraints import NO_INTERACTIONS, PAIRWISE
 from hedgerow.kernels.statistics import (
     ORDER_STREAM,
     means_of_sums,
@@ -191,7 +194,9 @@ def choose_columns(
     singles = [j for j in present if n_levels[j] > least]
     groups: list[tuple[int, ...]] = [(j,) for j in singles]
     if params.statistics_order == 2:
-        groups += _pairs(singles, n_levels, n_rows, MOST_PAIRS // n_classes)
+        pairs = _pairs(singles, n_levels, n_rows)
+        allowed = [pair for pair in pairs if _may_meet(pair, params.interaction_constraints)]
+        groups += sorted(allowed[: MOST_PAIRS // n_classes])
     return groups
 
 
@@ -203,13 +208,11 @@ def _n_classes(objective: Objective) -> int:
     return objective.n_outputs if objective.name == "softmax" else 1
 
 
-def _pairs(
-    singles: Sequence[int], n_levels: dict[int, int], n_rows: int, most: int
-) -> list[tuple[int, ...]]:
+def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> list[tuple[int, int]]:
     """Pairs of a column with a statistic and any other category column.
 
-    Of too many those with the most combinations, which tell most that single
-    columns do not, and last those of a column with hardly two rows a level.
+    First those with the most combinations, which tell most that single columns do
+    not, and last those of a column with hardly two rows a level.
     """
 
     def rank(pair: tuple[int, int]) -> tuple[bool, int]:
@@ -219,7 +222,57 @@ def _pairs(
     pairs = [
         pair for pair in combinations(sorted(n_levels), 2) if not set(pair).isdisjoint(singles)
     ]
-    return sorted(sorted(pairs, key=rank)[:most])
+    return sorted(pairs, key=rank)
+
+
+def _may_meet(pair: tuple[int, int], constraint: Any) -> bool:
+    """Whether a branch of a tree may be split by both columns."""
+    if constraint is None or constraint == PAIRWISE:
+        return True
+    return constraint != NO_INTERACTIONS and any(set(pair) <= set(group) for group in constraint)
+
+
+def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostParams:
+    """What is asked of columns, as what is asked of the inputs that are made of them.
+
+    Parameters
+    ----------
+    params : BoostParams
+        Resolved (:func:`hedgerow.growing.constraints.resolve_constraints`), with the
+        schema of the table.
+    inputs : Inputs or None
+
+    Returns
+    -------
+    BoostParams
+        Monotone constraints are on columns of numbers, which are kept.  A pair may
+        meet whom both its columns may meet, its gains are multiplied by both
+        factors, and it has as many bins as the column with fewer.
+    """
+    if inputs is None:
+        return params
+    sources, signs = inputs.sources, params.monotone_constraints
+    factors, bins = params.feature_penalties, params.max_bins_by_feature
+    groups: Any = params.interaction_constraints
+    n_columns = 1 + max(j for source in sources for j in source)
+    if groups == PAIRWISE:
+        groups = tuple(combinations(range(n_columns), 2))
+    elif groups == NO_INTERACTIONS:
+        groups = tuple((j,) for j in range(n_columns))
+    if groups is not None:
+        together = (
+            tuple(i for i, source in enumerate(sources) if set(source) <= set(group))
+            for group in groups
+        )
+        groups = tuple(group for group in together if group)
+    return replace(
+        params,
+        monotone_constraints=signs and tuple(signs[s[0]] if len(s) == 1 else 0 for s in sources),
+        interaction_constraints=groups,
+        feature_penalties=factors
+        and tuple(math.prod(factors[j] for j in source) for source in sources),
+        max_bins_by_feature=bins and tuple(min(bins[j] for j in source) for source in sources),
+    )
 
 
 class _Trainer:

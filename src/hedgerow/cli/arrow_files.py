@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.csv_files import check_names
-from hedgerow.cli.tables import MISSING_TEXT, settle_integers
+from hedgerow.cli.tables import MISSING_TEXT, dates_or_text, settle_integers
 from hedgerow.cli.usage import UsageError, one_line
 
 
@@ -44,8 +44,11 @@ def read_arrow(path: str) -> dict[str, AnyArray]:
     return _columns(path, table)
 
 
-def read_csv_with_arrow(path: str) -> dict[str, AnyArray]:
-    """Read a CSV or TSV file, gzipped or not, whose first line names the columns."""
+def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
+    """Read a CSV or TSV file, gzipped or not, whose first line names the columns.
+
+    ``text`` : columns whose values stay text.
+    """
     pa = _pyarrow(path)
     import pyarrow.csv as arrow_csv
 
@@ -67,13 +70,17 @@ def read_csv_with_arrow(path: str) -> dict[str, AnyArray]:
         )
 
     try:
-        table = read({})
-        # Dates stay text, as they are for the reader without pyarrow.
+        as_text = dict.fromkeys(text, pa.string())
+        table = read(as_text)
+        # Dates are read as by the reader without pyarrow.
         dates = {f.name: pa.string() for f in table.schema if pa.types.is_temporal(f.type)}
-        table = read(dates) if dates else table
+        table = read(as_text | dates) if dates else table
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{path} cannot be read as CSV: {one_line(error)}") from error
-    return _columns(path, table)
+    return {
+        name: dates_or_text(column) if column.dtype == object and name not in text else column
+        for name, column in _columns(path, table).items()
+    }
 
 
 def _columns(path: str, table: Any) -> dict[str, AnyArray]:
@@ -110,6 +117,10 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         # Microseconds since 1970, as the engine counts dates.
         micros = column.cast(pa.timestamp("us")).fill_null(0).cast(pa.int64())
+        return settle_integers(micros.to_numpy(zero_copy_only=False), missing)
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        unit = pa.time64("us") if pa.types.is_time(kind) else pa.duration("us")
+        micros = column.cast(unit, safe=False).cast(pa.int64()).fill_null(0)
         return settle_integers(micros.to_numpy(zero_copy_only=False), missing)
     raise UsageError(
         f"{path}: column {name!r} has type {kind}, which cannot be read; drop or convert it"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import gzip
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TextIO
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.tables import MISSING_TEXT, settle_integers
+from hedgerow.cli.tables import MISSING_TEXT, dates_or_text, settle_integers
 from hedgerow.cli.usage import UsageError
 
 _ROWS_AT_ONCE = 8192
@@ -23,20 +23,23 @@ _MISSING = frozenset(MISSING_TEXT)
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-def read_csv(path: str) -> dict[str, AnyArray]:
-    """Read a CSV or TSV file, gzipped or not, whose first line names the columns."""
+def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
+    """Read a CSV or TSV file, gzipped or not, whose first line names the columns.
+
+    ``text`` : columns whose values stay text.
+    """
     delimiter = "\t" if ".tsv" in path.lower()[-7:] else ","
     opener: Any = gzip.open if path.lower().endswith(".gz") else open
     try:
         with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            return _read(path, file, delimiter)
+            return _read(path, file, delimiter, text)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text ({error.reason}): convert it first") from error
     except (csv.Error, EOFError, gzip.BadGzipFile) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
 
 
-def _read(path: str, file: TextIO, delimiter: str) -> dict[str, AnyArray]:
+def _read(path: str, file: TextIO, delimiter: str, text: Collection[str]) -> dict[str, AnyArray]:
     rows = csv.reader(file, delimiter=delimiter)
     names = next(rows, [])
     check_names(path, names)
@@ -45,7 +48,7 @@ def _read(path: str, file: TextIO, delimiter: str) -> dict[str, AnyArray]:
         for part, texts in zip(parts, zip(*chunk, strict=True), strict=True):
             part.append(np.array(texts, dtype=object))
     return {
-        name: _convert(np.concatenate(part)) if part else np.empty(0)
+        name: _convert(np.concatenate(part), name in text) if part else np.empty(0)
         for name, part in zip(names, parts, strict=True)
     }
 
@@ -77,11 +80,11 @@ def _chunks(path: str, rows: Iterator[list[str]], width: int) -> Iterator[list[l
             yield filled
 
 
-def _convert(texts: AnyArray) -> AnyArray:
-    """The narrowest of whole numbers, numbers, truth values and text that holds a column."""
+def _convert(texts: AnyArray, is_text: bool) -> AnyArray:
+    """The first of whole numbers, numbers, truth values, dates and text that holds a column."""
     missing = np.fromiter((text in _MISSING for text in texts), dtype=bool, count=len(texts))
     present = texts[~missing]
-    if any("_" in text for text in present):  # int("1_0") is Python, not CSV
+    if is_text or any("_" in text for text in present):  # int("1_0") is Python, not CSV
         return _as_text(texts, missing)
     try:
         values = np.zeros(len(texts), dtype=np.int64)
@@ -98,7 +101,7 @@ def _convert(texts: AnyArray) -> AnyArray:
     if all(text in _TRUTH for text in present):
         floats[~missing] = [_TRUTH[text] for text in present]
         return floats
-    return _as_text(texts, missing)
+    return dates_or_text(_as_text(texts, missing))
 
 
 def _as_text(texts: AnyArray, missing: AnyArray) -> AnyArray:

@@ -97,7 +97,8 @@ def announce() -> None:
 def _fit(settings: dict[str, Any], X: Any, y: Any, names: list[str]) -> Any:
     from hedgerow.cli import engine
 
-    return engine.fit(engine.Job("classification", settings, X, y, names))
+    columns = dict(zip(names, X.T, strict=True))
+    return engine.fit(engine.Job("classification", settings, columns, y))
 
 
 def _print_scores(rows: dict[str, Any], train: Any, test: Any) -> None:

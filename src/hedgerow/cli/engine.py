@@ -6,14 +6,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, objective_of
 from hedgerow.cli.usage import UsageError, one_line
-from hedgerow.data import Column, Schema
+from hedgerow.data import Column
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
 from hedgerow.io import load_model
@@ -31,6 +31,12 @@ def estimator_class(task: str) -> type[HedgerowClassifier] | type[HedgerowRegres
     return _ESTIMATORS[task]
 
 
+Columns: TypeAlias = Mapping[str, AnyArray]
+"""Columns by name, which need no data frame library."""
+
+_LEVELS_SHOWN = 5
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """What a fit is made of.
@@ -40,29 +46,27 @@ class Job:
     task : {"classification", "regression"}
     settings : mapping
         Parameters of the estimator.
-    X, y : arrays
-    names : sequence of str
-        Of the columns of ``X``.
+    X : mapping from str to array
+        Columns by name.
+    y : array
     weight : array, optional
-    valid : pair of arrays, optional
+    valid : pair of X and y, optional
         Validation rows.
     """
 
     task: str
     settings: Mapping[str, Any]
-    X: AnyArray
+    X: Columns
     y: AnyArray
-    names: list[str]
     weight: AnyArray | None = None
-    valid: tuple[AnyArray, AnyArray] | None = None
+    valid: tuple[Columns, AnyArray] | None = None
 
 
 def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
     """Fit an estimator, with a progress bar on a terminal.
 
-    The columns get their names afterwards, because a table without a data
-    frame library has none.  Nothing in the model tells whether a terminal was
-    there, so that the file is the same with and without one.
+    Nothing in the model tells whether a terminal was there, so that the file is
+    the same with and without one.
     """
     estimator = estimator_class(job.task)(**job.settings, progress=sys.stderr.isatty())
     X_val, y_val = job.valid if job.valid is not None else (None, None)
@@ -76,19 +80,8 @@ def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
     model: Model = estimator.booster_.model
     curves = model.training.get("history", {})
     history = {rows: scores for rows, scores in curves.items() if rows != "train"}
-    named = replace(
-        model,
-        schema=_named(model.schema, job.names),
-        training={**model.training, "history": history},
-    )
-    estimator.booster_ = Booster(named)
-    estimator.feature_names_in_ = np.array(job.names, dtype=object)
+    estimator.booster_ = Booster(replace(model, training={**model.training, "history": history}))
     return estimator
-
-
-def _named(schema: Schema, names: list[str]) -> Schema:
-    columns = zip(names, schema.columns, strict=True)
-    return Schema(tuple(Column(name, column.kind) for name, column in columns), named=True)
 
 
 def score_lines(estimator: HedgerowClassifier | HedgerowRegressor) -> list[str]:
@@ -130,7 +123,7 @@ def open_model(path: str) -> SavedModel:
     return SavedModel(booster, classes, shown)
 
 
-def prediction_columns(model: SavedModel, X: AnyArray, kind: str) -> dict[str, AnyArray]:
+def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, AnyArray]:
     """The columns that ``hedgerow predict`` writes."""
     booster = model.booster
     if kind == "leaf":
@@ -147,6 +140,7 @@ def prediction_columns(model: SavedModel, X: AnyArray, kind: str) -> dict[str, A
         return {"prediction": booster.predict(X)}
     columns = _by_class("probability", booster.predict(X, kind="probability"), model.classes)
     if kind == "value":
+        booster.reset_unseen_categories()  # the rows are read a second time
         labels = np.array(model.classes)[booster.predict(X)]
         columns = {"prediction": labels, **columns}
     return columns
@@ -176,9 +170,28 @@ def facts(model: SavedModel) -> dict[str, Any]:
         "best_round": booster.best_iteration,
         "training_rows": booster.model.training.get("n_rows"),
         "features": list(booster.feature_names),
+        "columns": [_column_facts(column) for column in booster.model.schema.columns],
         "importance": dict(zip(booster.feature_names, map(float, share), strict=True)),
         "parameters": dict(model.parameters),
     }
+
+
+def _column_facts(column: Column) -> dict[str, Any]:
+    """Name and kind of a column; of categories how many there are, and the first few."""
+    named = {"name": column.name, "kind": column.kind}
+    if column.kind != "category":
+        return named
+    return {
+        **named,
+        "n_levels": len(column.levels),
+        "first_levels": list(column.levels[:_LEVELS_SHOWN]),
+    }
+
+
+def text_columns(booster: Booster) -> frozenset[str]:
+    """Names of the columns whose categories are text."""
+    columns = booster.model.schema.columns
+    return frozenset(c.name for c in columns if c.levels and isinstance(c.levels[0], str))
 
 
 def save_picture(booster: Booster, tree: int, path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,8 +13,19 @@ from hedgerow.cli.usage import UsageError
 _MOST_CLASSES_OF_NUMBERS = 10
 
 
+def feature_columns(table: NamedColumns, names: Sequence[str]) -> dict[str, AnyArray]:
+    """The columns ``names`` in that order, as an estimator takes them."""
+    _check_present(table, names)
+    return {name: table.columns[name] for name in names}
+
+
+def text_columns(columns: Mapping[str, AnyArray]) -> frozenset[str]:
+    """Names of the columns that hold text."""
+    return frozenset(name for name, column in columns.items() if column.dtype == object)
+
+
 def feature_matrix(table: NamedColumns, names: Sequence[str]) -> AnyArray:
-    """Columns side by side, in the order of ``names``.
+    """Columns of numbers side by side, in the order of ``names``.
 
     Returns
     -------
@@ -22,10 +33,7 @@ def feature_matrix(table: NamedColumns, names: Sequence[str]) -> AnyArray:
         float64; of Python numbers if some column holds whole numbers that no
         float64 holds.
     """
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise UsageError(f"{table.path} lacks {len(missing)} column(s) of the model: {shown}")
+    _check_present(table, names)
     columns = [table.columns[name] for name in names]
     for name, column in zip(names, columns, strict=True):
         if column.dtype == object:
@@ -35,6 +43,13 @@ def feature_matrix(table: NamedColumns, names: Sequence[str]) -> AnyArray:
     for position, column in enumerate(columns):
         matrix[:, position] = column
     return matrix
+
+
+def _check_present(table: NamedColumns, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise UsageError(f"{table.path} lacks {len(missing)} column(s) of the model: {shown}")
 
 
 def _refuse_text(table: NamedColumns, name: str, column: AnyArray) -> None:

@@ -50,8 +50,9 @@ def _as_text(facts: dict[str, Any]) -> str:
     lines = [
         f"{name.replace('_', ' '):<14} {_plain(value)}"
         for name, value in facts.items()
-        if name not in ("importance", "parameters") and value is not None
+        if name not in ("importance", "parameters", "columns") and value is not None
     ]
+    lines += ["columns", *map(_column_line, facts["columns"])]
     parameters = ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
     lines.append(f"{'parameters':<14} {parameters}")
     shown = sorted(importance.items(), key=lambda item: -item[1])[:_MOST_FEATURES_SHOWN]
@@ -62,6 +63,15 @@ def _as_text(facts: dict[str, Any]) -> str:
             bar = "#" * round(_BAR_CELLS * share / shown[0][1])
             lines.append(f"  {name:<{width}}  {share:6.1%}  {bar}")
     return "\n".join(lines)
+
+
+def _column_line(column: dict[str, Any]) -> str:
+    text = f"  {column['name']}: {column['kind']}"
+    if column["kind"] != "category":
+        return text
+    shown = ", ".join(map(repr, column["first_levels"]))
+    more = ", ..." if column["n_levels"] > len(column["first_levels"]) else ""
+    return f"{text}, {column['n_levels']} level(s): {shown}{more}"
 
 
 def _plain(value: Any) -> str:

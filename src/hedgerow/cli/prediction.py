@@ -38,7 +38,10 @@ def run(options: argparse.Namespace) -> None:
     if options.out in (options.model, options.data):
         raise UsageError(f"-o {options.out} would replace an input; name another file")
     model = engine.open_model(options.model)
-    table = tables.read_table(options.data)
-    X = features.feature_matrix(table, model.booster.feature_names)
-    tables.write_table(options.out, engine.prediction_columns(model, X, options.kind))
+    table = tables.read_table(options.data, engine.text_columns(model.booster))
+    X = features.feature_columns(table, model.booster.feature_names)
+    predictions = engine.prediction_columns(model, X, options.kind)
+    tables.write_table(options.out, predictions)
     print(f"{table.n_rows} predictions written to {options.out}")
+    for name, count in model.booster.unseen_categories.items():
+        print(f"column {name!r}: {count} row(s) with a category that no training row had")

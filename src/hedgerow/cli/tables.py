@@ -3,7 +3,8 @@
 After reading, a column is one of three kinds, whichever reader read it, so
 that a model does not depend on which libraries are installed::
 
-    float64   numbers, NaN where missing (whole numbers up to 2**53 too)
+    float64   numbers, NaN where missing (whole numbers up to 2**53 too; dates and
+              times as microseconds)
     int64     whole numbers, some beyond 2**53, none missing
     object    text, None where missing
 """
@@ -11,10 +12,12 @@ that a model does not depend on which libraries are installed::
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from hedgerow.errors import did_you_mean
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
 MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
 LARGEST_EXACT = 2**53
 """Every whole number up to here is a float64."""
 
@@ -64,13 +68,16 @@ def _listed(names: Mapping[str, Any], most: int = 12) -> str:
     return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
 
 
-def read_table(path: str) -> NamedColumns:
+def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
     """Read CSV, TSV (both also gzipped), Parquet or Feather.
 
     Parameters
     ----------
     path : str
         The suffix decides the format.
+    text : collection of str
+        Columns that are text even if all that they hold looks like numbers; of
+        use where the format has no types.
 
     Returns
     -------
@@ -87,7 +94,7 @@ def read_table(path: str) -> NamedColumns:
     if not file.exists():
         near = did_you_mean(file.name, _names_in(file.parent))
         raise UsageError(f"{path}: there is no such file.{near}")
-    columns = _reader(path)(path)
+    columns = _reader(path, text)(path)
     if not columns:
         raise UsageError(f"{path} has no columns")
     if len(next(iter(columns.values()))) == 0:
@@ -102,7 +109,7 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _reader(path: str) -> Any:
+def _reader(path: str, text: Collection[str]) -> Callable[[str], dict[str, AnyArray]]:
     name = path.lower()
     if name.endswith(ARROW_SUFFIXES):
         from hedgerow.cli.arrow_files import read_arrow
@@ -112,10 +119,10 @@ def _reader(path: str) -> Any:
         if _has_pyarrow():
             from hedgerow.cli.arrow_files import read_csv_with_arrow
 
-            return read_csv_with_arrow
+            return partial(read_csv_with_arrow, text=text)
         from hedgerow.cli.csv_files import read_csv
 
-        return read_csv
+        return partial(read_csv, text=text)
     known = ", ".join((*CSV_SUFFIXES, *ARROW_SUFFIXES))
     raise UsageError(f"{path}: unknown kind of file; known endings: {known}")
 
@@ -176,6 +183,24 @@ def replacing(path: str | Path) -> Iterator[str]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def dates_or_text(column: AnyArray) -> AnyArray:
+    """A column of text as microseconds since 1970 if all of it is ISO 8601 without a time zone.
+
+    As what a frame library would have made of them: text would be categories,
+    of which the next file has other ones.
+    """
+    missing = np.array([value is None for value in column], dtype=bool)
+    present = column[~missing].tolist()
+    if not present or not all(_DATE.fullmatch(text) for text in present):
+        return column
+    ticks = np.zeros(len(column), dtype=np.int64)
+    try:
+        ticks[~missing] = np.array(present, dtype="M8[us]").view(np.int64)
+    except ValueError:  # the 30th of February
+        return column
+    return settle_integers(ticks, missing)
 
 
 def settle_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from hedgerow.cli.usage import UsageError
@@ -64,14 +65,14 @@ def run(options: argparse.Namespace) -> None:
     names = list(table.without(aside).columns)
     if not names:
         raise UsageError(f"{options.data}: no column is left to predict from")
+    X = features.feature_columns(table, names)
     job = engine.Job(
         task,
         settings,
-        features.feature_matrix(table, names),
+        X,
         features.class_labels(y, task, options.data, options.target),
-        names,
         weight=None if options.weight is None else features.weights(table, options.weight),
-        valid=_validation(options, task, names),
+        valid=_validation(options, task, X),
     )
     print(f"{task} ({why}): {table.n_rows} rows, {len(names)} columns", flush=True)
     start = time.perf_counter()
@@ -84,15 +85,15 @@ def run(options: argparse.Namespace) -> None:
     print(f"model written to {options.model}")
 
 
-def _validation(options: argparse.Namespace, task: str, names: list[str]) -> Any:
+def _validation(options: argparse.Namespace, task: str, X: Mapping[str, Any]) -> Any:
     """Features and target of the validation table, or None."""
     from hedgerow.cli import features, tables
 
     if options.valid is None:
         return None
-    table = tables.read_table(options.valid)
+    table = tables.read_table(options.valid, features.text_columns(X))
     y = features.target(table, options.target)
     return (
-        features.feature_matrix(table, names),
+        features.feature_columns(table, list(X)),
         features.class_labels(y, task, options.valid, options.target),
     )

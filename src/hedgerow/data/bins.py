@@ -26,12 +26,14 @@ the heaviest have one each, and all others share one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.data.forced_bins import ForcedCuts, choose_between, keys_of_forced
 from hedgerow.data.schema import Schema
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError, ParameterError
@@ -156,10 +158,11 @@ def _cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
 
 def fit_bins(
     table: Table,
-    max_bins: int,
+    max_bins: int | Sequence[int],
     weight: FloatArray | None = None,
     seed: int = 0,
     n_threads: int = 1,
+    forced: ForcedCuts | None = None,
 ) -> BinSpec:
     """Choose the cuts of every feature.
 
@@ -168,8 +171,8 @@ def fit_bins(
     Parameters
     ----------
     table : Table
-    max_bins : int
-        Most bins for the values of a feature, 2 to 255.
+    max_bins : int or sequence of int
+        Most bins for the values of a feature, 2 to 255; or of each feature.
     weight : array of shape (n_rows,), optional
         Positive and finite.  A row of weight k counts as k equal rows, and a
         common factor changes nothing: exactly for integers up to 2**34 and
@@ -177,6 +180,8 @@ def fit_bins(
     seed : int
         Chooses the rows that are looked at, where there are over 200,000.
     n_threads : int
+    forced : mapping of name to ascending numbers, optional
+        Cuts that these columns have whatever the data, fewer than their bins.
 
     Returns
     -------
@@ -197,10 +202,7 @@ def fit_bins(
     >>> spec.n_bins(0), spec.stride
     (2, 16)
     """
-    if isinstance(max_bins, bool) or not 2 <= max_bins <= MOST_BINS or int(max_bins) != max_bins:
-        raise ParameterError(
-            f"max_bins must be an integer from 2 to {MOST_BINS}, got {max_bins!r}."
-        )
+    most_bins = _most_bins(max_bins, table.n_features)
     if weight is not None and np.shape(weight) != (table.n_rows,):
         raise DataError(
             f"weight must have one number for each of the {table.n_rows} rows, "
@@ -210,13 +212,17 @@ def fit_bins(
     columns = _columns_of(table.values, rows, n_threads)
     columns[[column.kind == "category" for column in table.schema.columns]] = _no_value(columns)
     mass = None if weight is None else _integer_mass(np.asarray(weight)[rows])
-    found = _find_cuts(columns, mass, int(max_bins), n_threads)
+    fixed = keys_of_forced(forced, table.schema)
+    found = _find_cuts(columns, mass, most_bins, _as_values(fixed, columns.dtype), n_threads)
     counts = [len(below) for below, _ in found]
-    level_bins = _bin_levels(table, rows, mass, int(max_bins))
+    level_bins = _bin_levels(table, rows, mass, most_bins)
     n_levels = [len(bins) for bins in level_bins]
+    cut_keys = _cuts_between(found, table)
+    if fixed:
+        cut_keys, counts = _insert(fixed, cut_keys, counts)
     most = max(1 + max(counts), *(1 + int(bins.max(initial=0)) for bins in level_bins))
     return BinSpec(
-        cut_keys=_cuts_between(found, table),
+        cut_keys=cut_keys,
         cut_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
         schema=table.schema,
         stride=max(_SMALLEST_STRIDE, 1 << most.bit_length()),
@@ -225,19 +231,50 @@ def fit_bins(
     )
 
 
+def _most_bins(max_bins: int | Sequence[int], n_features: int) -> IntArray:
+    """Most bins of each feature."""
+    single = not isinstance(max_bins, Sequence)
+    each = list(max_bins) if isinstance(max_bins, Sequence) else [max_bins]
+    if not single and len(each) != n_features:
+        raise ParameterError(f"max_bins has {len(each)} numbers for {n_features} features.")
+    for most in each:
+        if isinstance(most, bool) or not 2 <= most <= MOST_BINS or int(most) != most:
+            raise ParameterError(
+                f"max_bins must be an integer from 2 to {MOST_BINS}, got {most!r}."
+            )
+    return np.array(each * n_features if single else each, dtype=np.int64)
+
+
+def _as_values(keys: dict[int, IntArray], dtype: np.dtype) -> dict[int, AnyArray]:
+    """Forced cuts as they compare with the values of a table."""
+    if dtype == np.int64:
+        return dict(keys)
+    return {column: floats_of_keys(cuts) for column, cuts in keys.items()}
+
+
+def _insert(
+    forced: dict[int, IntArray], cut_keys: IntArray, counts: list[int]
+) -> tuple[IntArray, list[int]]:
+    """All cuts and their counts, the forced ones among them."""
+    parts = np.split(cut_keys, np.cumsum(counts)[:-1])
+    for column, keys in forced.items():
+        parts[column] = np.sort(np.concatenate([parts[column], keys]))
+    return np.concatenate(parts), [len(part) for part in parts]
+
+
 def _bin_levels(
-    table: Table, rows: IntArray, mass: FloatArray | None, max_bins: int
+    table: Table, rows: IntArray, mass: FloatArray | None, most_bins: IntArray
 ) -> list[BinArray]:
     """For each category column the bin of each level, by its mass in ``rows``; else nothing.
 
     Where there are more levels than bins, the heaviest have one each (of equal
     ones the lower), and all others share the last.
     """
-    most = min(max_bins, MOST_CATEGORY_BINS)
     found = []
     for j, column in enumerate(table.schema.columns):
         n_levels = len(column.levels)
         bins: BinArray = np.minimum(np.arange(n_levels), MOST_CATEGORY_BINS).astype(np.uint8)
+        most = min(int(most_bins[j]), MOST_CATEGORY_BINS)
         if n_levels > most:
             codes = codes_of(table.values[rows, j], n_levels)
             present = codes < n_levels
@@ -299,9 +336,13 @@ def _integer_mass(weight: FloatArray) -> FloatArray:
 
 
 def _find_cuts(
-    columns: AnyArray, mass: FloatArray | None, max_bins: int, n_threads: int
+    columns: AnyArray,
+    mass: FloatArray | None,
+    most_bins: IntArray,
+    forced: dict[int, AnyArray],
+    n_threads: int,
 ) -> list[tuple[AnyArray, AnyArray]]:
-    """Find, for each column, the values just below and just above its cuts.
+    """Find, for each column, the values just below and just above its cuts but the forced.
 
     Sorts ``columns`` in place.
     """
@@ -311,7 +352,7 @@ def _find_cuts(
 
     def find(start: int, stop: int) -> None:
         runs = np.empty(n_rows + 1, dtype=np.int64)
-        cuts = np.empty(max_bins, dtype=np.int64)
+        cuts = np.empty(MOST_BINS, dtype=np.int64)
         for j in range(start, stop):
             column, mass_before = columns[j], counts
             if mass is None:
@@ -321,10 +362,14 @@ def _find_cuts(
                 column = column[order]
                 mass_before = np.concatenate(([0.0], np.cumsum(mass[order])))
             first, last = _present(column)
-            ordered = column[first:last]
-            n_runs = find_runs(ordered, runs) if len(ordered) else 1
-            n_cuts = choose_cuts(runs, n_runs, mass_before[first : last + 1], max_bins, cuts)
-            above = cuts[:n_cuts]
+            ordered, mass_before = column[first:last], mass_before[first : last + 1]
+            if j in forced:
+                edges = np.searchsorted(ordered, forced[j], side="right")
+                above = choose_between(ordered, mass_before, edges, int(most_bins[j]))
+            else:
+                n_runs = find_runs(ordered, runs) if len(ordered) else 1
+                n_cuts = choose_cuts(runs, n_runs, mass_before, int(most_bins[j]), cuts)
+                above = cuts[:n_cuts]
             found[j] = ordered[above - 1], ordered[above]
 
     run_blocks(find, n_features, n_threads, -(-_VALUES_PER_THREAD // n_rows))

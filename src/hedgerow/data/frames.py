@@ -159,9 +159,11 @@ def _as_objects(series: Any) -> AnyArray:
     return np.fromiter(series.to_list(), dtype=object, count=len(series))
 
 
-def _read_text(series: Any, name: str) -> PlainOrEncoded:
+def _read_text(series: Any, name: str) -> Encoded:
     if len(series) < _ROWS_FOR_ARROW or find_spec("pyarrow") is None:
-        return read_objects(_as_objects(series), name)
+        column = read_objects(_as_objects(series), name)
+        # Of nulls alone one cannot tell that they are text.
+        return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
     native = series.to_native()
     return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())
 
@@ -172,8 +174,7 @@ def _read_categories(series: Any, name: str) -> Encoded:
 
     if series.implementation.is_polars():
         # Its dictionary may hold the values of other columns: text is the shorter way.
-        column = _read_text(series.cast(nw.String), name)
-        return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
+        return _read_text(series.cast(nw.String), name)
     native = series.to_native()
     if hasattr(getattr(native, "dtype", None), "categories"):
         values, codes = native.cat.categories.to_series(), native.cat.codes.to_numpy()
@@ -192,6 +193,8 @@ def _read_categories(series: Any, name: str) -> Encoded:
 def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
     """Columns as a data frame of the named library, or as they are if it is None.
 
+    In polars and pyarrow, lists of text beside lists of numbers become text.
+
     Raises
     ------
     ParameterError
@@ -207,4 +210,17 @@ def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:
         )
     import narwhals as nw
 
+    if backend != "pandas":
+        columns = {name: _lists_of_one_type(column) for name, column in columns.items()}
     return nw.from_dict(columns, backend=backend).to_native()
+
+
+def _lists_of_one_type(column: list[Any]) -> list[Any]:
+    """Lists whose values are of one type, as a typed library wants them: text or float if mixed."""
+    if not any(isinstance(entry, list) for entry in column):
+        return column
+    types = {type(value) for entry in column if entry is not None for value in entry}
+    if len(types) < 2:
+        return column
+    as_one = float if types <= {int, float} else str
+    return [None if entry is None else [as_one(value) for value in entry] for entry in column]

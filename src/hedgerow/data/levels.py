@@ -15,6 +15,7 @@ floats.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
@@ -32,6 +33,8 @@ MISSING_CODE = -1
 UNKNOWN_CODE = -2
 
 _TEXTS_AT_ONCE = 65536
+_TEXTS_FOR_ARROW = 50_000
+"""Fewer texts are looked up in a dict that is made once."""
 _LARGEST_INT = 2.0**63
 
 
@@ -44,10 +47,10 @@ class ArrowText(Sequence[str]):
     """
 
     def __init__(self, array: Any) -> None:
-        self._array = array
+        self.array = array
 
     def __len__(self) -> int:
-        return len(self._array)
+        return len(self.array)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -56,25 +59,37 @@ class ArrowText(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        text: str = self._array[index].as_py()
+        text: str = self.array[index].as_py()
         return text
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), _TEXTS_AT_ONCE):
-            yield from self._array.slice(start, _TEXTS_AT_ONCE).to_pylist()
+            yield from self.array.slice(start, _TEXTS_AT_ONCE).to_pylist()
 
     def order(self) -> IntArray:
         """Places of the texts from the first to the last in the order of code points."""
         import pyarrow.compute
 
-        order: IntArray = pyarrow.compute.array_sort_indices(self._array).to_numpy()
+        order: IntArray = pyarrow.compute.array_sort_indices(self.array).to_numpy()
         return order
 
     def take(self, places: IntArray) -> ArrowText:
         """The texts at some places."""
         import pyarrow as pa
 
-        return ArrowText(self._array.take(pa.array(places)))
+        return ArrowText(self.array.take(pa.array(places)))
+
+    def places_in(self, others: Sequence[Any]) -> IntArray:
+        """Place of each text among others, or ``UNKNOWN_CODE``."""
+        import pyarrow as pa
+        import pyarrow.compute
+
+        known = (
+            others.array if isinstance(others, ArrowText) else pa.array(others, pa.large_string())
+        )
+        found = pyarrow.compute.index_in(self.array, value_set=known)
+        places: IntArray = found.fill_null(UNKNOWN_CODE).to_numpy().astype(np.int64)
+        return places
 
 
 Texts: TypeAlias = ArrowText | list[str]
@@ -123,20 +138,24 @@ class LevelIndex:
     """
 
     def __init__(self, levels: Sequence[Level]) -> None:
-        self._of_text: dict[str, int] = {}
+        self._levels = levels
         self._numbers: AnyArray = np.empty(0)
         self.is_empty = len(levels) == 0
         self.is_text = not self.is_empty and isinstance(levels[0], str)
-        if self.is_text:
-            self._of_text = {str(level): code for code, level in enumerate(levels)}
-        elif not self.is_empty:
+        if not self.is_text and not self.is_empty:
             dtype = np.int64 if isinstance(levels[0], int) else np.float64
             self._numbers = np.array(levels, dtype=dtype)
 
     def of_texts(self, texts: Texts) -> npt.NDArray[np.int64]:
         """Code of each text, or ``UNKNOWN_CODE``."""
+        if isinstance(texts, ArrowText) and len(texts) >= _TEXTS_FOR_ARROW:
+            return texts.places_in(self._levels)
         find = self._of_text.get
         return np.fromiter((find(text, UNKNOWN_CODE) for text in texts), np.int64, len(texts))
+
+    @functools.cached_property
+    def _of_text(self) -> dict[str, int]:
+        return {str(level): code for code, level in enumerate(self._levels)}
 
     def of_numbers(self, values: AnyArray) -> npt.NDArray[np.int64]:
         """Code of each plain number, or ``UNKNOWN_CODE``, or ``MISSING_CODE``."""

@@ -18,6 +18,7 @@ from hedgerow.data.levels import (
     MISSING_CODE,
     MOST_LEVELS,
     UNKNOWN_CODE,
+    ArrowText,
     canonical,
     take_levels,
 )
@@ -114,7 +115,8 @@ def recode(table: Table, schema: Schema, unknown: UnknownCategory | None = None)
         new = np.full(n_levels + 2, UNKNOWN_CODE, dtype=np.int64)
         new[-1] = MISSING_CODE
         if index.is_text:
-            new[:n_levels] = index.of_texts([str(level) for level in column.levels])
+            texts = column.levels if isinstance(column.levels, ArrowText) else None
+            new[:n_levels] = index.of_texts(texts or [str(level) for level in column.levels])
         elif not index.is_empty and n_levels:
             new[:n_levels] = index.of_numbers(np.array(column.levels))
         found = new[codes]

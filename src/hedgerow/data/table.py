@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,7 +51,6 @@ from hedgerow.errors import DataError, DataTypeError
 
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
-_NOTHING_UNSEEN: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +70,7 @@ class Table:
 
     values: AnyArray
     schema: Schema
-    unseen: Mapping[str, int] = field(default_factory=lambda: _NOTHING_UNSEEN)
+    unseen: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:

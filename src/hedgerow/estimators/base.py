@@ -24,13 +24,19 @@ from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.io import load_model, save_model
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
+from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 from hedgerow.objectives import Objective
 from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
     Boosting,
     BoostParams,
+    ByFeature,
+    ForcedBins,
     GrowPolicy,
+    InteractionConstraints,
     LeafEstimation,
+    MonotoneConstraints,
+    Sampling,
     Sketch,
     TargetStatistics,
     TreeMethod,
@@ -76,6 +82,9 @@ class HedgerowEstimator(BaseEstimator):
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
         subsample: float = 1.0,
+        sampling: Sampling = "uniform",
+        goss_top_rate: float = 0.2,
+        goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
@@ -99,6 +108,11 @@ class HedgerowEstimator(BaseEstimator):
         min_data_per_group: int = 100,
         target_statistics: TargetStatistics = "auto",
         statistics_order: int = 2,
+        monotone_constraints: MonotoneConstraints = None,
+        interaction_constraints: InteractionConstraints = None,
+        feature_penalties: ByFeature = None,
+        max_bins_by_feature: ByFeature = None,
+        forced_bins: ForcedBins = None,
         objective: str = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
@@ -121,6 +135,9 @@ class HedgerowEstimator(BaseEstimator):
         self.gamma = gamma
         self.max_delta_step = max_delta_step
         self.subsample = subsample
+        self.sampling = sampling
+        self.goss_top_rate = goss_top_rate
+        self.goss_other_rate = goss_other_rate
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode
@@ -144,6 +161,11 @@ class HedgerowEstimator(BaseEstimator):
         self.min_data_per_group = min_data_per_group
         self.target_statistics = target_statistics
         self.statistics_order = statistics_order
+        self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
+        self.feature_penalties = feature_penalties
+        self.max_bins_by_feature = max_bins_by_feature
+        self.forced_bins = forced_bins
         self.objective = objective
         self.eval_metric = eval_metric
         self.early_stopping = early_stopping
@@ -159,6 +181,9 @@ class HedgerowEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = False
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.dict = True
         tags.target_tags.required = True
         return tags
 
@@ -311,6 +336,27 @@ class HedgerowEstimator(BaseEstimator):
         gain = self.booster_.feature_importance("gain")
         total = gain.sum()
         return gain / total if total > 0.0 else gain
+
+    def verify_monotone(
+        self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
+    ) -> MonotoneReport:
+        """Prove that raw scores are monotone, or find rows that show that they are not.
+
+        Parameters
+        ----------
+        feature : str or int, optional
+            Name or position of a column; by default all in ``monotone_constraints``.
+        direction : {1, -1, "increasing", "decreasing"}, optional
+            For ``feature``; by default that of its constraint.
+        n_points : int, default=100_000
+            Rows to predict, about at most, in the search for a violation.
+
+        Returns
+        -------
+        hedgerow.model.monotone.MonotoneReport
+        """
+        check_is_fitted(self)
+        return self.booster_.verify_monotone(feature, direction, n_points=n_points)
 
     # -- files ---------------------------------------------------------------
 

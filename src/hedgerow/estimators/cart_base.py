@@ -35,7 +35,7 @@ from hedgerow.threads import resolve_threads
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from hedgerow.plot import Labelled
+    from hedgerow.plot import Division, Labelled
 
 MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
 
@@ -383,23 +383,30 @@ class CartEstimator(BaseEstimator):
 
         check_is_fitted(self, "tree_")
         tree = self.tree_
-        choices = {}
-        for node in np.flatnonzero(tree.is_categorical).tolist():
-            left, right = (
-                "{" + ", ".join(_category_text(value) for value in side.tolist()) + "}"
-                for side in tree.categories(node)
-            )
-            size = tree.n_node_samples
-            children = tree.children_left[node], tree.children_right[node]
-            choices[node] = (left, right, bool(size[children[0]] > size[children[1]]))
-        return Labelled(tree.copies([tree.value.shape[1] - 1]), self._leaf_words(), choices)
+        forest = tree.copies([tree.value.shape[1] - 1])
+        return Labelled(forest, self._leaf_words(), _divisions(tree))
 
     def _leaf_words(self) -> list[str] | None:
         """What each node predicts, in words; None for numbers."""
         return None
 
 
-def _category_text(value: float) -> str:
-    """A category in full: whole numbers without a point."""
-    whole = isinstance(value, int) or value.is_integer()
-    return str(int(value)) if whole else repr(value)
+def _divisions(tree: CartTree) -> dict[int, Division]:
+    """The categorical splits; a category that its node has not seen goes to the larger child."""
+    from hedgerow.plot import Division
+
+    nodes = np.flatnonzero(tree.is_categorical)
+    sides = {node: tree.categories(node) for node in nodes.tolist()}
+    divisions: dict[int, Division] = {}
+    for feature in np.unique(tree.feature[nodes]).tolist():
+        here = nodes[tree.feature[nodes] == feature].tolist()
+        levels = np.unique(np.concatenate([side for node in here for side in sides[node]]))
+        for node in here:
+            left, right = tree.children_left[node], tree.children_right[node]
+            larger_left = bool(tree.n_node_samples[left] > tree.n_node_samples[right])
+            listed, others = sides[node][0], sides[node][1]
+            goes_left = ~np.isin(levels, others) if larger_left else np.isin(levels, listed)
+            divisions[node] = Division(
+                levels.tolist(), goes_left, "left" if larger_left else "right"
+            )
+    return divisions

@@ -31,7 +31,21 @@ gamma : float >= 0, default=0.0
 max_delta_step : float >= 0, default=0.0
     Largest absolute leaf value before the learning rate; 0 for no limit.
 subsample : float in (0, 1], default=1.0
-    Share of the rows that each round is grown on.
+    Share of the rows that each round is grown on; with ``sampling="mvs"`` the
+    expected share.
+sampling : {"uniform", "goss", "mvs"}, default="uniform"
+    How these rows are chosen.  ``"uniform"``: all with the same chance.
+    ``"goss"``: rows of large gradients for sure, some of the others
+    (Ke et al. 2017).  ``"mvs"``: with a chance that grows with gradient and
+    hessian, so that gains have the least variance (Ibragimov and Gusev 2019).
+    With the latter two a row counts in sums for as many as it stands for;
+    ``min_samples_leaf`` and the row counts of nodes are of the sampled rows.
+goss_top_rate : float in [0, 1), default=0.2
+    For ``sampling="goss"``: share of the rows kept for sure, by absolute gradient.
+    With 0 the sample is that of ``sampling="uniform"``.
+goss_other_rate : float in (0, 1], default=0.1
+    For ``sampling="goss"``: share of all rows that is drawn from the others; each
+    stands for ``(1 - goss_top_rate) / goss_other_rate`` rows.
 colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
     Share of the features that a tree, a level of it, a node may use; each
     is taken of what the one before has left.
@@ -106,6 +120,20 @@ target_statistics : bool or "auto", default="auto"
 statistics_order : int in 1 .. 2, default=2
     2: also the mean target of pairs of levels, where at least one of the two
     columns is replaced.
+monotone_constraints : dict of column to direction, sequence of n_features directions, or None
+    1 or ``"increasing"``: predictions never fall as the column grows; -1 or
+    ``"decreasing"``: they never rise; 0: anything.  Holds for every loss and way of
+    boosting; ``verify_monotone`` proves it.  Not for categories or more than two
+    classes.
+interaction_constraints : list of lists of columns, "pairwise", "no_interactions" or None
+    The columns that split one branch of a tree must lie in one of the lists; columns
+    in none are one more.  ``"pairwise"``: any two; ``"no_interactions"``: one.
+feature_penalties : dict of column to factor, sequence of n_features factors, or None
+    Factors >= 0 on the gains of splits; 0 leaves a column out.
+max_bins_by_feature : dict of column to int, sequence of n_features ints, or None
+    From 2 to 255, instead of ``max_bins``.
+forced_bins : dict of column to ascending numbers, or None
+    Cuts that a column has whatever the data; its other bins are chosen between them.
 """
 
 TRAINING = """

@@ -19,6 +19,8 @@ from hedgerow.data.blocks import PADDING, ColumnBlocks
 from hedgerow.data.table import Table
 from hedgerow.growing import exact_stages as stages
 from hedgerow.growing import state as layout
+from hedgerow.growing.branches import is_constrained, make_constraints
+from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
 from hedgerow.growing.setup import (
@@ -107,6 +109,10 @@ class ExactGrower:
         """Rows that the last tree was not grown on (empty without row sampling)."""
         n_inside = int(self._state.scalars[layout.IS_N_ROWS])
         return self._state.rows.rows[n_inside : self._blocks.n_rows]
+
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        return weights_of(self._state.extras, rows)
 
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
@@ -198,7 +204,7 @@ def _make_state(
             leaf_sums=aligned_zeros((n_threads, 2, 2 * max_leaves), np.int64),
         ),
         tree=tree_arrays(2 * max_leaves, max_leaves),
-        scalars=start_scalars(n_features),
+        scalars=start_scalars(n_features, params),
         lists=_make_lists(blocks, max_leaves, n_threads),
         choice=stages.Choice(
             columns=np.arange(n_features, dtype=np.int32),
@@ -209,6 +215,20 @@ def _make_state(
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.zeros((3, n_features), dtype=np.int32),
         ),
+        extras=_make_extras(params, n_rows, n_features, n_threads, 2 * max_leaves),
+    )
+
+
+def _make_extras(
+    params: BoostParams, n_rows: int, n_features: int, n_threads: int, max_nodes: int
+) -> layout.ExactExtras | None:
+    """What the compiled stages need beyond the usual fit; None if nothing."""
+    if not is_constrained(params) and not follows_gradients(params):
+        return None
+    no_bins = np.zeros(0, dtype=np.int64)
+    return layout.ExactExtras(
+        constraints=make_constraints(params, n_features, no_bins, max_nodes),
+        sampler=make_sampler(params, n_rows, n_threads, packs=False),
     )
 
 

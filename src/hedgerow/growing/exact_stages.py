@@ -41,12 +41,14 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.growing.frontier import advance, start_tree
+from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
 from hedgerow.growing.leaves import finish_tree
-from hedgerow.growing.sampling import allow_children, sample_rows
+from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.state import (
     FOUND_BIN,
+    FOUND_COLUMN,
     FOUND_FEATURE,
     FOUND_G_LEFT,
     FOUND_H_LEFT,
@@ -72,6 +74,7 @@ from hedgerow.growing.state import (
     NODE_LEFT,
     NODE_MISSING_LEFT,
     NODE_START,
+    ExactExtras,
     Rows,
     Settings,
     Threads,
@@ -87,6 +90,7 @@ from hedgerow.kernels.exact import (
     thin_runs,
 )
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.monotone import AskedColumn, bounds_of
 from hedgerow.kernels.split import NodeSums, SplitRules, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -151,6 +155,7 @@ class ExactState(NamedTuple):
     lists: Lists
     choice: Choice
     search: Search
+    extras: ExactExtras | None
 
 
 @kernel(inner=True)
@@ -325,6 +330,7 @@ def search_node(
     child: int,
     node: int,
     slot: int,
+    extras: ExactExtras | None,
 ) -> None:
     """Find the best split of ``node`` in columns ``mine``."""
     settings, lists, choice, scalars = state.settings, state.lists, state.choice, state.scalars
@@ -333,6 +339,10 @@ def search_node(
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     limits = limits_of(sums, units, state.rules)
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    bounded = False
+    if extras is not None:
+        sampled, bounded = True, extras.constraints.scored == 1
+        bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
     source, scratch = lists.work, lists.scratch[thread]
     if node == 0:
         source = lists_of_root(settings, choice, lists)
@@ -348,7 +358,14 @@ def search_node(
         if choice.sketch == LOCAL:
             thin_runs(source, place, fixed, choice.eps, scratch, np.int64(0))
             entries, place = scratch, (np.int64(0), stop - start)
-        best = search_list(entries, place, fixed, cuts, sums, limits, column, best)
+        if not bounded:
+            best = search_list(entries, place, fixed, cuts, sums, limits, column, best, None)
+        # Two questions, not one with "and": the first drops the branch at compile time.
+        if extras is not None:  # noqa: SIM102
+            if bounded:
+                sign, factor = extras.constraints.sign[column], extras.constraints.factor[column]
+                asked = AskedColumn(sign, factor, stop - start, bounds)
+                best = search_list(entries, place, fixed, cuts, sums, limits, column, best, asked)
     score = -1.0
     if best.score >= 0:
         score = float_of_bits(best.score) * units.g * (units.g / units.h)
@@ -360,8 +377,10 @@ def search_node(
     found[FOUND_H_LEFT] = best.h_left
     found[FOUND_N_LEFT] = best.n_left
     found[FOUND_SET] = 1  # side 0 goes left
+    found[FOUND_COLUMN] = 0
     if best.score >= 0 and best.missing_left == 0:
         place = (lists.segments[slot, best.feature, 0], lists.segments[slot, best.feature, 1])
+        found[FOUND_COLUMN] = np.int64(best.n_present == place[1] - place[0])  # SETS_APART
         # Where no row is missing, a later one goes with the larger part.
         if place[1] - place[0] == sums.n:
             found[FOUND_MISSING_LEFT] = np.int64(2 * best.n_left >= sums.n)
@@ -381,7 +400,7 @@ def search_children(thread: int, mine: tuple[int, int], state: ExactState) -> No
             lists.slot_of[node] = slot
         if node == 0:
             open_root(thread, mine, state.settings, state.rows, lists, state.choice, slot)
-        search_node(thread, mine, state, child, node, slot)
+        search_node(thread, mine, state, child, node, slot, state.extras)
     barrier(state.crew)
 
 
@@ -392,7 +411,7 @@ def grow_tree(thread: int, state: ExactState) -> None:
     tree, scalars, search = state.tree, state.scalars, state.search
     rows, threads, lists = state.rows, state.threads, state.lists
     gradient_pass(thread, crew, settings, state.loss_data, rows, threads, scalars)
-    sample_rows(thread, crew, settings, rows.rows, threads.counts, scalars)
+    draw_rows(thread, crew, settings, rows, threads.counts, scalars, state.extras)
     n_sampled = scalars[IS_N_ROWS]
     sum_root(thread, crew, settings, rows, lists.sides, threads.leaf_sums, n_sampled)
     n_columns = scalars[IS_N_COLUMNS]
@@ -400,12 +419,12 @@ def grow_tree(thread: int, state: ExactState) -> None:
     stop = share_columns(lists.starts, state.choice, n_columns, crew, thread + 1)
     mine = (first, stop if thread + 1 < crew.n_threads else n_columns)
     if thread == 0:
-        start_tree(settings, rules, tree, scalars)
+        start_tree(settings, rules, tree, scalars, state.extras)
         set_root(tree, threads.leaf_sums, scalars)
     while True:
         if thread == 0:
             columns = state.choice.columns
-            allow_children(settings, columns, search.allowed, tree.table, scalars, None)
+            allow_children(settings, columns, search.allowed, tree.table, scalars, state.extras)
         barrier(crew)
         parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
         if parent >= 0:
@@ -415,9 +434,9 @@ def grow_tree(thread: int, state: ExactState) -> None:
         if search_next:
             search_children(thread, mine, state)
         if thread == 0:
-            advance(settings, rules, tree, scalars, search.found)
+            advance(settings, rules, tree, scalars, search.found, state.extras)
     raw, sums = state.loss_data.raw, threads.leaf_sums
-    finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, scalars)
+    finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, scalars, state.extras)
 
 
 @kernel

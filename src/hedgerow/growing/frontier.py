@@ -15,6 +15,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.branches import bound_children, bound_root
 from hedgerow.growing.gradients import units_of
 from hedgerow.growing.searching import is_better
 from hedgerow.growing.state import (
@@ -60,10 +61,12 @@ from hedgerow.growing.state import (
     NODE_START,
     NUMBER_GAIN,
     SET_WORDS,
+    Extras,
     Settings,
     Tree,
 )
 from hedgerow.kernels.intrinsics import float_of_bits
+from hedgerow.kernels.monotone import found_gain
 from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
 
 
@@ -111,7 +114,9 @@ def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> boo
 
 
 @kernel(inner=True)
-def start_tree(settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray) -> None:
+def start_tree(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras | None
+) -> None:
     """Thread 0: empty the tree and make the root the node to be searched."""
     for slot in range(settings.n_slots):
         tree.free_slots[slot] = slot
@@ -128,6 +133,8 @@ def start_tree(settings: Settings, rules: SplitRules, tree: Tree, scalars: IntAr
     scalars[IS_SUBTRACT] = 0
     scalars[IS_SEARCH_SMALL] = 1 if searched else 0
     scalars[IS_SEARCH_LARGE] = 0
+    if extras is not None:
+        bound_root(extras.constraints)
 
 
 @kernel(inner=True)
@@ -139,6 +146,7 @@ def keep_best(
     found: IntArray,
     node: int,
     child: int,
+    extras: Extras | None,
 ) -> None:
     """Write the best split that any thread found into the table."""
     best = 0
@@ -151,6 +159,8 @@ def keep_best(
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     score = float_of_bits(found[best, child, FOUND_SCORE])
     gain = split_gain(score, sums, units, rules)
+    if extras is not None:
+        gain = found_gain(extras.constraints, score, gain)
     tree.numbers[node, NUMBER_GAIN] = gain
     if gain < 0.0:
         release_slot(tree, scalars, node)
@@ -169,14 +179,19 @@ def keep_best(
 
 @kernel(inner=True)
 def settle(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, found: IntArray
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Take over what the search of the last one or two nodes has found."""
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
         searched = scalars[IS_SEARCH_SMALL] if child == 0 else scalars[IS_SEARCH_LARGE]
         if searched == 1:
-            keep_best(settings, rules, tree, scalars, found, node, child)
+            keep_best(settings, rules, tree, scalars, found, node, child, extras)
         elif node >= 0:
             release_slot(tree, scalars, node)
 
@@ -203,7 +218,12 @@ def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
 
 @kernel(inner=True)
 def open_children(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, parent: int
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    parent: int,
+    extras: Extras | None,
 ) -> None:
     """Make the two children of ``parent`` and plan their histograms."""
     table = tree.table
@@ -221,6 +241,9 @@ def open_children(
     row[NODE_LEFT] = left
     row[NODE_RIGHT] = right
     scalars[IS_N_LEAVES] += 1
+    if extras is not None:
+        units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+        bound_children(extras.constraints, units, rules, tree, parent)
     small, large = (left, right) if n_left <= n_right else (right, left)
     if scalars[IS_N_LEAVES] < settings.max_leaves and may_split(
         settings, rules.min_samples_leaf, tree, large
@@ -259,10 +282,15 @@ def plan_histograms(
 
 @kernel(inner=True)
 def advance(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, found: IntArray
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
-    settle(settings, rules, tree, scalars, found)
+    settle(settings, rules, tree, scalars, found, extras)
     parent = next_node(settings, tree, scalars)
     scalars[IS_PARENT] = parent
     scalars[IS_SMALL] = -1
@@ -270,4 +298,4 @@ def advance(
     scalars[IS_SEARCH_SMALL] = 0
     scalars[IS_SEARCH_LARGE] = 0
     if parent >= 0:
-        open_children(settings, rules, tree, scalars, parent)
+        open_children(settings, rules, tree, scalars, parent, extras)

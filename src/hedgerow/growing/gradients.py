@@ -22,6 +22,10 @@ narrow            the upper 12 bits of g and h, rounded up or down at random in
 apart             all bits, g in a word of its own: for small data, where a second
                   pass costs little, and for gradients of which most are tiny beside
                   the largest (heavy tails), where 12 bits would not do
+
+Where rows are then sampled by their gradients (:mod:`hedgerow.growing.goss`), only
+the rows of the sample are packed, with their weights in: nothing is packed here.
+Their mean is about what that of all rows was, so the same packing suits them.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from hedgerow.growing.state import (
     IS_OUTPUT,
     IS_REDO,
     IS_TREE,
+    IS_UNIT_SCALE,
     Rows,
     Settings,
     Threads,
@@ -86,10 +91,11 @@ def exponent_above(x: float) -> int:
 
 @kernel(inner=True)
 def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
-    """What one counts for in fixed numbers shifted right by ``dropped`` bits."""
+    """What one counts for in fixed numbers of sampled rows, shifted right by ``dropped`` bits."""
+    scale = float_of_bits(scalars[IS_UNIT_SCALE])
     g_unit = power_of_two(scalars[IS_G_EXPONENT] - FIXED_BITS + dropped)
     h_unit = power_of_two(scalars[IS_H_EXPONENT] - FIXED_BITS + dropped)
-    return Units(g_unit, 1.0 if constant_hessian == 1 else h_unit)
+    return Units(scale * g_unit, scale * (1.0 if constant_hessian == 1 else h_unit))
 
 
 @kernel(inner=True)
@@ -105,13 +111,24 @@ def fix_block(
     block: np.ndarray, scalars: IntArray, constant: int, fixed: np.ndarray, start: int, stop: int
 ) -> None:
     """Round the block's g and h to integers."""
-    units = units_of(scalars, constant, 0)
-    g_scale, h_scale = 1.0 / units.g, 1.0 / units.h
+    g_scale = power_of_two(FIXED_BITS - scalars[IS_G_EXPONENT])
+    h_scale = 1.0 if constant == 1 else power_of_two(FIXED_BITS - scalars[IS_H_EXPONENT])
     g_block, h_block = block[0], block[1]
     first, two = np.uint64(start), np.uint64(2)
     for i in range(np.uint64(stop - start)):
         fixed[two * (first + i)] = np.int32(np.rint(g_block[i] * g_scale))
         fixed[two * (first + i) + np.uint64(1)] = np.int32(np.rint(h_block[i] * h_scale))
+
+
+@kernel(inline=True, inner=True)
+def narrow_word(
+    g: int, h: int, noise: int, dropped: int, hessian_bits: int, count_bits: int
+) -> int:
+    """Packed upper bits of fixed g and h, the lower ones rounded at random by ``noise``."""
+    mask = (np.int64(1) << dropped) - 1
+    upper_g = (g + (noise & mask)) >> dropped
+    upper_h = (h + ((noise >> 31) & mask)) >> dropped
+    return (((upper_g << hessian_bits) + upper_h) << count_bits) + 1
 
 
 @kernel(inner=True)
@@ -132,13 +149,11 @@ def pack_block(
             packed[i] = np.int64(fixed[two * i])
             packed[n_rows + i] = (np.int64(fixed[two * i + one]) << count_bits) + 1
     else:
-        mask = (np.int64(1) << dropped) - 1
         stream = np.uint64(scalars[IS_TREE])
         for i in range(first, last):
             noise = np.int64(hash64(seed, stream, i) >> one)
-            g = (np.int64(fixed[two * i]) + (noise & mask)) >> dropped
-            h = (np.int64(fixed[two * i + one]) + ((noise >> 31) & mask)) >> dropped
-            packed[i] = (((g << hessian_bits) + h) << count_bits) + 1
+            g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
+            packed[i] = narrow_word(g, h, noise, dropped, hessian_bits, count_bits)
 
 
 @kernel(inner=True)
@@ -221,7 +236,8 @@ def gradient_pass(
                 flatten_hessian(loss_data.weight, first, last, block)
             fix_block(block, scalars, constant, rows.fixed, first, last)
             measure_block(block, rows.fixed, counts, first, last)
-            pack_block(scalars, constant, settings.seed, rows, first, last)
+            if settings.packs_all == 1:
+                pack_block(scalars, constant, settings.seed, rows, first, last)
         barrier(crew)
         if thread == 0:
             choose_packing(threads.counts, scalars, constant, settings.n_rows)

@@ -27,9 +27,10 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.frontier import advance, start_tree
+from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass
 from hedgerow.growing.leaves import finish_tree
-from hedgerow.growing.sampling import allow_children, sample_rows
+from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.searching import search_node
 from hedgerow.growing.state import (
     COUNT_LEFT,
@@ -248,9 +249,9 @@ def work(thread: int, state: State, order: int) -> None:
         if order == ORDER_STOP:
             return
         gradient_pass(thread, crew, settings, state.loss_data, state.rows, state.threads, scalars)
-        sample_rows(thread, crew, settings, state.rows.rows, counts, scalars)
+        draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
         if thread == 0:
-            start_tree(settings, rules, tree, scalars)
+            start_tree(settings, rules, tree, scalars, state.extras)
         while True:
             if thread == 0:
                 allow_children(settings, columns, search.allowed, tree.table, scalars, state.extras)
@@ -265,7 +266,7 @@ def work(thread: int, state: State, order: int) -> None:
             if search_next:
                 search_children(thread, state, state.extras)
             if thread == 0:
-                advance(settings, rules, tree, scalars, search.found)
+                advance(settings, rules, tree, scalars, search.found, state.extras)
         finish_tree(
             thread,
             crew,
@@ -276,6 +277,7 @@ def work(thread: int, state: State, order: int) -> None:
             state.threads.leaf_sums,
             tree,
             scalars,
+            state.extras,
         )
         if thread == 0:
             return

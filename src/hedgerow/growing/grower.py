@@ -5,11 +5,20 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.arrays import (
+    MISSING_KEY,
+    FloatArray,
+    IntArray,
+    RowArray,
+    aligned_empty,
+    aligned_zeros,
+)
 from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
+from hedgerow.growing.branches import is_constrained, make_constraints
+from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.setup import (
@@ -112,6 +121,10 @@ class TreeGrower:
         n_inside = int(self._state.scalars[layout.IS_N_ROWS])
         return self._state.rows.rows[n_inside : self._matrix.n_rows]
 
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """Weights of some rows in the last tree's sample; see :func:`weights_of`."""
+        return weights_of(self._state.extras, rows)
+
     def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
         """Rows of the last tree by leaf; see :func:`hedgerow.growing.setup.segments_of`."""
         return segments_of(self._state.tree, self._state.scalars, self._state.rows.rows)
@@ -163,15 +176,17 @@ def _make_state(
         search=_make_search(n_threads, n_features),
         wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
-        scalars=start_scalars(n_features),
-        extras=_make_extras(matrix, params, n_threads),
+        scalars=start_scalars(n_features, params),
+        extras=_make_extras(matrix, params, n_threads, 2 * max_leaves),
     )
 
 
-def _make_extras(matrix: BinnedMatrix, params: BoostParams, n_threads: int) -> layout.Extras | None:
+def _make_extras(
+    matrix: BinnedMatrix, params: BoostParams, n_threads: int, max_nodes: int
+) -> layout.Extras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = matrix.spec.is_category
-    if not chosen.any():
+    if not (chosen.any() or is_constrained(params) or follows_gradients(params)):
         return None
     return layout.Extras(
         categories=layout.Categories(
@@ -185,7 +200,11 @@ def _make_extras(matrix: BinnedMatrix, params: BoostParams, n_threads: int) -> l
             ),
             numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
             places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
-        )
+        ),
+        constraints=make_constraints(
+            params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
+        ),
+        sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.branches import clamp_to_node
 from hedgerow.growing.gradients import units_of
 from hedgerow.growing.state import (
     IS_N_NODES,
@@ -22,6 +23,7 @@ from hedgerow.growing.state import (
     NODE_START,
     NUMBER_COVER,
     NUMBER_VALUE,
+    Extras,
     Rows,
     Settings,
     Tree,
@@ -59,7 +61,12 @@ def sum_leaves(
 
 @kernel(inner=True)
 def set_values(
-    settings: Settings, rules: SplitRules, tree: Tree, sums: IntArray, scalars: IntArray
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    sums: IntArray,
+    scalars: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Thread 0: values and covers of all nodes, children before parents."""
     units = units_of(scalars, settings.constant_hessian, 0)
@@ -79,6 +86,8 @@ def set_values(
         cover = float(h) * units.h
         numbers[node, NUMBER_COVER] = cover
         step = leaf_weight(float(g) * units.g, cover, rules)
+        if extras is not None:
+            step = clamp_to_node(extras.constraints, node, step)
         numbers[node, NUMBER_VALUE] = settings.learning_rate * step
 
 
@@ -109,6 +118,7 @@ def finish_tree(
     leaf_sums: IntArray,
     tree: Tree,
     scalars: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Values of the leaves and new raw scores of the rows that the tree was grown on."""
     place = share(scalars[IS_N_ROWS], thread, crew.n_threads)
@@ -116,7 +126,7 @@ def finish_tree(
     sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
     barrier(crew)
     if thread == 0:
-        set_values(settings, rules, tree, leaf_sums, scalars)
+        set_values(settings, rules, tree, leaf_sums, scalars, extras)
     barrier(crew)
     if settings.adds_scores == 1:
         add_to_scores(tree, n_nodes, rows.rows, place, raw[scalars[IS_OUTPUT]])

@@ -11,6 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
+from hedgerow.growing.branches import keep_permitted
 from hedgerow.growing.state import (
     COUNT_SAMPLED,
     IS_LARGE,
@@ -88,8 +89,9 @@ def allow_columns(
     allowed: np.ndarray,
     child: int,
     node: int,
-    depth: int,
+    table: IntArray,
     scalars: IntArray,
+    extras: Extras | None,
 ) -> None:
     """Mark in ``allowed[child]`` the columns in which a split of ``node`` is looked for."""
     order = allowed[2]
@@ -98,9 +100,11 @@ def allow_columns(
         order[k] = columns[k]
     tree = scalars[IS_TREE]
     if settings.columns_by_level < 1.0:
-        stream = LEVEL_STREAM + (tree << 8) + depth
+        stream = LEVEL_STREAM + (tree << 8) + table[node, NODE_DEPTH]
         n = shuffle_front(settings.seed, stream, order, n, settings.columns_by_level)
-    if settings.columns_by_node < 1.0:
+    if extras is not None:
+        n = keep_permitted(extras.constraints, table, node, order, n)
+    if settings.columns_by_node < 1.0 and n > 0:
         stream = NODE_STREAM + (tree << 20) + node
         n = shuffle_front(settings.seed, stream, order, n, settings.columns_by_node)
     for j in range(allowed.shape[1]):
@@ -124,5 +128,4 @@ def allow_children(
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
         if node >= 0:
-            depth = table[node, NODE_DEPTH]
-            allow_columns(settings, columns, allowed, child, node, depth, scalars)
+            allow_columns(settings, columns, allowed, child, node, table, scalars, extras)

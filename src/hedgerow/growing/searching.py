@@ -24,11 +24,12 @@ from hedgerow.growing.state import (
     FOUND_SCORE,
     FOUND_SET,
     IS_DROPPED_BITS,
+    IS_LARGE,
+    IS_SMALL,
     NODE_COUNT,
     NODE_G,
     NODE_H,
     SET_WORDS,
-    Categories,
     Extras,
     Search,
     Settings,
@@ -37,6 +38,7 @@ from hedgerow.kernels.category_split import find_category_split
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.monotone import bounds_of, gain_of_sides, search_asked
 from hedgerow.kernels.split import (
     NO_SPLIT,
     NodeSums,
@@ -95,15 +97,17 @@ def search_categories(
     rules: SplitRules,
     bins: Bins,
     features: IntArray,
-    wide: Wide,
-    slot_start: int,
+    place: tuple[Wide, int],
     allowed: IntArray,
     node: tuple[NodeSums, Units],
+    number: int,
     found: IntArray,
-    categories: Categories,
+    extras: Extras,
 ) -> None:
     """Search the category columns among ``features[mine[0]:mine[1]]``."""
     sums, units = node
+    wide, slot_start = place
+    categories, asked = extras.categories, extras.constraints
     numbers, places = categories.numbers[thread], categories.places[thread]
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
@@ -113,8 +117,11 @@ def search_categories(
         split = find_category_split(
             wide, at, bins.stride, sums, units, rules, categories.rules, numbers, places
         )
-        if is_better(split.score, feature, found):
-            found[FOUND_SCORE] = bits_of_float(split.score)
+        score = split.score
+        if asked.scored == 1:
+            score = gain_of_sides(asked, number, feature, split, sums, units, rules)
+        if is_better(score, feature, found):
+            found[FOUND_SCORE] = bits_of_float(score)
             found[FOUND_FEATURE] = feature
             found[FOUND_COLUMN] = feature
             found[FOUND_BIN] = 0
@@ -131,17 +138,18 @@ def search_plain(
     mine: tuple[int, int],
     bins: Bins,
     features: IntArray,
-    wide: Wide,
-    slot_start: int,
+    place: tuple[Wide, int],
     lanes: IntArray,
     allowed: IntArray,
     sampled: bool,
     node: tuple[NodeSums, Units],
+    number: int,
     rules: SplitRules,
     extras: Extras | None,
 ) -> Split:
     """Best cut of the plain columns among ``features[mine[0]:mine[1]]``."""
     sums, units = node
+    wide, slot_start = place
     limits = limits_of(sums, units, rules)
     chosen, at = lanes[0], lanes[1]
     best, n_lanes = NO_SPLIT, 0
@@ -157,7 +165,15 @@ def search_plain(
                 at[j] = slot_start + feature * bins.stride
             n_lanes += 1
         if n_lanes == N_LANES or (n_lanes > 0 and k + 1 == mine[1]):
-            best = search_columns(wide, at, chosen, bins.n_bins, bins.stride, limits, best)
+            if extras is None:
+                best = search_columns(wide, at, chosen, bins.n_bins, bins.stride, limits, best)
+            else:
+                asked = extras.constraints
+                bounds = bounds_of(asked, number, sums, units, rules)
+                lanes_at = (at, chosen)
+                best = search_asked(
+                    wide, lanes_at, bins.n_bins, bins.stride, limits, bounds, asked, best
+                )
             n_lanes = 0
     return complete_split(wide, slot_start, bins.n_bins, bins.stride, sums, units, best)
 
@@ -181,21 +197,21 @@ def search_node(
 
     ``place`` is where its histogram lies: the wide sums, and its first cell in them.
     """
-    wide, slot_start = place
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    number = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
     allowed, found = search.allowed[child], search.found[thread, child]
     best = search_plain(
         mine,
         bins,
         columns.feature,
-        wide,
-        slot_start,
+        place,
         search.lanes[thread],
         allowed,
         sampled,
         node,
+        number,
         rules,
         extras,
     )
@@ -207,10 +223,10 @@ def search_node(
             rules,
             bins,
             columns.feature,
-            wide,
-            slot_start,
+            place,
             allowed,
             node,
+            number,
             found,
-            extras.categories,
+            extras,
         )

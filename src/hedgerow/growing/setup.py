@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty
 from hedgerow.growing import state as layout
+from hedgerow.growing.goss import follows_gradients, row_share, unit_scale
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.split import SplitRules
@@ -42,12 +43,13 @@ def settings_of(
         depthwise=int(params.grow_policy == "depthwise"),
         learning_rate=float(params.learning_rate),
         seed=np.uint64(params.seed),
-        subsample=float(params.subsample),
+        subsample=row_share(params),
         columns_by_level=float(params.colsample_bylevel),
         columns_by_node=float(params.colsample_bynode),
         constant_hessian=int(constant_hessian),
         first_order=int(params.leaf_estimation in FIRST_ORDER),
         adds_scores=1,
+        packs_all=int(not follows_gradients(params)),
         n_slots=n_slots,
     )
 
@@ -106,19 +108,21 @@ def row_arrays(n_rows: int, padding: int) -> layout.Rows:
     )
 
 
-def start_scalars(n_columns: int) -> IntArray:
+def start_scalars(n_columns: int, params: BoostParams) -> IntArray:
     """The cells of ``scalars`` before the first tree."""
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
     scalars[layout.IS_N_COLUMNS] = n_columns
+    scalars[layout.IS_UNIT_SCALE] = np.float64(unit_scale(params)).view(np.int64)
     return scalars
 
 
 def has_constant_hessian(
     objective: Objective, weight: FloatArray | None, params: BoostParams
 ) -> bool:
-    """Whether every row's hessian is 1."""
+    """Whether every row's hessian is 1 (or the same for all rows of any sample)."""
     first_order = params.leaf_estimation in FIRST_ORDER
-    return (objective.constant_hessian or first_order) and weight is None
+    constant = (objective.constant_hessian or first_order) and weight is None
+    return constant and not follows_gradients(params)
 
 
 def drawn_columns(params: BoostParams, tree: int, n_features: int) -> npt.NDArray[np.int32]:

@@ -20,6 +20,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.kernels.barrier import Crew
 from hedgerow.kernels.category_split import CategoryRules
 from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.derivatives import LossData
 
@@ -71,8 +72,9 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_REDO,  # gradients must be rounded again with the new exponents
     IS_N_FREE,  # free histogram slots
     IS_N_COLUMNS,  # columns that the tree may use
+    IS_UNIT_SCALE,  # bits of a float64: the units of a sample are multiplied by it
     N_SCALARS,
-) = range(24)
+) = range(25)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -114,12 +116,13 @@ class Settings(NamedTuple):
     depthwise: np.int64
     learning_rate: np.float64
     seed: np.uint64
-    subsample: np.float64
+    subsample: np.float64  # expected share of the rows in a sample
     columns_by_level: np.float64
     columns_by_node: np.float64
     constant_hessian: np.int64
     first_order: np.int64  # 1: every hessian is the row's weight
     adds_scores: np.int64  # 1: the tree is added to the raw scores of its rows
+    packs_all: np.int64  # 1: the gradient pass packs every row
     n_slots: np.int64
 
 
@@ -168,6 +171,28 @@ class Search(NamedTuple):
     allowed: np.ndarray
 
 
+UNIFORM, GOSS, MVS = 0, 1, 2
+
+
+class Sampler(NamedTuple):
+    """How rows are sampled, and space for it.
+
+    method    UNIFORM (whatever the gradients: the rest is not used), GOSS or MVS
+    top_rate  GOSS: share of the rows that are kept for sure
+    rate      GOSS: chance of each other row; MVS: expected share of the rows
+    packs     1: histograms will be built of the sample
+    tallies   int64 (threads, 3, 2, cells): number and sum of the keys with a digit
+    weights   float64 (n_rows,), those of the last sample; empty if not wanted
+    """
+
+    method: np.int64
+    top_rate: np.float64
+    rate: np.float64
+    packs: np.int64
+    tallies: IntArray
+    weights: FloatArray
+
+
 class Tree(NamedTuple):
     """The tree being grown.
 
@@ -204,6 +229,15 @@ class Extras(NamedTuple):
     """
 
     categories: Categories
+    constraints: Constraints
+    sampler: Sampler
+
+
+class ExactExtras(NamedTuple):
+    """The same for exact growth."""
+
+    constraints: Constraints
+    sampler: Sampler
 
 
 class State(NamedTuple):

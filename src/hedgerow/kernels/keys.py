@@ -33,6 +33,16 @@ def keys_of_floats(values: FloatArray) -> IntArray:
     return np.where(np.isnan(floats), MISSING_KEY, keys)
 
 
+def lowest_key(kind: str) -> int:
+    """Smallest key of a present value in a column of kind ``"float"`` or ``"int"``."""
+    return int(keys_of_floats(np.array(-np.inf))) if kind == "float" else int(MISSING_KEY) + 1
+
+
+def highest_key(kind: str) -> int:
+    """Largest key of a value in a column of this kind."""
+    return int(keys_of_floats(np.array(np.inf))) if kind == "float" else 2**63 - 1
+
+
 def floats_of_keys(keys: IntArray) -> FloatArray:
     """Inverse of :func:`keys_of_floats`."""
     keys = np.asarray(keys, dtype=np.int64)
@@ -60,5 +70,7 @@ __all__ = [
     "MISSING_KEY_32",
     "float32_threshold_keys",
     "floats_of_keys",
+    "highest_key",
     "keys_of_floats",
+    "lowest_key",
 ]

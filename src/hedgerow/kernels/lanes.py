@@ -9,6 +9,7 @@ at a time instead, and says so with these types::
 
 spread(x)                    x in every lane
 load_turned(array, at, bin)  eight vectors: lane j of the k-th is array[at[j] + bin + k]
+gather(array, at)            array[at[j]] in lane j
 to_float(a)                  int64 to float64
 choose(truths, a, b)         a where true, else b
 lane_of(a, j)                one of the eight numbers
@@ -136,6 +137,23 @@ def load_turned(typingctx: Any, array: Any, at: Any, offset: Any) -> Any:
         return context.make_tuple(builder, sig.return_type, columns)
 
     return types.UniTuple(_INTS, N_LANES)(array, at, types.int64), generate
+
+
+@intrinsic
+def gather(typingctx: Any, array: Any, at: Any) -> Any:
+    """Eight numbers of a float64 array, from the places in an int64 array of eight."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        places = context.make_array(sig.args[1])(context, builder, args[1]).data
+        lanes = ir.Constant(context.get_value_type(_FLOATS), ir.Undefined)
+        for lane in range(N_LANES):
+            place = builder.load(builder.gep(places, [ir.IntType(64)(lane)]))
+            number = builder.load(builder.gep(data, [place]))
+            lanes = builder.insert_element(lanes, number, _INT32(lane))
+        return lanes
+
+    return _FLOATS(array, at), generate
 
 
 @intrinsic

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import SupportsIndex
 
 from hedgerow.data.schema import Schema
+from hedgerow.plot.divisions import LETTERS_OF_TEXT
 from hedgerow.plot.labels import (
     ModelLike,
     Tree,
@@ -43,9 +44,10 @@ def tree_dot(
     -------
     str
         For ``dot -Tsvg``, ``graphviz.Source`` or any viewer of DOT files.  A
-        split shows its condition (exact), gain, cover and number of rows; a
-        leaf its value, cover and number of rows.  The upper branch is the one
-        whose condition holds; missing values take the bold edge, which says so.
+        split shows its condition (exact; of many categories the first ones), gain,
+        cover and number of rows; a leaf its value, cover and number of rows.  The
+        upper branch is the one whose condition holds; missing values take the bold
+        edge, which says so.
 
     Raises
     ------
@@ -84,20 +86,29 @@ def tree_dot(
             lines.append(f'  {node} [label={label}, style="rounded,dashed"]')
         else:
             gain = short_number(chosen.nodes.gain[node])
-            label = _quoted(f"{condition(chosen, node)}\ngain={gain}\n{size}")
+            what = " ".join(condition(chosen, node, letters=LETTERS_OF_TEXT))
+            label = _quoted(f"{what}\ngain={gain}\n{size}")
             lines.append(f"  {node} [label={label}]")
             lines += _edges(chosen, node)
     return "\n".join([*lines, "}", ""])
 
 
 def _edges(tree: Tree, node: int) -> list[str]:
-    """The two edges of a split; that of missing values is bold and says so."""
-    yes, no = tree.children(node)
-    if tree.nodes.missing_left[node]:
-        ways = ('label="yes, missing", style=bold', 'label="no"')
-    else:
-        ways = ('label="yes"', 'label="no, missing", style=bold')
-    return [f"  {node} -> {yes} [{ways[0]}]", f"  {node} -> {no} [{ways[1]}]"]
+    """The two edges of a split; that of missing values is bold and says so.
+
+    Values that training did not see are named where they take the other one.
+    """
+    missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
+    other = "" if division is None else division.other_way(missing_left)
+    edges = []
+    for child, side, answer in zip(
+        tree.children(node), ("left", "right"), ("yes", "no"), strict=True
+    ):
+        takes_missing = (side == "left") == missing_left
+        words = [answer, *["missing"] * takes_missing, *["other"] * (other == side)]
+        style = ", style=bold" * takes_missing
+        edges.append(f'  {node} -> {child} [label="{", ".join(words)}"{style}]')
+    return edges
 
 
 def _quoted(text: str) -> str:

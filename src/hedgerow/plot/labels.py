@@ -2,7 +2,8 @@
 
 Glossary
 --------
-condition   ``petal_width <= 0.8``: true for the rows that go left
+condition   ``petal_width <= 0.8`` or ``city in {Oslo, Rome}``: true for the rows that go
+            left (missing and unknown values apart, whose way is told beside it)
 cover       sum of the hessians of the training rows that reached a node
 gain        loss reduction of a split
 node        position within its tree, the root being 0, as in ``left`` and ``right``
@@ -23,6 +24,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from hedgerow.plot.divisions import Division, division_of
 
 _HIGHEST_KEY = int(np.iinfo(np.int64).max)
 
@@ -37,15 +39,14 @@ class Labelled:
         One tree; its values only colour the leaves.
     values : sequence of str, or None
         What each node predicts, such as ``"setosa 0.98"``; None for numbers.
-    choices : mapping of int to (str, str, bool)
-        For nodes that split by categories: those that go left and those that go
-        right, such as ``("{1, 3}", "{2}")``, and whether categories that training
-        did not see go left.
+    divisions : mapping of int to Division
+        For nodes that split by categories: which go left.  All divisions of one
+        column have the same levels.
     """
 
     forest: Forest
     values: Sequence[str] | None
-    choices: Mapping[int, tuple[str, str, bool]]
+    divisions: Mapping[int, Division]
 
 
 ModelLike: TypeAlias = Model | Forest | Labelled
@@ -79,9 +80,11 @@ class Tree:
         value = float(self.nodes.value[node])
         return repr(value) if exact else short_number(value)
 
-    def choice(self, node: int) -> tuple[str, str, bool] | None:
-        """Categories that go left and right, if the node splits by categories."""
-        return None if self.labelled is None else self.labelled.choices.get(node)
+    def division(self, node: int) -> Division | None:
+        """Which categories go left, if the node splits by categories."""
+        if self.labelled is not None:
+            return self.labelled.divisions.get(node)
+        return division_of(self.nodes, self.schema, node)
 
     def is_leaf(self, node: int) -> bool:
         return bool(self.nodes.feature[node] < 0)
@@ -178,15 +181,18 @@ def short_number(value: float) -> str:
     return f"{value:.0f}" if 9999.5 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def condition(tree: Tree, node: int, *, digits: int | None = None) -> str:
-    """``name <= threshold``, or ``name in {categories}``.
+def condition(
+    tree: Tree, node: int, *, digits: int | None = None, letters: int | None = None
+) -> tuple[str, str, str]:
+    """Name, sign and object: ``name <= threshold``, or ``name in {categories}``.
 
-    The threshold is exact (shortest digits that give it back) unless ``digits`` is set.
+    The threshold is exact (shortest digits that give it back) unless ``digits`` is
+    set; the categories are complete unless ``letters`` is.
     """
-    column, choice = tree.column(node), tree.choice(node)
-    if choice is not None:
-        return f"{shown_name(column.name)} in {choice[0]}"
+    column, division = tree.column(node), tree.division(node)
+    name = shown_name(column.name)
+    if division is not None:
+        return name, *division.phrase(bool(tree.nodes.missing_left[node]), letters)
     value = threshold_value(column, int(tree.nodes.threshold[node]))
     exact = digits is None or isinstance(value, int)
-    number = repr(value) if exact else f"{value:.{digits}g}"
-    return f"{shown_name(column.name)} <= {number}"
+    return name, "<=", repr(value) if exact else f"{value:.{digits}g}"

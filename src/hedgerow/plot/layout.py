@@ -35,7 +35,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from hedgerow.plot.labels import Tree, condition, short_number, shown_name
+from hedgerow.plot.divisions import LETTERS_OF_PICTURE
+from hedgerow.plot.labels import Tree, condition, short_number
 
 BoxKind: TypeAlias = Literal["split", "leaf", "cut", "stub"]
 Measure: TypeAlias = Callable[[str, float], float]
@@ -251,14 +252,8 @@ def _label(
     if kind == "stub":
         # The letter is not known yet; the facts are wider than any.
         return ("→",), (f"{n_leaves:,} leaves   {size}",)
-    choice = tree.choice(node)
-    if choice is None:
-        name, _, number = condition(tree, node, digits=6).rpartition(" <= ")
-        sign = "≤"
-    else:
-        name, sign, number = shown_name(tree.column(node).name), "in", choice[0]
-        if len(number) > _LONGEST_ROW:
-            number = f"{number[: _LONGEST_ROW - 2]}…}}"
+    name, sign, number = condition(tree, node, digits=6, letters=LETTERS_OF_PICTURE)
+    sign = "≤" if sign == "<=" else sign
     if len(name) > _LONGEST_NAME:
         name = f"{name[: _LONGEST_NAME - 8]}…{name[-7:]}"
     one_row = len(name) + len(number) + 3 <= _LONGEST_ROW

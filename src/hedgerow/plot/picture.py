@@ -55,9 +55,11 @@ def plot_tree(
     A split shows its condition, gain, cover (sum of hessians) and number of
     rows; a leaf its value (what it adds to the raw score, learning rate
     included), cover and number of rows.  Rows that meet the condition take the
-    upper branch; a dot marks the branch of missing values; the width of a line
-    shows the share of training rows.  What is wider or higher than a page
-    continues in a panel of its own: ``→ A`` stands for the subtree drawn at ``A:``.
+    upper branch; a dot marks the branch of missing values, which categories that
+    training did not see take as well (unless :func:`hedgerow.plot.tree_text` says
+    otherwise); the width of a line shows the share of training rows.  What is
+    wider or higher than a page continues in a panel of its own: ``→ A`` stands
+    for the subtree drawn at ``A:``.
 
     Parameters
     ----------
@@ -77,8 +79,8 @@ def plot_tree(
     -------
     matplotlib.axes.Axes
         Thresholds are rounded to six digits, other figures to four; names
-        longer than 32 letters are shortened.  :func:`hedgerow.plot.tree_text`
-        has them in full.
+        and sets of categories longer than 32 letters are shortened.
+        :func:`hedgerow.plot.tree_rules` has them in full.
 
     Raises
     ------

@@ -4,7 +4,7 @@
 
     petal_width <= 0.8 (missing left)  gain=52.3 cover=37.5 n=150
     ├─ yes: value=-0.4312  cover=12.5 n=50
-    └─ no:  petal_length <= 4.75 (missing right)  gain=…
+    └─ no:  city in {Oslo, Rome} (missing right)  gain=…
        ├─ …
 
 All walks use a list of open nodes, not recursion, so that a tree of any depth
@@ -13,6 +13,7 @@ can be shown.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeAlias
 
@@ -22,7 +23,15 @@ from hedgerow.arrays import IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.model.forest import Forest
+from hedgerow.plot.divisions import (
+    LETTERS_OF_TEXT,
+    Division,
+    Mask,
+    divisions_of,
+    membership,
+)
 from hedgerow.plot.labels import (
+    Labelled,
     ModelLike,
     Tree,
     as_forest,
@@ -62,9 +71,12 @@ def tree_text(
     Returns
     -------
     str
-        One line per node. Thresholds are exact; ``value`` is what a leaf adds
+        One line per node. Thresholds are exact; a long set of categories is
+        shortened (``{Bonn, Kiev, … 14 more}``); ``value`` is what a leaf adds
         to the raw score, learning rate included; ``cover`` is the sum of the
         hessians and ``n`` the number of the training rows that got there.
+        Values of a category that training did not see count as missing, unless
+        ``other`` says where they go.
 
     Raises
     ------
@@ -99,9 +111,9 @@ def tree_text(
             lines.append(f"{first}… {n_leaves[node]} leaves: {_leaf_text(chosen, node)}")
         else:
             gain = short_number(chosen.nodes.gain[node])
-            side = "left" if chosen.nodes.missing_left[node] else "right"
-            what = f"{condition(chosen, node)} (missing {side})"
-            lines.append(f"{first}{what}  gain={gain} {_size_text(chosen, node)}")
+            what = " ".join(condition(chosen, node, letters=LETTERS_OF_TEXT))
+            ways = _ways(chosen, node)
+            lines.append(f"{first}{what} ({ways})  gain={gain} {_size_text(chosen, node)}")
             left, right = chosen.children(node)
             todo.append((right, f"{rest}└─ no:  ", f"{rest}   "))
             todo.append((left, f"{rest}├─ yes: ", f"{rest}│  "))
@@ -111,7 +123,10 @@ def tree_text(
 def tree_rules(
     model: ModelLike, tree: SupportsIndex = 0, *, schema: Schema | None = None
 ) -> list[str]:
-    """Write a tree as rules, one for each leaf, from left to right.
+    """Write a tree as rules, one for each end of a row, from left to right.
+
+    Rows end in leaves; with ``unknown_category="backoff"`` those whose category
+    training did not see also at the first split that asks for it.
 
     Parameters
     ----------
@@ -126,8 +141,11 @@ def tree_rules(
         Exactly one rule of a tree holds for any row.  Conditions on one column
         are drawn together (``0.8 < petal_width <= 1.75``).  ``or missing``
         stands where a missing value of the column takes this way, too;
-        without it a missing value does not meet the condition.  Thresholds
-        and values are exact; ``cover`` is rounded to four digits.
+        without it a missing value does not meet the condition.  Thresholds,
+        sets of categories and values are complete; ``cover`` is rounded to four
+        digits.  ``city not in {Oslo}`` means all other levels that training saw;
+        a value that is no level counts as missing, or, where the model treats
+        the two differently, as ``other``, which then stands beside ``missing``.
 
     Raises
     ------
@@ -148,36 +166,33 @@ def tree_rules(
     """
     chosen = pick_tree(model, schema, tree)
     rules: list[str] = []
-    # By column, and by node where a node splits by categories.
-    start: tuple[int, dict[tuple[str, int], _Range | _Choice]] = (0, {})
+    start: tuple[int, _Parts] = (0, {})
     todo = [start]
     while todo:
         node, parts_of = todo.pop()
         if chosen.is_leaf(node):
-            parts = [part.text(shown_name(name)) for (name, _), part in parts_of.items()]
-            cover, count = short_number(chosen.nodes.cover[node]), int(chosen.nodes.count[node])
-            what = f"{chosen.value_text(node, exact=True)}  (cover={cover}, n={count})"
-            rules.append(f"{' and '.join(parts) or 'always'} -> {what}")
+            rules.append(_rule(chosen, node, parts_of))
             continue
-        name, left_missing = chosen.column(node).name, bool(chosen.nodes.missing_left[node])
-        left, right = chosen.children(node)
-        choice = chosen.choice(node)
-        ways: tuple[_Range | _Choice, _Range | _Choice]
-        if choice is not None:
-            key = (name, node)
-            ways = (
-                _Choice(choice[0], left_missing, choice[2]),
-                _Choice(choice[1], not left_missing, not choice[2]),
-            )
+        column, missing_left = chosen.column(node), bool(chosen.nodes.missing_left[node])
+        division, part = chosen.division(node), parts_of.get(column.name)
+        ways: tuple[_Part, _Part]
+        if division is not None:
+            now = part if isinstance(part, _Levels) else _Levels.all_of(division)
+            ways = now.divide(division, missing_left)
+            if division.other == "stop" and now.other:
+                stopped = _Levels(now.levels, np.zeros_like(now.allowed), False, True)
+                rules.append(_rule(chosen, node, parts_of | {column.name: stopped}))
         else:
-            key = (name, -1)
-            at = threshold_value(chosen.column(node), int(chosen.nodes.threshold[node]))
-            now = parts_of.get(key, _Range())
-            assert isinstance(now, _Range)
-            ways = (now.up_to(at, missing=left_missing), now.above(at, missing=not left_missing))
+            at = threshold_value(column, int(chosen.nodes.threshold[node]))
+            range_ = part if isinstance(part, _Range) else _Range()
+            ways = (
+                range_.up_to(at, missing=missing_left),
+                range_.above(at, missing=not missing_left),
+            )
         # Dictionaries keep the order in which columns came up first.
-        todo.append((right, parts_of | {key: ways[1]}))
-        todo.append((left, parts_of | {key: ways[0]}))
+        left, right = chosen.children(node)
+        todo.append((right, parts_of | {column.name: ways[1]}))
+        todo.append((left, parts_of | {column.name: ways[0]}))
     return rules
 
 
@@ -197,7 +212,9 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         float64, NaN in a leaf, or exact Python numbers in an object array if
         some integer threshold is beyond 2**53; ``left`` and ``right``,
         nodes of the same tree, -1 in a leaf; ``value``, ``gain``, ``cover``,
-        ``count``.
+        ``count``.  Where there are category columns, also ``left_levels``: the
+        list of the levels that go left at a split of categories, else None;
+        ``threshold``, then an object array, is None at such splits.
 
     Examples
     --------
@@ -209,19 +226,23 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
     >>> frame["feature"], frame["count"].tolist()
     (['x0', None, None], [3, 2, 1])
     """
+    divisions = model.divisions if isinstance(model, Labelled) else None
     forest, schema = as_forest(model, schema)
     sizes = np.diff(forest.tree_start)
     tree = np.repeat(np.arange(forest.n_trees), sizes)
     leaf = forest.feature < 0
     names = (*schema.names, None)  # a leaf's feature, -1, picks the last
     side = np.where(leaf, 2, 1 - forest.missing_left.astype(np.int64))
-    return {
+    if divisions is None:
+        divisions = divisions_of(forest, schema)
+    threshold = _thresholds(forest, schema, divisions)
+    frame: Frame = {
         "tree": tree,
         "node": np.arange(len(leaf)) - forest.tree_start[tree],
         "depth": _all_depths(forest, tree),
         "output": tree % forest.n_outputs,
         "feature": [names[j] for j in forest.feature.tolist()],
-        "threshold": _thresholds(forest, schema),
+        "threshold": threshold,
         "missing": [("left", "right", None)[s] for s in side.tolist()],
         "left": np.where(leaf, -1, forest.left.astype(np.int64)),
         "right": np.where(leaf, -1, forest.right.astype(np.int64)),
@@ -230,23 +251,52 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         "cover": forest.cover.copy(),
         "count": forest.count.copy(),
     }
+    if divisions or "category" in schema.kinds:
+        chosen = map(divisions.get, range(len(leaf)))
+        frame["left_levels"] = [None if d is None else d.left_levels() for d in chosen]
+    return frame
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """Categories that take one way, and whether missing and unseen ones do."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Levels:
+    """Levels of one column that lead to a node, and whether missing and other values do.
 
-    categories: str
+    ``other`` is None where values that are no level count as missing.
+    """
+
+    levels: Sequence[Any]
+    allowed: Mask
     missing: bool
-    others: bool
+    other: bool | None
+
+    @classmethod
+    def all_of(cls, division: Division) -> _Levels:
+        everything = np.ones(len(division.levels), dtype=np.bool_)
+        return cls(division.levels, everything, True, None if division.other == "missing" else True)
+
+    def divide(self, division: Division, missing_left: bool) -> tuple[_Levels, _Levels]:
+        """What of it goes left, and what right."""
+        sides = []
+        for side, goes in (("left", division.goes_left), ("right", ~division.goes_left)):
+            missing = self.missing and (side == "left") == missing_left
+            other = None if self.other is None else self.other and division.other == side
+            sides.append(_Levels(self.levels, self.allowed & goes, missing, other))
+        return sides[0], sides[1]
 
     def text(self, name: str) -> str:
-        words = [f"in {self.categories}"] if self.categories != "{}" else []
-        words += ["missing"] * self.missing + ["other"] * self.others
-        if words[:1] in (["missing"], ["other"]):
-            words[0] = f"is {words[0]}"
-        text = f"{name} {' or '.join(words)}"
-        return f"({text})" if len(words) > 1 else text
+        apart = self.other is not None
+        other = self.other if self.other is not None else self.missing
+        ways = {"missing": self.missing, **({"other": other} if apart else {})}
+        taken = [word for word, goes in ways.items() if goes]
+        if self.allowed.all():
+            rest = [word for word, goes in ways.items() if not goes]
+            if len(rest) == 2:
+                return f"{name} is neither missing nor other"
+            return f"{name} is not {rest[0]}" if rest else f"any value of {name}"
+        if not self.allowed.any():
+            return f"{name} is {' or '.join(taken)}" if taken else f"no value of {name}"
+        known = " ".join((name, *membership(self.levels, self.allowed, None)))
+        return f"({' or '.join([known, *taken])})" if taken else known
 
 
 class _Range:
@@ -280,6 +330,26 @@ class _Range:
         return f"({text} or missing)" if self.missing else text
 
 
+_Part: TypeAlias = _Range | _Levels
+_Parts: TypeAlias = dict[str, _Part]
+
+
+def _rule(tree: Tree, node: int, parts: _Parts) -> str:
+    """The rule of the rows that end at a node."""
+    words = [part.text(shown_name(name)) for name, part in parts.items()]
+    cover, count = short_number(tree.nodes.cover[node]), int(tree.nodes.count[node])
+    what = f"{tree.value_text(node, exact=True)}  (cover={cover}, n={count})"
+    return f"{' and '.join(words) or 'always'} -> {what}"
+
+
+def _ways(tree: Tree, node: int) -> str:
+    """Where missing values go, and others that training did not see."""
+    missing_left, division = bool(tree.nodes.missing_left[node]), tree.division(node)
+    if division is not None:
+        return division.ways(missing_left)
+    return f"missing {'left' if missing_left else 'right'}"
+
+
 def _leaf_text(tree: Tree, node: int) -> str:
     return f"value={tree.value_text(node)}  {_size_text(tree, node)}"
 
@@ -302,17 +372,20 @@ def _all_depths(forest: Forest, tree: IntArray) -> IntArray:
     return depth
 
 
-def _thresholds(forest: Forest, schema: Schema) -> np.ndarray:
+def _thresholds(forest: Forest, schema: Schema, divisions: Mapping[int, Division]) -> np.ndarray:
     """Decoded thresholds; an object array only where float64 would not be exact."""
     leaf = forest.feature < 0
     is_int = np.array([*(kind == "int" for kind in schema.kinds), False])[forest.feature]
+    is_int[list(divisions)] = False
     key = forest.threshold
     with np.errstate(invalid="ignore"):  # keys of integers may look like NaN with payload
         values = np.where(is_int, key.astype(np.float64), floats_of_keys(key))
     values[leaf] = np.nan
     # No int64 threshold is -2**63, so its magnitude can be taken.
-    if not (np.abs(key[is_int]) > _EXACT_INTEGERS).any():
+    if not divisions and not (np.abs(key[is_int]) > _EXACT_INTEGERS).any():
         return values
     exact = values.astype(object)
-    exact[is_int] = [int(number) for number in key[is_int].tolist()]
+    if (np.abs(key[is_int]) > _EXACT_INTEGERS).any():
+        exact[is_int] = [int(number) for number in key[is_int].tolist()]
+    exact[list(divisions)] = None
     return exact

@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.data import Column, Schema
+from hedgerow.data import Schema
 from hedgerow.model.forest import Forest
 from hedgerow.plot import plot_tree
 from hedgerow.report.ladder import Result, Split, score_names
@@ -209,18 +210,21 @@ def _trees(results: Sequence[Result], split: Split) -> list[str]:
     for result in results:
         if result.rung.name == "pruned tree":
             tree = result.estimator.tree_
-            parts += _tree(f"The pruned tree ({result.n_leaves} leaves)", tree.forest, names)
+            title = f"The pruned tree ({result.n_leaves} leaves)"
+            parts += _tree(title, tree.forest, tree.schema, names)
         if result.rung.name == "leaf-wise":
-            forest = result.estimator.booster_.model.forest
-            if forest.n_trees == 0:  # too few rows to split
+            model = result.estimator.booster_.model
+            if model.forest.n_trees == 0:  # too few rows to split
                 continue
-            parts += _tree("The first tree of leaf-wise boosting", forest, names)
+            title = "The first tree of leaf-wise boosting"
+            parts += _tree(title, model.forest, model.schema, names)
     return parts
 
 
-def _tree(title: str, forest: Forest, names: Sequence[str]) -> list[str]:
-    # The split's columns are floats; their names come with it.
-    schema = Schema(tuple(Column(name, "float") for name in names), named=True)
-    figure = plot_tree(forest, 0, schema=schema).get_figure(root=True)
+def _tree(title: str, forest: Forest, schema: Schema, names: Sequence[str]) -> list[str]:
+    # The models were trained on an array: the names come with the split.
+    columns = [replace(column, name=n) for column, n in zip(schema.columns, names, strict=True)]
+    named = replace(schema, columns=tuple(columns), named=True)
+    figure = plot_tree(forest, 0, schema=named).get_figure(root=True)
     assert figure is not None
     return [f"<h2>{html.escape(title)}</h2>", _figure(figure, "Read from left to right.")]

@@ -1,0 +1,150 @@
+"""Speed and test score of row samples of the same size, chosen in three ways.
+
+::
+
+    python benchmarks/sampling.py                     # all tables, full size: minutes
+    python benchmarks/sampling.py --small             # a tenth of the rows, 30 trees
+    python benchmarks/sampling.py flights --rounds 5
+
+uniform  all rows with the same chance (``subsample``)
+goss     two thirds of the sample by largest gradient, a third of the others
+mvs      chances that make the gains vary least
+
+Every way of sampling is run in turn, and the rounds repeated; times are medians.
+A tree's time is that from the end of the first round to the end of the last one,
+so bins, which do not depend on the sample, have no part in it.  Scores are of test
+rows, after a quarter, a half and all of the trees, averaged over the rounds, each
+with a seed of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hedgerow import Dataset, train
+from real import Absent, flights, fremtpl2
+from synthetic import higgs_like
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+@dataclass
+class Table:
+    """Rows to train and to test on."""
+
+    name: str
+    objective: str
+    load: Callable[[], tuple[np.ndarray, np.ndarray]]
+    rows: int
+
+
+TABLES = {
+    "synthetic": Table("synthetic, 28 columns", "logistic", lambda: higgs_like(1_250_000), 10**6),
+    "flights": Table("flights, 4 columns", "squared_error", flights, 1_000_000),
+    "fremtpl2": Table("fremtpl2", "squared_error", fremtpl2, 500_000),
+}
+
+
+@dataclass
+class Run:
+    """What the rounds of one way of sampling gave."""
+
+    milliseconds: list[float] = field(default_factory=list)
+    scores: list[tuple[float, ...]] = field(default_factory=list)
+
+
+def ways() -> dict[tuple[str, float], dict[str, Any]]:
+    """Parameters by name and share of the rows."""
+    found: dict[tuple[str, float], dict[str, Any]] = {("all rows", 1.0): {}}
+    for share in SHARES:
+        goss = {"goss_top_rate": 2 * share / 3, "goss_other_rate": share / 3}
+        found["uniform", share] = {"subsample": share}
+        found["goss", share] = {"sampling": "goss", **goss}
+        found["mvs", share] = {"sampling": "mvs", "subsample": share}
+    return found
+
+
+def loss(objective: str, raw: np.ndarray, target: np.ndarray) -> float:
+    """Log loss of raw scores, or root of the mean squared error."""
+    if objective == "logistic":
+        return float(np.mean(np.logaddexp(0.0, raw) - target * raw))
+    return float(np.sqrt(np.mean((raw - target) ** 2)))
+
+
+def measure(
+    run: Run, params: dict[str, Any], data: Dataset, test: tuple[np.ndarray, np.ndarray], trees: int
+) -> None:
+    """One fit: time of a tree, and scores along the way."""
+    ends: list[float] = []
+    model = train(params, data, callbacks=lambda _: ends.append(time.perf_counter()))
+    run.milliseconds.append(1e3 * (ends[-1] - ends[0]) / (len(ends) - 1))
+    curve = tuple(
+        loss(params["objective"], model.predict(test[0], kind="raw", n_rounds=n), test[1])
+        for n in (trees // 4, trees // 2, trees)
+    )
+    run.scores.append(curve)
+
+
+def compare(table: Table, rounds: int, trees: int, threads: int, shrink: int) -> None:
+    """Print the table of one data set."""
+    X, y = table.load()
+    order = np.random.default_rng(0).permutation(len(y))
+    n_rows, n_test = table.rows // shrink, max(1, len(y) - table.rows) // shrink
+    kept, unseen = order[:n_rows], order[n_rows : n_rows + min(n_test, 200_000)]
+    data, test = Dataset(X[kept], y[kept]), (X[unseen], y[unseen])
+    base = {
+        "objective": table.objective, "n_estimators": trees, "early_stopping": False,
+        "n_jobs": threads,
+    }  # fmt: skip
+    chosen = ways()
+    for params in chosen.values():  # compile, out of the measurements
+        train({**base, **params, "n_estimators": 2}, Dataset(X[:2000], y[:2000]))
+    runs = {way: Run() for way in chosen}
+    for seed in range(rounds):
+        for way, params in chosen.items():
+            measure(runs[way], {**base, **params, "seed": seed}, data, test, trees)
+    score = "log loss" if table.objective == "logistic" else "RMSE"
+    print(f"\n{table.name}: {n_rows:,} rows, {trees} trees, {threads} threads, "
+          f"{rounds} rounds\n")  # fmt: skip
+    print(
+        f"| rows | ms a tree | {score}, {trees // 4} trees | {trees // 2} trees | {trees} trees |"
+    )
+    print("|---|--:|--:|--:|--:|")
+    for (name, share), run in runs.items():
+        label = name if share == 1.0 else f"{name} {share:g}"
+        curve = " | ".join(f"{statistics.mean(at):.5g}" for at in zip(*run.scores, strict=True))
+        print(f"| {label} | {statistics.median(run.milliseconds):.2f} | {curve} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tables", nargs="*", help=f"of {', '.join(TABLES)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=3, help="fits of each (default 3)")
+    parser.add_argument("--trees", type=int, default=100, help="trees of each (default 100)")
+    parser.add_argument("--threads", type=int, default=2, help="threads (default 2)")
+    parser.add_argument("--small", action="store_true", help="a tenth of the rows, 30 trees")
+    options = parser.parse_args()
+    trees = 30 if options.small else options.trees
+    unknown = set(options.tables) - set(TABLES)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(TABLES)}")
+    for name in options.tables or TABLES:
+        try:
+            compare(
+                TABLES[name], options.rounds, trees, options.threads, 10 if options.small else 1
+            )
+        except Absent as reason:
+            print(f"\n{name}: skipped: {reason}")
+
+
+if __name__ == "__main__":
+    main()

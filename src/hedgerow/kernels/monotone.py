@@ -1,0 +1,354 @@
+"""Search of the best cut where leaf values are bounded, ordered, or gains have a price.
+
+With a leaf value ``w`` that need not be the best one, a side takes away half of
+
+    score(G, H, w) = -(2 G w + (H + lambda) w^2 + 2 alpha |w|)
+
+Each side takes its Newton step (:mod:`hedgerow.kernels.split`), cut off at the bounds
+of the node::
+
+    bounds of the node       low ------------------------------ high
+    column that must rise    low ---- left ---- middle             a cut counts only if
+                                       middle ---- right ---- high    left <= right
+    other columns            low ------- both ----------------- high
+
+``middle`` lies between the values of the two sides, so that whatever grows on the
+left stays below whatever grows on the right (XGBoost; LightGBM's "basic").  A cut
+that sets missing values apart orders nothing: it is allowed, and hands the bounds
+of the node down.
+
+The gain of a split is
+
+    factor of its column * (1/2 [score(L) + score(R) - score(node)] - gamma)
+
+and the search compares gains, as columns have different factors.  It runs over
+eight columns at a time, as that of :mod:`hedgerow.kernels.split`; that one needs
+no leaf values, only one division for a cut, and stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.lanes import N_LANES, choose, gather, lane_of, load_turned, spread, to_float
+from hedgerow.kernels.split import (
+    Cuts,
+    Limits,
+    NodeSums,
+    Split,
+    SplitRules,
+    Units,
+    leaf_weight,
+    node_score,
+    search_columns,
+)
+
+_ROUNDING = 1e-10
+"""A gain no larger than this share of the node's own score is rounding."""
+
+
+class Constraints(NamedTuple):
+    """What is asked of columns, and what follows for each node.
+
+    scored         1: gains are bounded, ordered or have factors; 0: only columns are
+                   kept apart, and the search is the usual one
+    sign           float64 (n_features,): 1 rises, -1 falls, 0 free
+    factor         float64 (n_features,): of the gain
+    last_bin       int64 (n_features,): a cut behind it sets missing values apart;
+                   empty where trees are not grown on bins
+    bounds         float64 (nodes, 2): lowest and highest leaf value, before the
+                   learning rate
+    parent         int64 (nodes,)
+    together       most columns that may meet on a branch; 0: as the groups say;
+                   -1: any
+    group_start    int64 (groups + 1,): columns of group k are
+    group_columns  ``group_columns[group_start[k] : group_start[k + 1]]``
+    column_start   the same the other way round: groups of each column
+    column_groups
+    met            int64 (groups,): zeros, space for counting
+    used           int32 (n_features,): space for the columns of a branch
+    permitted      int32 (n_features,): space for marks
+    """
+
+    scored: np.int64
+    sign: FloatArray
+    factor: FloatArray
+    last_bin: IntArray
+    bounds: FloatArray
+    parent: IntArray
+    together: np.int64
+    group_start: IntArray
+    group_columns: IntArray
+    column_start: IntArray
+    column_groups: IntArray
+    met: IntArray
+    used: np.ndarray
+    permitted: np.ndarray
+
+
+class Bounds(NamedTuple):
+    """The node in units of its histogram, beyond what ``Limits`` holds."""
+
+    low: np.float64
+    high: np.float64
+    score: np.float64  # of the node as a leaf
+    rounding: np.float64
+    gamma: np.float64
+
+
+@kernel(inline=True, inner=True)
+def clamp(value: float, low: float, high: float) -> float:
+    """``value``, or the bound that it crosses."""
+    return min(max(value, low), high)
+
+
+@kernel(inline=True, inner=True)
+def score_at(g: float, d: float, alpha: float, weight: float) -> float:
+    """Twice the loss that a leaf of this weight takes away; ``d`` is ``H + lambda``."""
+    return -((g + g) * weight + d * weight * weight) - 2.0 * alpha * abs(weight)
+
+
+@kernel(inner=True)
+def bounds_of(
+    asked: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
+) -> Bounds:
+    """What the search needs to know of node ``number`` with these sums."""
+    low, high = asked.bounds[number, 0], asked.bounds[number, 1]
+    g, h = float(node.g) * units.g, float(node.h) * units.h
+    weight = clamp(leaf_weight(g, h, rules), low, high)
+    score = score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
+    value_unit = units.h / units.g
+    score_unit = units.g * (units.g / units.h)
+    return Bounds(
+        low * value_unit,
+        high * value_unit,
+        score / score_unit,
+        _ROUNDING * node_score(g, h, rules) / score_unit,
+        rules.gamma / score_unit,
+    )
+
+
+@kernel(inline=True, inner=True)
+def gain_of(score: float, factor: float, bounds: Bounds) -> float:
+    """Gain of a split with this sum of scores, or -1 where it is not worth its price."""
+    difference = score - bounds.score
+    if not difference > bounds.rounding:
+        return -1.0
+    gain = factor * (0.5 * difference - bounds.gamma)
+    return gain if gain > 0.0 and math.isfinite(gain) else -1.0
+
+
+class AskedColumn(NamedTuple):
+    """What is asked of one column in one node; for search value by value."""
+
+    sign: np.float64
+    factor: np.float64
+    n_present: np.int64  # rows of the node with a value
+    bounds: Bounds
+
+
+@kernel(inline=True, inner=True)
+def side_weight(g: float, d: float, limits: Limits, bounds: Bounds) -> float:
+    """Leaf value of a side within the bounds, ``d`` being ``H + lambda``."""
+    step = min(max(abs(g) - limits.shrink, 0.0) / d, limits.longest)
+    return clamp(-step if g > 0.0 else step, bounds.low, bounds.high)
+
+
+@kernel(inline=True, inner=True)
+def cut_gain(
+    g_left: float, h_left: float, n_before: int, limits: Limits, asked: AskedColumn
+) -> float:
+    """Gain of a cut that has ``n_before`` rows with a value before it, or -1."""
+    g_right, d_left = limits.g - g_left, h_left + limits.penalty
+    d_right = limits.h - h_left + limits.penalty
+    if d_left <= 0.0 or d_right <= 0.0:
+        return -1.0
+    left = side_weight(g_left, d_left, limits, asked.bounds)
+    right = side_weight(g_right, d_right, limits, asked.bounds)
+    if asked.sign * (right - left) < 0.0 and n_before < asked.n_present:
+        return -1.0
+    score = score_at(g_left, d_left, limits.shrink, left)
+    score += score_at(g_right, d_right, limits.shrink, right)
+    return gain_of(score, asked.factor, asked.bounds)
+
+
+@kernel(inline=True, inner=True)
+def lane_weights(g: Any, d: Any, limits: Limits, bounds: Bounds) -> Any:
+    """Leaf values of eight sides within the bounds, ``d`` being ``H + lambda``."""
+    zero, longest = spread(0.0), spread(limits.longest)
+    low, high = spread(bounds.low), spread(bounds.high)
+    size = choose(g > zero, g, zero - g) - spread(limits.shrink)
+    size = choose(size > zero, size, zero)
+    step = size / d
+    step = choose(step > longest, longest, step)
+    weight = choose(g > zero, zero - step, step)
+    weight = choose(low > weight, low, weight)
+    return choose(weight > high, high, weight)
+
+
+@kernel(inline=True, inner=True)
+def lane_scores(g: Any, d: Any, weight: Any, limits: Limits) -> Any:
+    """:func:`score_at` of eight sides."""
+    zero = spread(0.0)
+    size = choose(weight > zero, weight, zero - weight)
+    linear = (g + g) * weight + spread(limits.shrink + limits.shrink) * size
+    return zero - (linear + d * weight * weight)
+
+
+@kernel(inline=True, inner=True)
+def pass_constrained(
+    cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits, bounds: Bounds, sign: Any,
+    n_present: Any,
+) -> Cuts:  # fmt: skip
+    """Go on by one bin, as :func:`hedgerow.kernels.split.pass_bin`, with bounds and order."""
+    g_left, h_left, n_left = cuts.g + to_float(g), cuts.h + to_float(h), cuts.n + n
+    g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
+    d_left = h_left + spread(limits.penalty)
+    d_right = h_right + spread(limits.penalty)
+    left = lane_weights(g_left, d_left, limits, bounds)
+    right = lane_weights(g_right, d_right, limits, bounds)
+    score = lane_scores(g_left, d_left, left, limits)
+    score = score + lane_scores(g_right, d_right, right, limits)
+    # Behind all values only missing ones are left: no order between the sides.
+    sign = choose(n_left >= n_present, spread(0.0), sign)
+    ordered = sign * (right - left) >= spread(0.0)
+    fewest, lightest = spread(limits.fewest), spread(limits.lightest)
+    enough_rows = (n_left >= fewest) & (spread(limits.n) - n_left >= fewest)
+    enough_weight = (h_left >= lightest) & (h_right >= lightest)
+    better = enough_rows & enough_weight & ordered & (score > cuts.score)
+    return Cuts(
+        g_left,
+        h_left,
+        n_left,
+        choose(better, score, cuts.score),
+        choose(better, spread(bin_), cuts.bin),
+    )
+
+
+@kernel(inner=True)
+def search_constrained_lanes(
+    wide: Wide,
+    at: IntArray,
+    n_bins: int,
+    stride: int,
+    missing_left: bool,
+    limits: Limits,
+    bounds: Bounds,
+    sign: Any,
+) -> Cuts:
+    """Best cuts of the columns whose bins start at ``at``."""
+    nothing = spread(np.int64(0))
+    n_missing = load_turned(wide.n, at, stride - 8)[7]
+    n_present = spread(limits.n) - n_missing
+    cuts = Cuts(spread(0.0), spread(0.0), nothing, spread(-np.inf), nothing)
+    if missing_left:
+        g = load_turned(wide.g, at, stride - 8)[7]
+        h = load_turned(wide.h, at, stride - 8)[7]
+        cuts = Cuts(to_float(g), to_float(h), n_missing, spread(-np.inf), nothing)
+        n_present = spread(limits.n)
+    for b in range(0, n_bins, 8):
+        g, h, n = load_turned(wide.g, at, b), load_turned(wide.h, at, b), load_turned(wide.n, at, b)
+        for k in range(8):
+            cuts = pass_constrained(cuts, g[k], h[k], n[k], b + k, limits, bounds, sign, n_present)
+    return cuts
+
+
+@kernel(inner=True)
+def search_constrained(
+    wide: Wide,
+    lanes: tuple[IntArray, IntArray],
+    n_bins: np.ndarray,
+    stride: int,
+    limits: Limits,
+    bounds: Bounds,
+    asked: Constraints,
+    best: Split,
+) -> Split:
+    """The better of ``best`` and the best cut of up to eight columns, where gains are compared.
+
+    As :func:`hedgerow.kernels.split.search_columns`, whose ``at`` and ``features``
+    are ``lanes``; ``score`` of a split is its gain.
+    """
+    at, features = lanes
+    most_bins, missing = np.int64(0), np.int64(0)
+    for j in range(N_LANES):
+        most_bins = max(most_bins, np.int64(n_bins[features[j]]))
+        missing |= np.int64(wide.n[at[j] + stride - 1])
+    sign = gather(asked.sign, features)
+    right = search_constrained_lanes(wide, at, most_bins, stride, False, limits, bounds, sign)
+    left = right
+    if missing > 0:
+        left = search_constrained_lanes(wide, at, most_bins, stride, True, limits, bounds, sign)
+    for j in range(N_LANES):
+        factor = asked.factor[features[j]]
+        gain = gain_of(lane_of(right.score, j), factor, bounds)
+        if gain > best.score:
+            best = Split(gain, features[j], lane_of(right.bin, j), 0, 0, 0, 0)
+        gain = gain_of(lane_of(left.score, j), factor, bounds)
+        if gain > best.score:
+            best = Split(gain, features[j], lane_of(left.bin, j), 1, 0, 0, 0)
+    return best
+
+
+@kernel(inner=True)
+def search_asked(
+    wide: Wide,
+    lanes: tuple[IntArray, IntArray],
+    n_bins: np.ndarray,
+    stride: int,
+    limits: Limits,
+    bounds: Bounds,
+    asked: Constraints,
+    best: Split,
+) -> Split:
+    """Search columns as the constraints of the fit ask for."""
+    if asked.scored == 1:
+        return search_constrained(wide, lanes, n_bins, stride, limits, bounds, asked, best)
+    return search_columns(wide, lanes[0], lanes[1], n_bins, stride, limits, best)
+
+
+@kernel(inner=True)
+def found_gain(asked: Constraints, score: float, gain: float) -> float:
+    """Gain of the split found in a node; ``gain`` if scores are no gains."""
+    if asked.scored == 0:
+        return gain
+    return score if score > 0.0 else -1.0
+
+
+@kernel(inner=True)
+def lost_score(asked: Constraints, number: int, g: float, h: float, rules: SplitRules) -> float:
+    """Score that a side of node ``number`` loses as its leaf value is cut off at the bounds."""
+    free = leaf_weight(g, h, rules)
+    weight = clamp(free, asked.bounds[number, 0], asked.bounds[number, 1])
+    if weight == free:
+        return 0.0
+    return node_score(g, h, rules) - score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
+
+
+@kernel(inner=True)
+def gain_of_sides(
+    asked: Constraints,
+    number: int,
+    feature: int,
+    left: Any,
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+) -> float:
+    """Gain of a split found without constraints, or -1; ``left`` has its score, g and h."""
+    if left.score < 0.0:
+        return -1.0
+    g, h = float(node.g) * units.g, float(node.h) * units.h
+    g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
+    lost = lost_score(asked, number, g_left, h_left, rules)
+    lost += lost_score(asked, number, g - g_left, h - h_left, rules)
+    best = node_score(g, h, rules)
+    difference = left.score - lost - (best - lost_score(asked, number, g, h, rules))
+    bounds = Bounds(-np.inf, np.inf, 0.0, _ROUNDING * best, rules.gamma)
+    return gain_of(difference, asked.factor[feature], bounds)

@@ -1,0 +1,175 @@
+"""How a split divides categories, and the words for it.
+
+::
+
+    city in {Oslo, Rome}            the side with fewer levels is spelled out
+    city not in {Bonn, Kiev}        ... be it the one that goes right
+    city is missing                 no level goes left, missing values do
+
+Glossary
+--------
+level     value of a category that training has seen
+other     value that is no level: it counts as missing, or stops at the node
+          (``unknown_category="backoff"``), or takes a way of its own (CART)
+division  the levels of a column and which of them go left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.data.schema import Schema
+from hedgerow.errors import DataError
+from hedgerow.model.forest import Forest
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Way: TypeAlias = Literal["left", "right", "missing", "stop"]
+"""Where values go that are no level: a side, that of missing values, or nowhere further."""
+
+LETTERS_OF_TEXT, LETTERS_OF_PICTURE = 60, 32
+"""Letters of a set of levels at most, where it may be shortened."""
+
+_AMBIGUOUS = frozenset(",{}()\"'")
+_RESERVED = frozenset({"missing", "other", "always", "true", "false", "none", "null"})
+_EXACT = 2.0**53
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Division:
+    """The categories of a split.
+
+    Attributes
+    ----------
+    levels : sequence of str, int or float
+        All levels of the column, ascending.
+    goes_left : bool, one per level
+    other : {"left", "right", "missing", "stop"}, default="missing"
+        Way of values that are no level.
+    """
+
+    levels: Sequence[Any]
+    goes_left: Mask
+    other: Way = "missing"
+
+    def left_levels(self) -> list[Any]:
+        """Levels that go left, ascending."""
+        return list(compress(self.levels, self.goes_left.tolist()))
+
+    def other_left(self, missing_left: bool) -> bool:
+        """Whether values that are no level go left (False if they stop)."""
+        return missing_left if self.other == "missing" else self.other == "left"
+
+    def other_way(self, missing_left: bool) -> str:
+        """``"left"``, ``"right"`` or ``"stop"``; empty where it is the way of missing values."""
+        if self.other == "missing" or self.other == ("left" if missing_left else "right"):
+            return ""
+        return self.other
+
+    def phrase(self, missing_left: bool, letters: int | None = None) -> tuple[str, str]:
+        """Condition of the left side: ``("in", "{Oslo, Rome}")`` or ``("is", "missing")``."""
+        other_left = self.other_left(missing_left)
+        if not self.goes_left.any() and (missing_left or other_left):
+            return "is", "missing" if missing_left else "other"
+        if self.goes_left.all() and not (missing_left and other_left):
+            return "is not", "other" if missing_left else "missing"
+        return membership(self.levels, self.goes_left, letters)
+
+    def ways(self, missing_left: bool) -> str:
+        """``missing left``, and where other values go if they go elsewhere."""
+        other = self.other_way(missing_left)
+        missing = f"missing {'left' if missing_left else 'right'}"
+        what = "stop here" if other == "stop" else other
+        return f"{missing}, other {what}" if other else missing
+
+
+def membership(levels: Sequence[Any], chosen: Mask, letters: int | None) -> tuple[str, str]:
+    """``("in", "{...}")`` with the chosen levels, or ``("not in", "{...}")`` if they are most."""
+    most = 2 * np.count_nonzero(chosen) > len(chosen)
+    listed = compress(levels, (~chosen if most else chosen).tolist())
+    return "not in" if most else "in", set_text(list(listed), letters)
+
+
+def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
+    """How a node divides categories; None in a leaf and at a split of numbers."""
+    feature, tables = int(forest.feature[node]), forest.categories
+    if feature < 0 or tables is None or len(tables.bins_of(feature)) == 0:
+        return None
+    column, bins = schema.columns[feature], tables.bins_of(feature)
+    if len(column.levels) != len(bins):
+        raise DataError(
+            f"column {column.name!r} has {len(column.levels)} levels in the schema, but the "
+            f"forest divides {len(bins)}: give the schema that the trees were trained with."
+        )
+    words = tables.sets[forest.threshold[node]].astype("<u8")
+    in_set = np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
+    return Division(
+        column.levels, in_set[bins], "stop" if schema.unknown == "backoff" else "missing"
+    )
+
+
+def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:
+    """Divisions of all nodes of all trees that have one."""
+    found = {}
+    for node in np.flatnonzero(forest.has_sets).tolist():
+        division = division_of(forest, schema, node)
+        assert division is not None
+        found[node] = division
+    return found
+
+
+def set_text(levels: Sequence[Any], letters: int | None = None) -> str:
+    """``{Oslo, Rome, … 14 more}``, no longer than ``letters``, or complete without them.
+
+    At least one level is shown; the middle of long ones is left out.
+    """
+    if letters is None or len(levels) <= letters:  # of more not even the commas find room
+        text = "{" + ", ".join(map(level_text, levels)) + "}"
+        if letters is None or len(text) <= letters:
+            return text
+    words = [_shortened(level_text(level), 2 * letters // 3) for level in levels[:letters]]
+    while len(words) > 1 and len(_cut_set(words, len(levels))) > letters:
+        words.pop()
+    room = letters - len(_cut_set([""], len(levels)))
+    return _cut_set([_shortened(words[0], room), *words[1:]], len(levels))
+
+
+def _shortened(word: str, letters: int) -> str:
+    return word if len(word) <= letters else f"{word[: letters - 4]}…{word[-3:]}"
+
+
+def _cut_set(words: Sequence[str], n_levels: int) -> str:
+    more = [f"… {n_levels - len(words):,} more"] if n_levels > len(words) else []
+    return "{" + ", ".join([*words, *more]) + "}"
+
+
+def level_text(level: Any) -> str:
+    """A level in full; text in quotes where it could be mistaken for something else.
+
+    Whole numbers have no point.
+    """
+    if isinstance(level, str):
+        return level if _is_plain(level) else repr(level)
+    if isinstance(level, float) and level.is_integer() and abs(level) <= _EXACT:
+        return str(int(level))
+    return str(level)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a level needs no quotes: no mark, no word of a rule and no number."""
+    if text != text.strip() or not text or not text.isprintable() or _AMBIGUOUS & set(text):
+        return False
+    if text.lower() in _RESERVED or "…" in text or "->" in text:
+        return False
+    if {"and", "or"} & set(text.split()):
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False

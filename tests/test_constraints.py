@@ -1,0 +1,436 @@
+"""Interaction constraints, penalties, bins by column, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, train
+from hedgerow.data import fit_bins, read_table
+from hedgerow.data.forced_bins import share_bins
+from hedgerow.data.schema import Column, Schema
+from hedgerow.growing.branches import make_constraints, permit_columns
+from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.growing.state import NODE_FEATURE, NODE_FIELDS
+from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+
+NAMES = ("age", "income", "rooms", "day")
+SCHEMA = Schema(tuple(Column(name, "int" if name == "day" else "float") for name in NAMES), True)
+
+
+def resolve(schema=SCHEMA, objective="squared_error", **given):
+    return resolve_constraints(BoostParams(**given), schema, make_objective(objective))
+
+
+def table_of(seed=0, n_rows=600, n_features=4, missing=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)).round(1)
+    y = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2]) * X[:, 3] + 0.3 * rng.normal(size=n_rows)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, y
+
+
+def fit(X, y, **params):
+    return HedgerowRegressor(n_estimators=6, early_stopping=False, **params).fit(X, y)
+
+
+# -- reading ------------------------------------------------------------------------
+
+
+def test_names_positions_and_words_mean_the_same() -> None:
+    expected = (1, 0, 0, -1)
+    assert resolve(monotone_constraints={"age": 1, "day": -1}).monotone_constraints == expected
+    assert resolve(monotone_constraints={0: "increasing", 3: -1.0}).monotone_constraints == expected
+    assert resolve(monotone_constraints=[1, 0, 0, "decreasing"]).monotone_constraints == expected
+    assert resolve(monotone_constraints=np.array(expected)).monotone_constraints == expected
+
+
+def test_columns_in_no_group_are_a_group() -> None:
+    resolved = resolve(interaction_constraints=[["income", 0], {"income"}])
+    assert resolved.interaction_constraints == ((0, 1), (1,), (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("monotone_constraints", [0, 0, 0, 0]),
+        ("monotone_constraints", {}),
+        ("feature_penalties", {"age": 1}),
+        ("max_bins_by_feature", {"age": 255}),
+        ("interaction_constraints", [NAMES, ["age"]]),
+        ("forced_bins", {}),
+        ("forced_bins", {"age": []}),
+    ],
+)
+def test_what_asks_for_nothing_is_none(name, value) -> None:
+    assert getattr(resolve(**{name: value}), name) is None
+
+
+def test_resolving_again_changes_nothing() -> None:
+    once = resolve(
+        monotone_constraints={"age": 1},
+        interaction_constraints=[["age", "income"]],
+        feature_penalties={"rooms": 0.5},
+        max_bins_by_feature={"day": 7},
+        forced_bins={"day": [1.5, 9], "age": [0.5]},
+    )
+    assert resolve_constraints(once, SCHEMA, make_objective("squared_error")) == once
+    assert once.forced_bins == {"day": (1, 9), "age": (0.5,)}  # days are whole numbers
+
+
+BAD = [
+    ({"monotone_constraints": {"agee": 1}}, "no column 'agee'. Did you mean 'age'"),
+    ({"monotone_constraints": {4: 1}}, "no column 4; positions go from 0 to 3"),
+    ({"monotone_constraints": {1.5: 1}}, "by text or by its position; got 1.5"),
+    ({"monotone_constraints": {"age": 2}}, "'age' must be -1, 0, 1, .*; got 2"),
+    ({"monotone_constraints": {"age": True}}, "got True"),
+    ({"monotone_constraints": {"age": float("nan")}}, "got nan"),
+    ({"monotone_constraints": [1, 0]}, "2 values for 4 columns"),
+    ({"monotone_constraints": "increasing"}, "got 'increasing'"),
+    ({"monotone_constraints": {"age": 1, 0: 1}}, "column 'age' twice"),
+    ({"interaction_constraints": [["age", "rom"]]}, "list 0: the table has no column 'rom'"),
+    ({"interaction_constraints": [["age"], []]}, "list 1 is empty"),
+    ({"interaction_constraints": []}, "is empty"),
+    ({"interaction_constraints": ["age"]}, "list 0 must be a list of columns; got 'age'"),
+    ({"interaction_constraints": [["age", 0]]}, "'age' twice"),
+    ({"interaction_constraints": "pairwse"}, "Did you mean 'pairwise'"),
+    ({"interaction_constraints": 3}, "list of lists"),
+    ({"feature_penalties": {"age": -1}}, "'age' must be a finite number at least 0; got -1"),
+    ({"feature_penalties": {"age": float("nan")}}, "got nan"),
+    ({"feature_penalties": [1, 1, 1, 10**400]}, "finite"),
+    ({"feature_penalties": [0, 0, 0, 0]}, "0 for every column"),
+    ({"max_bins_by_feature": {"age": 1}}, "from 2 to 255; got 1"),
+    ({"max_bins_by_feature": {"age": 2.5}}, "got 2.5"),
+    ({"forced_bins": {"town": [1]}}, "no column 'town'"),
+    ({"forced_bins": [[1], [2], [3], [4]]}, "must be a dict"),
+    ({"forced_bins": {"age": 3}}, "list of ascending numbers"),
+    ({"forced_bins": {"age": [2, 1]}}, "must ascend without repetition; got 1"),
+    ({"forced_bins": {"day": [1.2, 1.4]}}, "rounded down"),
+    ({"forced_bins": {"age": [float("nan")]}}, "finite numbers; got nan"),
+    ({"forced_bins": {"age": [1, 2, 3]}, "max_bins": 3}, "3 cuts, which make 4 bins.* have 3"),
+    ({"forced_bins": {"age": [1, 2]}, "max_bins_by_feature": {"age": 2}}, "may have 2"),
+    ({"forced_bins": {"age": [1]}, "tree_method": "exact"}, "with tree_method='hist'"),
+    ({"max_bins_by_feature": {"age": 9}, "tree_method": "approx"}, "with tree_method='hist'"),
+]
+
+
+@pytest.mark.parametrize(("params", "message"), BAD)
+def test_bad_constraints_are_named_and_leave_the_estimator_as_it_was(params, message) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({name: np.arange(60.0) for name in NAMES})
+    frame["day"] = np.arange(60)
+    model = HedgerowRegressor(n_estimators=1).fit(frame, np.arange(60.0))
+    before = dict(vars(model.set_params(**params)))
+    with pytest.raises(ParameterError, match=message):
+        model.fit(frame, np.arange(60.0))
+    assert vars(model) == before
+
+
+def test_monotone_on_a_category_is_refused() -> None:
+    schema = Schema((Column("town", "category", ("Bonn", "Oslo")), Column("age")), True)
+    with pytest.raises(ParameterError, match="column 'town' is of kind 'category'"):
+        resolve(schema, monotone_constraints={"town": 1})
+    with pytest.raises(ParameterError, match="column 'town' is of kind 'category'"):
+        resolve(schema, forced_bins={"town": [1]})
+    kept = resolve(schema, interaction_constraints="no_interactions", feature_penalties={"town": 2})
+    assert kept.feature_penalties == (2.0, 1.0)
+
+
+def test_monotone_with_several_outputs_is_refused() -> None:
+    X, _ = table_of()
+    model = HedgerowClassifier(monotone_constraints=[1, 0, 0, 0])
+    with pytest.raises(ParameterError, match="'softmax' with 3 outputs"):
+        model.fit(X, np.arange(len(X)) % 3)
+
+
+# -- bins ------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(-20, 20), min_size=1, max_size=60),
+    st.lists(st.integers(-25, 25), unique=True, max_size=6),
+    st.integers(2, 12),
+)
+def test_forced_cuts_are_there_and_the_others_lie_between(values, forced, max_bins) -> None:
+    forced = sorted(forced)[: max_bins - 1]
+    table = read_table(np.array(values, dtype=np.float64).reshape(-1, 1))
+    spec = fit_bins(table, max_bins, forced={"x0": forced})
+    cuts = floats_of_keys(spec.cut_keys)
+    assert set(forced) <= set(cuts.tolist())
+    assert (np.diff(cuts) > 0).all()
+    assert len(cuts) < max_bins
+    # No bin is wasted: as long as bins are left, all different values are told apart.
+    occupied = len(set(np.searchsorted(cuts, values, side="left").tolist()))
+    spare = max_bins - 1 - len(cuts)
+    assert spare == 0 or occupied == len(set(values))
+    weighted = fit_bins(table, max_bins, np.full(len(values), 2.0), forced={"x0": forced})
+    np.testing.assert_array_equal(weighted.cut_keys, spec.cut_keys)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), min_size=1, max_size=8),
+       st.integers(0, 60))  # fmt: skip
+def test_bins_are_shared_in_proportion(segments, spare) -> None:
+    mass = np.array([float(max(a, b)) for a, b in segments])
+    n_values = np.array([b for _, b in segments])
+    n_bins = share_bins(mass, n_values, len(segments) + spare)
+    assert (n_bins >= 1).all()
+    assert (n_bins <= np.maximum(n_values, 1)).all()
+    room = int(np.maximum(n_values - 1, 0).sum())
+    assert n_bins.sum() == len(segments) + min(spare, room)
+
+
+def test_each_column_has_its_limit() -> None:
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    spec = fit_bins(read_table(X), (5, 20, 255))
+    assert spec.bin_counts().tolist()[:2] == [5, 20]
+    assert spec.n_bins(2) > 200
+    for j, most in enumerate((5, 20, 255)):
+        alone = fit_bins(read_table(X[:, [j]]), most)
+        found = spec.cut_keys[spec.cut_start[j] : spec.cut_start[j + 1]]
+        np.testing.assert_array_equal(alone.cut_keys, found)
+
+
+def test_forced_cuts_of_wide_integers_are_exact() -> None:
+    X = (np.arange(40, dtype=np.int64) + 2**60).reshape(-1, 1)
+    spec = fit_bins(read_table(X), 5, forced={"x0": (2**60 + 7,)})
+    assert 2**60 + 7 in spec.cut_keys
+
+
+def test_forced_bins_decide_where_a_tree_can_cut() -> None:
+    X, _ = table_of()
+    model = fit(X, X[:, 0] > 0.33, max_bins=2, forced_bins={"x0": [0.3]}, max_leaves=2)
+    frame = model.booster_.to_frame(None)
+    cuts = {t for t, f in zip(frame["threshold"], frame["feature"], strict=True) if f == "x0"}
+    assert cuts == {0.3}
+    again = type(model)(**model.get_params()).fit(X, X[:, 0] > 0.33)
+    assert again.booster_.model.training["parameters"]["forced_bins"] == {"x0": (0.3,)}
+
+
+def test_split_table_knows_the_bins_and_refuses_constraints() -> None:
+    X, y = table_of(missing=0.0)
+    data = Dataset(X, y)
+    params = {"n_estimators": 1, "forced_bins": {"x1": [0.25]}, "max_bins_by_feature": {"x0": 4}}
+    table = train(params, data).split_table(0, 0, data, backend=None)
+    cuts = [t for t, f in zip(table["threshold"], table["feature"], strict=True) if f == "x1"]
+    assert 0.25 in cuts
+    assert table["feature"].count("x0") == 3
+    booster = train({"n_estimators": 1, "feature_penalties": {"x0": 0.5}}, data)
+    with pytest.raises(ParameterError, match="feature_penalties"):
+        booster.split_table(0, 0, data)
+
+
+# -- interactions ------------------------------------------------------------------------
+
+
+def branches(forest, tree):
+    """Columns that split each branch, from the root to each leaf."""
+    one = forest.tree(tree)
+    found, stack = [], [(0, frozenset())]
+    while stack:
+        node, used = stack.pop()
+        if one.feature[node] < 0:
+            found.append(used)
+        else:
+            used = used | {int(one.feature[node])}
+            stack += [(int(one.left[node]), used), (int(one.right[node]), used)]
+    return found
+
+
+def may_follow(groups, used, n_features):
+    """Columns that scikit-learn allows below a branch."""
+    alive = [set(group) for group in groups if used <= set(group)]
+    return set().union(*alive) if used else set(range(n_features))
+
+
+GROUPS = st.lists(
+    st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True), min_size=1, max_size=5
+)
+
+
+@given(GROUPS, st.lists(st.integers(0, 5), max_size=5))
+def test_permitted_columns_are_those_of_the_groups_that_are_left(groups, path) -> None:
+    groups = [*groups, sorted(set(range(6)).difference(*groups))]
+    groups = tuple(tuple(group) for group in groups if group)
+    table = np.zeros((len(path) + 1, NODE_FIELDS), dtype=np.int64)
+    used = set()
+    for node, column in enumerate(path):  # only branches that can come to be
+        if column not in may_follow(groups, used, 6):
+            path = path[:node]
+            break
+        table[node, NODE_FEATURE] = column
+        used.add(column)
+    params = BoostParams(interaction_constraints=groups)
+    asked = make_constraints(params, 6, np.zeros(6, dtype=np.int64), 20)
+    asked.parent[: len(path) + 1] = np.arange(len(path) + 1) - 1
+    permit_columns(asked, table, len(path))
+    assert set(np.flatnonzero(asked.permitted).tolist()) == may_follow(groups, used, 6)
+    assert not asked.met.any()
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize(
+    "groups", [[[0, 1], [1, 2]], [["x0", "x3"]], "pairwise", "no_interactions", [[0], [0, 1, 2]]]
+)
+def test_branches_stay_within_a_group(method, groups) -> None:
+    X, y = table_of()
+    model = fit(X, y, interaction_constraints=groups, tree_method=method, colsample_bynode=0.7)
+    forest = model.booster_.model.forest
+    words = {"pairwise": 2, "no_interactions": 1}
+    if isinstance(groups, str):
+        resolved = list(itertools.combinations(range(4), words[groups]))
+    else:
+        params = model.booster_.model.training["parameters"]
+        resolved = params["interaction_constraints"]
+    seen = {branch for tree in range(forest.n_trees) for branch in branches(forest, tree)}
+    assert all(any(branch <= set(group) for group in resolved) for branch in seen)
+    assert seen != {frozenset()}
+    free = fit(X, y, tree_method=method, colsample_bynode=0.7).booster_.model.forest
+    assert any(len(branch) > 2 for branch in branches(free, 0))  # the constraint is felt
+
+
+def test_categories_keep_to_their_group_and_their_penalty() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = table_of(n_rows=2000)
+    code = np.random.default_rng(1).integers(0, 8, len(X))
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    frame["town"] = np.array([f"town {k}" for k in range(8)])[code]
+    y = y + np.sin(2.0 * code) * np.nan_to_num(X[:, 0])
+    groups = [["town", "a"], ["b", "c", "d"]]
+    model = fit(frame, y, categorical_features=["town"], interaction_constraints=groups)
+    forest = model.booster_.model.forest
+    seen = {branch for tree in range(forest.n_trees) for branch in branches(forest, tree)}
+    assert {0, 4} in seen
+    assert all(branch <= {0, 4} or branch <= {1, 2, 3} for branch in seen)
+    without = fit(frame, y, categorical_features=["town"], feature_penalties={"town": 0})
+    assert without.booster_.feature_importance("split")[4] == 0
+    common = fit(frame, y, categorical_features=["town"], feature_penalties=[0.5] * 5)
+    plain = fit(frame, y, categorical_features=["town"])
+    np.testing.assert_allclose(common.predict(frame), plain.predict(frame), rtol=1e-12)
+    assert plain.booster_.feature_importance("split")[4] > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "groups", [[[0, 1], [1, 2]], [[0, 1, 2], [2, 3, 4]], "pairwise", "no_interactions"]
+)
+def test_same_trees_as_scikit_learn(seed, groups) -> None:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 30, size=(1500, 5)).astype(float)
+    y = X[:, 0] * X[:, 1] / 10 + X[:, 2] * X[:, 3] / 5 - X[:, 4] + 5 * rng.normal(size=1500)
+    theirs = HistGradientBoostingRegressor(
+        max_iter=3, learning_rate=0.5, interaction_cst=groups, max_leaf_nodes=20,
+        early_stopping=False,
+    ).fit(X, y)  # fmt: skip
+    ours = HedgerowRegressor(
+        n_estimators=3, learning_rate=0.5, interaction_constraints=groups, max_leaves=20,
+        reg_lambda=0.0, min_child_weight=0.0, early_stopping=False,
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-4, atol=1e-4)
+
+
+# -- penalties -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+def test_penalties_of_zero_exclude_and_small_ones_hold_back(method) -> None:
+    X, y = table_of()
+    splits = fit(X, y, tree_method=method).booster_.feature_importance("split")
+    none = fit(X, y, tree_method=method, feature_penalties={"x0": 0})
+    less = fit(X, y, tree_method=method, feature_penalties={"x0": 0.2})
+    found = [model.booster_.feature_importance("split")[0] for model in (none, less)]
+    assert found[0] == 0 < found[1] < splits[0]
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+def test_a_common_penalty_changes_gains_only(method) -> None:
+    X, y = table_of()
+    plain = fit(X, y, tree_method=method).booster_.model.forest
+    scaled = fit(X, y, tree_method=method, feature_penalties=[0.5] * 4).booster_.model.forest
+    np.testing.assert_array_equal(scaled.feature, plain.feature)
+    np.testing.assert_array_equal(scaled.threshold, plain.threshold)
+    np.testing.assert_allclose(scaled.gain, 0.5 * plain.gain, rtol=1e-9)
+
+
+def test_penalties_as_in_lightgbm() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 30, size=(1500, 4)).astype(float)
+    y = X[:, 0] * X[:, 1] / 10 + X[:, 2] - X[:, 3] + 5 * rng.normal(size=1500)
+    factors = [0.2, 1.0, 0.7, 0.0]
+    params = {
+        "objective": "regression", "learning_rate": 0.5, "num_leaves": 12, "verbose": -1,
+        "min_sum_hessian_in_leaf": 0, "min_data_in_bin": 1, "feature_contri": factors,
+        "num_threads": 1,
+    }  # fmt: skip
+    theirs = lightgbm.train(params, lightgbm.Dataset(X, y), num_boost_round=3)
+    ours = HedgerowRegressor(
+        n_estimators=3, learning_rate=0.5, max_leaves=12, reg_lambda=0.0, min_child_weight=0.0,
+        early_stopping=False, feature_penalties=factors,
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-4, atol=1e-4)
+
+
+# -- promises ------------------------------------------------------------------------------
+
+EVERYTHING = {
+    "monotone_constraints": {"x0": 1, "x3": -1},
+    "interaction_constraints": [["x0", "x1"], ["x1", "x2", "x3"]],
+    "feature_penalties": {"x1": 0.8},
+}
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+def test_same_bytes_for_any_number_of_threads(method, tmp_path) -> None:
+    X, y = table_of(n_rows=6000, n_features=9)
+    files = []
+    for n_jobs in (1, 2, 3):
+        model = fit(X, y, n_jobs=n_jobs, tree_method=method, colsample_bylevel=0.8, **EVERYTHING)
+        model.booster_.save(tmp_path / f"{n_jobs}.hr")
+        files.append((tmp_path / f"{n_jobs}.hr").read_bytes())
+    assert files[0] == files[1] == files[2]
+
+
+def test_constrained_models_are_saved_and_loaded(tmp_path) -> None:
+    X, y = table_of()
+    model = fit(X, y, forced_bins={"x0": [0.5]}, max_bins_by_feature={"x1": 9}, **EVERYTHING)
+    model.save(tmp_path / "model.hr")
+    loaded = HedgerowRegressor.load(tmp_path / "model.hr")
+    assert loaded.get_params() == model.get_params()
+    assert loaded.verify_monotone().verdict == "proved"
+    assert str(loaded.verify_monotone()) == str(model.verify_monotone())
+
+
+def test_train_takes_them_too() -> None:
+    X, y = table_of()
+    names = ["a", "b", "c", "d"]
+    params = {"n_estimators": 5, "monotone_constraints": {"b": "decreasing"}}
+    booster = train(params, Dataset(X, y, feature_names=names))
+    assert list(booster.verify_monotone().findings) == ["b"]
+    with pytest.raises(ParameterError, match="no column 'x1'"):
+        train({"monotone_constraints": {"x1": 1}}, Dataset(X, y, feature_names=names))
+
+
+def test_the_usual_fit_compiles_none_of_it() -> None:
+    from hedgerow.data import bin_table
+    from hedgerow.growing.grower import TreeGrower
+
+    X, y = table_of()
+    table = read_table(X)
+    matrix = bin_table(table, fit_bins(table, 9))
+    loss = make_objective("squared_error")
+    penalties = (1.0, 1.0, 1.0, 0.5)
+    for params, extras in (
+        (BoostParams(forced_bins={"x0": (1.0,)}), False),
+        (BoostParams(feature_penalties=penalties), True),
+    ):
+        grower = TreeGrower(matrix, y, None, np.zeros((1, len(y))), loss, params, 1)
+        assert (grower._state.extras is not None) == extras
+        grower.close()
