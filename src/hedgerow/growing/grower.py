@@ -74,6 +74,9 @@ class TreeGrower:
         Helpers are started at once; :meth:`close` ends them.
     adds_scores : bool, default=True
         False: leave the raw scores to the caller.
+    n_copies : int, default=1
+        How often each row is there, for ``cat_smooth``; the limits in ``params`` are
+        taken as they are.
     """
 
     def __init__(
@@ -86,11 +89,14 @@ class TreeGrower:
         params: BoostParams,
         n_threads: int,
         adds_scores: bool = True,
+        n_copies: int = 1,
     ) -> None:
         announce_compilation()
         self._matrix = matrix
         self._params = params
         state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
+        if state.extras is not None:
+            state = state._replace(extras=_for_copies(state.extras, n_copies))
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
         self._team = Team(
@@ -242,6 +248,11 @@ def _make_bundles(
         scratch_start=scratch_start,
         sampled=int(min(shares) < 1.0 or params.interaction_constraints is not None),
     )
+
+
+def _for_copies(extras: layout.Extras, n_copies: int) -> layout.Extras:
+    rules = extras.categories.rules._replace(n_copies=n_copies)
+    return extras._replace(categories=extras.categories._replace(rules=rules))
 
 
 def _bins(matrix: BinnedMatrix) -> Bins:
