@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import AnyTable, numbers_of, read_any
+from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.metrics import task_of
-from hedgerow.model.forest import Forest
+from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
-ImportanceKind = Literal["gain", "split", "cover"]
 
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
@@ -51,7 +50,7 @@ class Booster(MonotoneChecks):
         self.model = model
         self._schema = model.schema
         self._objective = objective_of(model)
-        self._predictor = Predictor(model.forest, model.schema.kinds)
+        self._predictor = Predictor(model.forest, model.split_schema.kinds)
         self._unseen = UnseenCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -177,9 +176,7 @@ class Booster(MonotoneChecks):
         reader: str = "Booster",
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
-        table = self._read(X, reader)
-        values = numbers_of(table)
-        threads = self._threads(table.n_rows, n_jobs)
+        values, threads = self._inputs(X, n_jobs, reader)
         if n_rounds is None:
             return self._predictor.raw_scores(values, threads)
         return self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
@@ -189,8 +186,7 @@ class Booster(MonotoneChecks):
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        table = self._read(X, reader)
-        return self._predictor.staged(numbers_of(table), self._threads(table.n_rows, n_jobs))
+        return self._predictor.staged(*self._inputs(X, n_jobs, reader))
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
@@ -200,8 +196,18 @@ class Booster(MonotoneChecks):
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
+        return self._predictor.leaves(*self._inputs(X, n_jobs, reader))
+
+    def _inputs(
+        self, X: Any, n_jobs: int | None, reader: str
+    ) -> tuple[AnyArray | SparseTable, int]:
+        """What the trees split of each row, and a number of threads."""
         table = self._read(X, reader)
-        return self._predictor.leaves(numbers_of(table), self._threads(table.n_rows, n_jobs))
+        n_threads = self._threads(table.n_rows, n_jobs)
+        numbers, inputs = numbers_of(table), self.model.inputs
+        if inputs is None or isinstance(numbers, SparseTable):
+            return numbers, n_threads
+        return inputs.values(numbers, self._schema, n_threads), n_threads
 
     def _read(self, X: Any, reader: str) -> AnyTable:
         """Read a table to predict, and count what it holds of unseen categories."""
@@ -277,6 +283,8 @@ class Booster(MonotoneChecks):
     def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
         """Importance of each feature, summed over all splits.
 
+        That of the mean target of two columns goes to each by half.
+
         Parameters
         ----------
         kind : {"gain", "split", "cover"}, default="gain"
@@ -287,17 +295,7 @@ class Booster(MonotoneChecks):
         -------
         float64, shape (n_features,)
         """
-        forest: Forest = self.model.forest
-        inner = forest.feature >= 0
-        feature = forest.feature[inner]
-        weights = {"gain": forest.gain[inner], "split": None, "cover": forest.cover[inner]}
-        if kind not in weights:
-            raise ParameterError(
-                f"kind must be one of {', '.join(map(repr, weights))}; got {kind!r}."
-                f"{did_you_mean(str(kind), weights)}"
-            )
-        total = np.bincount(feature, weights=weights[kind], minlength=forest.n_features)
-        return total.astype(np.float64)
+        return feature_importance(self.model, kind)
 
     def split_table(
         self,

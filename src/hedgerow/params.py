@@ -25,6 +25,7 @@ Sampling = Literal["uniform", "goss", "mvs"]
 BundleOrder = Literal["degree", "count"]
 BundleConflicts = Literal["max", "sum"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
+TargetStatistics: TypeAlias = "bool | Literal['auto']"
 MonotoneConstraints: TypeAlias = "Mapping[str | int, int | str] | Sequence[int | str] | None"
 InteractionConstraints: TypeAlias = (
     "Sequence[Sequence[str | int]] | Literal['pairwise', 'no_interactions'] | None"
@@ -115,6 +116,8 @@ class BoostParams:
     cat_smooth: float = 10.0
     cat_l2: float = 10.0
     min_data_per_group: int = 100
+    target_statistics: TargetStatistics = "auto"
+    statistics_order: int = 2
     monotone_constraints: Any = None
     interaction_constraints: Any = None
     feature_penalties: Any = None
@@ -148,6 +151,7 @@ class BoostParams:
         bundled = self.bundle_features
         if not isinstance(bundled, (bool, np.bool_)) and bundled != "auto":
             raise ParameterError(f"bundle_features must be True, False or 'auto'; got {bundled!r}.")
+        _check_statistics(self.target_statistics)
         self._check_that_all_is_used()
         self._check_sampling()
 
@@ -188,6 +192,11 @@ class BoostParams:
         return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
 
 
+def _check_statistics(value: object) -> None:
+    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, str) and value == "auto"):
+        raise ParameterError(f"target_statistics must be True, False or 'auto'; got {value!r}.")
+
+
 def _is_default(value: Any, default: Any) -> bool:
     """Whether a parameter is as it was; arrays are not compared with None."""
     return value is default or (default is not None and bool(value == default))
@@ -215,6 +224,10 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "oob_score": (
         lambda p: p.subsample < 1.0 and p.sampling == "uniform" and p.boosting != "dart",
         "with subsample below 1, sampling='uniform' and boosting='gbdt' or 'rf'",
+    ),
+    "statistics_order": (
+        lambda p: bool(p.target_statistics),
+        "with target_statistics other than False",
     ),
     "subsample": (
         lambda p: p.sampling != "goss",
@@ -267,6 +280,7 @@ _RANGES: dict[str, Interval] = {
     "cat_smooth": _NOT_NEGATIVE,
     "cat_l2": _NOT_NEGATIVE,
     "min_data_per_group": Interval(1, 2**31 - 1, integer=True),
+    "statistics_order": Interval(1, 2, integer=True),
     "seed": Interval(0, 2**63 - 1, integer=True),
 }
 

@@ -4,6 +4,8 @@
 
     Sample  -- rows of weight 0 out, validation rows set aside
       |
+    Encoded -- means of the target in the place of categories of many levels
+      |
     BinSpec, BinnedMatrix
       |
     rounds  -- one state after each round: scores, early stopping, callbacks
@@ -20,6 +22,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from hedgerow.boosting.callbacks import (
     Callback,
     History,
@@ -31,6 +35,12 @@ from hedgerow.boosting.callbacks import (
 )
 from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
 from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.statistics import (
+    Encoded,
+    constraints_of_inputs,
+    encode,
+    without_unused,
+)
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
 from hedgerow.data import (
     AnyTable,
@@ -96,7 +106,8 @@ def fit(
     -------
     Model
         Its ``training`` record holds ``parameters``, ``history``,
-        ``best_round`` (None without early stopping) and ``n_rows``.
+        ``best_round`` (None without early stopping) and ``n_rows``; with target
+        statistics also ``copies``, the times that each row was trained on.
 
     Raises
     ------
@@ -113,6 +124,7 @@ def fit(
         _check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
+    encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
     scored = validation is not None or eval_metric is not None
     watch = Watch(
@@ -126,14 +138,19 @@ def fit(
         n_rounds=params.n_estimators,
     )
     try:
-        forest = _grow(train, validation, objective, params, watch, n_threads)
+        asked = constraints_of_inputs(params, encoded.inputs)
+        forest = _grow(encoded, objective, asked, watch, n_threads)
     finally:
         if bar is not None:
             bar.close()
     record = _record(train, params, watch)
     if objective.name == "quantile":
         record["quantile"] = float(objective.level)
-    return Model(forest, train.table.schema, objective.name, record)
+    inputs = encoded.inputs
+    if inputs is not None:
+        inputs, forest = without_unused(inputs, forest)
+        record["copies"] = encoded.n_copies
+    return Model(forest, train.table.schema, objective.name, record, inputs)
 
 
 def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
@@ -263,6 +280,8 @@ class Watch:
         raw = state.train_raw if self.rows == "train" else state.validation_raw
         assert raw is not None
         sample = self.sample
+        if raw.shape[1] != sample.n_rows:  # copies of the rows: the first speaks for all
+            raw = np.ascontiguousarray(raw[:, : sample.n_rows])
         try:
             return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
         except LossError as error:
@@ -270,12 +289,14 @@ class Watch:
 
 
 def _prepare_rows(
-    train: Sample, validation: Sample | None, params: BoostParams, n_threads: int
+    encoded: Encoded, params: BoostParams, n_threads: int
 ) -> tuple[TrainingData, TrainingData | None]:
     """The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
+    train, validation = encoded.train, encoded.validation
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
-        return TrainingData(matrix, sample.target, sample.weight, sample.offset)
+        n_copies = encoded.n_copies if sample is train else 1
+        return TrainingData(matrix, sample.target, sample.weight, sample.offset, n_copies)
 
     if params.tree_method != "hist":
         table = _sortable(train.table, params.tree_method)
@@ -312,16 +333,16 @@ def _sortable(table: AnyTable, tree_method: str) -> Table:
 
 
 def _grow(
-    train: Sample,
-    validation: Sample | None,
+    encoded: Encoded,
     objective: Objective,
     params: BoostParams,
     watch: Watch,
     n_threads: int,
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
-    seen, unseen = _prepare_rows(train, validation, params, n_threads)
-    can_split = train.n_rows >= 2 * params.min_samples_leaf
+    seen, unseen = _prepare_rows(encoded, params, n_threads)
+    n_rows = encoded.train.n_rows // encoded.n_copies
+    can_split = n_rows >= 2 * params.min_samples_leaf
     states = rounds(seen, objective, params, unseen, n_threads)
     with closing(states):
         for state in states:

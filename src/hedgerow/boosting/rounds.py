@@ -185,11 +185,24 @@ def _make_grower(
     params: BoostParams,
     n_threads: int,
 ) -> Grower:
+    params = _for_copies(params, data.n_copies)
     shared = (data.target, data.weight, raw, objective, params, n_threads, _adds_scores(params))
     if isinstance(data.matrix, BinnedMatrix):
-        return TreeGrower(data.matrix, *shared)
+        return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
     assert isinstance(data.matrix, ColumnBlocks)
     return ExactGrower(data.matrix, *shared)
+
+
+def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:
+    """Limits in rows of ``n_copies`` copies, for a grower that does not know of them."""
+    if n_copies == 1:
+        return params
+    most = 2**31 - 1
+    return replace(
+        params,
+        min_samples_leaf=min(most, n_copies * params.min_samples_leaf),
+        min_data_per_group=min(most, n_copies * params.min_data_per_group),
+    )
 
 
 def _grow_round(
@@ -219,6 +232,8 @@ def _grow_round(
             tree = _search_leaves(tree, grower, data, searched_at, objective, output, params)
             if not joins:
                 train.add_to(searched_at[output], tree)
+        if data.n_copies > 1:
+            tree = tree.with_counts(np.rint(tree.count / data.n_copies).astype(np.int64))
         mode.add(tree, output, outside if _adds_scores(params) else None)
         if params.oob_score and isinstance(mode, Average):
             mode.leave_out(tree, output, outside)

@@ -30,12 +30,16 @@ class TrainingData:
         Positive.
     offset : float64 (n_outputs, n_rows), optional
         Added to the base score of each row.
+    n_copies : int, default=1
+        How often each row of the user's is there (:mod:`hedgerow.boosting.statistics`);
+        limits and counts of rows mean the user's.
     """
 
     matrix: BinnedMatrix | ColumnBlocks | AnyTable
     target: FloatArray
     weight: FloatArray | None = None
     offset: FloatArray | None = None
+    n_copies: int = 1
 
     def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
         """Target, raw scores and weight (or None) of some rows."""

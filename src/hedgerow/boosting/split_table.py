@@ -93,6 +93,12 @@ def split_table(
         If no row reaches the node.
     """
     forest, params = model.forest, _params_of(model)
+    if model.inputs is not None:
+        raise ParameterError(
+            "split_table shows cuts between values of columns; this model splits means of the "
+            "target by category instead (target_statistics): train it with "
+            "target_statistics=False to see its cuts."
+        )
     sample = sample.without_zero_weights()
     objective.check_target(sample.target)
     rows = _rows_of(forest, sample.table, model, tree, node)

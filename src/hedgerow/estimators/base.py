@@ -40,6 +40,7 @@ from hedgerow.params import (
     MonotoneConstraints,
     Sampling,
     Sketch,
+    TargetStatistics,
     TreeMethod,
     boost_params,
 )
@@ -112,6 +113,8 @@ class HedgerowEstimator(BaseEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         min_data_per_group: int = 100,
+        target_statistics: TargetStatistics = "auto",
+        statistics_order: int = 2,
         monotone_constraints: MonotoneConstraints = None,
         interaction_constraints: InteractionConstraints = None,
         feature_penalties: ByFeature = None,
@@ -168,6 +171,8 @@ class HedgerowEstimator(BaseEstimator):
         self.cat_smooth = cat_smooth
         self.cat_l2 = cat_l2
         self.min_data_per_group = min_data_per_group
+        self.target_statistics = target_statistics
+        self.statistics_order = statistics_order
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
         self.feature_penalties = feature_penalties

@@ -128,6 +128,17 @@ cat_l2 : float >= 0, default=10
     Added to ``reg_lambda`` when sets of levels are compared.
 min_data_per_group : int >= 1, default=100
     Rows that a set of levels must have beyond the last one that was tried.
+target_statistics : bool or "auto", default="auto"
+    Replace category columns by the mean target of their levels, which in training
+    is taken over the rows before each row in random orders, so that none sees its
+    own target (Prokhorenkova et al. 2018).  ``"auto"``: columns of more than 254
+    levels, of which sets of levels learn noise; True: of more than two.  Not for
+    more than ten classes.  Small data are then trained on four times, with an
+    order each; ``subsample`` draws from all of them.  A row of weight 2 is not
+    quite the same as two rows.
+statistics_order : int in 1 .. 2, default=2
+    2: also the mean target of pairs of levels, where at least one of the two
+    columns is replaced.
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
     1 or ``"increasing"``: predictions never fall as the column grows; -1 or
     ``"decreasing"``: they never rise; 0: anything.  Holds for every loss and way of

@@ -30,6 +30,7 @@ from hedgerow.params import (
     MonotoneConstraints,
     Sampling,
     Sketch,
+    TargetStatistics,
     TreeMethod,
 )
 
@@ -115,6 +116,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         min_data_per_group: int = 100,
+        target_statistics: TargetStatistics = "auto",
+        statistics_order: int = 2,
         monotone_constraints: MonotoneConstraints = None,
         interaction_constraints: InteractionConstraints = None,
         feature_penalties: ByFeature = None,
@@ -173,6 +176,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             cat_smooth=cat_smooth,
             cat_l2=cat_l2,
             min_data_per_group=min_data_per_group,
+            target_statistics=target_statistics,
+            statistics_order=statistics_order,
             monotone_constraints=monotone_constraints,
             interaction_constraints=interaction_constraints,
             feature_penalties=feature_penalties,

@@ -75,6 +75,9 @@ class TreeGrower:
         Helpers are started at once; :meth:`close` ends them.
     adds_scores : bool, default=True
         False: leave the raw scores to the caller.
+    n_copies : int, default=1
+        How often each row is there, for ``cat_smooth``; the limits in ``params`` are
+        taken as they are.
     """
 
     def __init__(
@@ -87,11 +90,14 @@ class TreeGrower:
         params: BoostParams,
         n_threads: int,
         adds_scores: bool = True,
+        n_copies: int = 1,
     ) -> None:
         announce_compilation()
         self._matrix = matrix
         self._params = params
         state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
+        if state.extras is not None:
+            state = state._replace(extras=_for_copies(state.extras, n_copies))
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
         self._team = Team(
@@ -134,7 +140,7 @@ class TreeGrower:
         chosen = drawn_columns(self._params, tree, matrix.n_features)
         state.scalars[layout.IS_N_FEATURES] = len(chosen)
         if state.extras is not None:
-            state.extras.bundles.features[: len(chosen)] = chosen
+            state.extras.features[: len(chosen)] = chosen
         if matrix.layout is not None:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
@@ -201,6 +207,7 @@ def _make_extras(
     if not (chosen.any() or asked or matrix.layout is not None):
         return None
     return layout.Extras(
+        features=np.arange(matrix.n_features, dtype=np.int32),
         categories=layout.Categories(
             chosen=chosen.astype(np.uint8),
             rules=CategoryRules(
@@ -231,7 +238,6 @@ def _make_bundles(
     usable[:, : layout.USABLE_ONES] = 1
     shares = (params.colsample_bytree, params.colsample_bylevel, params.colsample_bynode)
     return layout.Bundles(
-        features=np.arange(matrix.n_features, dtype=np.int32),
         alone=np.where(found.first[leader] < 0, leader, -1).astype(np.int32),
         column=found.column,
         first=found.first,
@@ -244,6 +250,11 @@ def _make_bundles(
         scratch_start=scratch_start,
         sampled=int(min(shares) < 1.0 or params.interaction_constraints is not None),
     )
+
+
+def _for_copies(extras: layout.Extras, n_copies: int) -> layout.Extras:
+    rules = extras.categories.rules._replace(n_copies=n_copies)
+    return extras._replace(categories=extras.categories._replace(rules=rules))
 
 
 def _bins(matrix: BinnedMatrix) -> Bins:

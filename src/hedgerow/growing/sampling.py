@@ -127,7 +127,7 @@ def allow_children(
         return
     features = columns
     if extras is not None:
-        features = extras.bundles.features
+        features = extras.features
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
         if node >= 0:

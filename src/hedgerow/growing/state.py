@@ -228,7 +228,6 @@ USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
 class Bundles(NamedTuple):
     """Which features the columns of the matrix hold (:class:`hedgerow.data.bundles.Layout`).
 
-    features       int32 (n_features,): those that the tree may use, IS_N_FEATURES of them
     alone          int32 (n_columns,): the feature that a column holds by itself, or -1
     column         int32 (n_features,): column of each feature
     first          int32 (n_features,): its first cell in a bundle
@@ -243,7 +242,6 @@ class Bundles(NamedTuple):
     sampled        int64: 1 if some tree, level or node may use a part of the features only
     """
 
-    features: np.ndarray
     alone: np.ndarray
     column: np.ndarray
     first: np.ndarray
@@ -262,8 +260,12 @@ class Extras(NamedTuple):
 
     Numba drops a branch behind ``if extras is not None`` from the code that it
     compiles for None, so that the usual fit neither compiles nor runs any of it.
+
+    ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES
+    of them.
     """
 
+    features: np.ndarray
     categories: Categories
     bundles: Bundles
     lists: RowLists
@@ -274,6 +276,7 @@ class Extras(NamedTuple):
 class ExactExtras(NamedTuple):
     """The same for exact growth."""
 
+    features: np.ndarray
     constraints: Constraints
     sampler: Sampler
 

@@ -48,6 +48,10 @@ class GrownTree:
         """The same tree with other node values."""
         return replace(self, value=value)
 
+    def with_counts(self, count: IntArray) -> GrownTree:
+        """The same tree with other numbers of rows."""
+        return replace(self, count=count)
+
 
 def add_scores(
     tree: GrownTree,

@@ -28,6 +28,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.data.statistics import Inputs
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
@@ -35,6 +36,13 @@ from hedgerow.io.container import Header
 from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
 from hedgerow.io.sets import SET_DTYPES, read_sets, set_arrays
 from hedgerow.io.sniff import SNIFF_BYTES
+from hedgerow.io.statistics import (
+    STATISTIC_DTYPES,
+    check_inputs,
+    input_arrays,
+    input_record,
+    read_inputs,
+)
 from hedgerow.io.validate import FOREST_DTYPES, check_model
 from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
@@ -135,7 +143,7 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
     check_model(model)
     metadata = {
         "format": FORMAT,
-        "n_features": str(model.forest.n_features),
+        "n_features": str(model.schema.n_features),
         "objective": model.objective,
         "schema": _schema_text(model.schema),
         "schema_version": str(_version_of(model)),
@@ -145,9 +153,10 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         metadata["estimator"] = strict_json.encode(estimator, "estimator")
     arrays = {name: getattr(model.forest, name) for name in _WIDEST_FIRST}
     if model.schema.has_categories:
-        arrays |= level_arrays(model.schema)
-    if model.forest.categories is not None:
-        arrays |= set_arrays(model.forest.categories)
+        arrays |= level_arrays(model.schema) | set_arrays(model.forest.categories)
+    if model.inputs is not None:
+        metadata["inputs"] = strict_json.encode(input_record(model.inputs), "inputs")
+        arrays |= input_arrays(model.inputs)
     # Stable, so that those of version 1 stay in the order of version 1.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
@@ -198,11 +207,18 @@ def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    more = LEVEL_DTYPES | SET_DTYPES
+    more, text = LEVEL_DTYPES | SET_DTYPES, header.metadata.get("inputs")
+    if text is not None:
+        more |= STATISTIC_DTYPES
     _check_header(header, FOREST_DTYPES | more)
     arrays = {name: container.array_at(header, name, payload) for name in more}
     schema = _schema(header.metadata["schema"], 2, arrays)
-    return _read_model(header, payload, schema, read_sets(arrays, schema))
+    if text is None:
+        return _read_model(header, payload, schema, read_sets(arrays, schema))
+    inputs = read_inputs(_record(text, "inputs"), arrays)
+    check_inputs(inputs, schema, inputs.n_inputs)
+    tables = read_sets(arrays, inputs.schema(schema))
+    return _read_model(header, payload, schema, tables, inputs)
 
 
 def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
@@ -219,24 +235,34 @@ def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) ->
 
 
 def _read_model(
-    header: Header, payload: memoryview, schema: Schema, categories: CategoryTables | None = None
+    header: Header,
+    payload: memoryview,
+    schema: Schema,
+    categories: CategoryTables | None = None,
+    inputs: Inputs | None = None,
 ) -> tuple[Model, Record | None]:
     """Build a model; the values in its arrays are not checked yet."""
     metadata = header.metadata
     if not _NATURAL.fullmatch(metadata["n_features"]):
         raise ModelFormatError("n_features is malformed.")
+    n_features = int(metadata["n_features"])
+    if inputs is not None and n_features != schema.n_features:
+        raise ModelFormatError(
+            f"n_features is {n_features}, the schema has {schema.n_features} columns."
+        )
     arrays: dict[str, Any] = {
         name: container.array_at(header, name, payload) for name in FOREST_DTYPES
     }
     model = Model(
         forest=Forest(
             **arrays,
-            n_features=int(metadata["n_features"]),
+            n_features=n_features if inputs is None else inputs.n_inputs,
             categories=categories,
         ),
         schema=schema,
         objective=metadata["objective"],
         training=_record(metadata["training"], "training"),
+        inputs=inputs,
     )
     text = metadata.get("estimator")
     return model, None if text is None else _record(text, "estimator")

@@ -26,17 +26,24 @@ SET_DTYPES: dict[str, np.dtype[np.generic]] = {
 _WORDS = 4
 
 
-def set_arrays(tables: CategoryTables) -> dict[str, AnyArray]:
-    """The arrays of valid tables, in the order of ``SET_DTYPES``."""
+def set_arrays(tables: CategoryTables | None) -> dict[str, AnyArray]:
+    """The arrays of valid tables, in the order of ``SET_DTYPES``; empty ones of None."""
+    if tables is None:
+        return {name: np.zeros(0, dtype) for name, dtype in SET_DTYPES.items()}
     return {
         "category_set": tables.sets.reshape(-1).view(np.int64),
         "level_bin": tables.level_bin,
     }
 
 
-def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables:
-    """Tables from arrays of any length; what they hold is not checked yet."""
+def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables | None:
+    """Tables from arrays of any length; what they hold is not checked yet.
+
+    None if no column that trees split holds categories.
+    """
     words = arrays["category_set"]
+    if not schema.has_categories and len(words) == 0 and len(arrays["level_bin"]) == 0:
+        return None
     if len(words) % _WORDS:
         raise ModelFormatError("category_set must hold four words a set.")
     sets = words.view(np.uint64).reshape(-1, _WORDS)

@@ -19,6 +19,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
 from hedgerow.io.levels import check_levels
 from hedgerow.io.sets import check_sets
+from hedgerow.io.statistics import check_inputs
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import OBJECTIVES
@@ -62,9 +63,12 @@ def check_model(model: Model) -> None:
         May come from anywhere, as long as its fields have the declared types.
     """
     check_forest(model.forest)
-    _check_schema(model.schema, model.forest.n_features)
-    check_sets(model.forest, model.schema)
-    _check_thresholds(model.forest, model.schema)
+    n_features, inputs = model.forest.n_features, model.inputs
+    _check_schema(model.schema, n_features if inputs is None else model.schema.n_features)
+    if inputs is not None:
+        check_inputs(inputs, model.schema, n_features)
+    check_sets(model.forest, model.split_schema)
+    _check_thresholds(model.forest, model.split_schema)
     _check_objective(model.objective, model.forest.n_outputs)
     level = model.training.get("quantile", 0.5)
     if isinstance(level, bool) or not isinstance(level, float) or not 0.0 < level < 1.0:

@@ -41,6 +41,7 @@ class CategoryRules(NamedTuple):
     smooth: np.float64
     penalty: np.float64
     min_group: np.int64
+    n_copies: int = 1  # how often each row is there; ``smooth`` means rows of their own
 
 
 class CategorySplit(NamedTuple):
@@ -229,7 +230,8 @@ def find_category_split(
             if score > best:
                 best, first, last = score, np.int64(i), np.int64(i + 1)
     else:
-        n_groups = gather_bins(wide, at, stride, category.smooth, places)
+        least = category.smooth * category.n_copies
+        n_groups = gather_bins(wide, at, stride, least, places)
         n_groups = sort_bins(places, numbers, n_groups, category.smooth / units.h)
         harder = SplitRules(
             rules.min_samples_leaf,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.data.schema import Schema
+from hedgerow.data.statistics import Inputs
 from hedgerow.model.forest import Forest
 
 
@@ -24,9 +25,17 @@ class Model:
     training : mapping
         JSON-like record: parameters, seed, evaluation history, best round.
         Never needed for prediction.
+    inputs : Inputs, optional
+        What the trees split, where it is not the columns of the schema as they are.
     """
 
     forest: Forest
     schema: Schema
     objective: str
     training: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Inputs | None = None
+
+    @property
+    def split_schema(self) -> Schema:
+        """Names and kinds of what the trees split."""
+        return self.schema if self.inputs is None else self.inputs.schema(self.schema)

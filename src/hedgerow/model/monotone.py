@@ -147,11 +147,15 @@ def verify_monotone(
     """
     if n_points not in _POINTS:
         raise ParameterError(f"n_points must be {_POINTS}; got {n_points!r}.")
-    predictor = Predictor(model.forest, model.schema.kinds)
-    cells = Cells(model.forest, model.schema)
+    schema, inputs = model.split_schema, model.inputs
+    predictor, cells = Predictor(model.forest, schema.kinds), Cells(model.forest, schema)
     findings = {}
     for column, sign in _directions(model, feature, direction).items():
-        finding = _verify(predictor, cells, column, sign, int(n_points))
+        place = column if inputs is None else inputs.kept.index(column)
+        finding = _verify(predictor, cells, place, sign, int(n_points))
+        if inputs is not None and finding.verdict == "violated":
+            # Its rows put means of the target together that no row of a table has.
+            finding = MonotoneFinding(finding.feature, sign, "unknown", n_tried=finding.n_tried)
         findings[finding.feature] = finding
     return MonotoneReport(findings)
 

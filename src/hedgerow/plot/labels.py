@@ -121,7 +121,7 @@ class Tree:
 def as_forest(model: ModelLike, schema: Schema | None) -> tuple[Forest, Schema]:
     """Forest and schema of a model, or of a forest whose schema is given beside it."""
     if isinstance(model, Model):
-        return model.forest, model.schema if schema is None else schema
+        return model.forest, model.split_schema if schema is None else schema
     if isinstance(model, Labelled):
         model = model.forest
     if schema is None:

@@ -1,0 +1,51 @@
+"""How much each column of the user's table has a share in a model."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.model.model import Model
+
+ImportanceKind: TypeAlias = Literal["gain", "split", "cover"]
+
+
+def feature_importance(model: Model, kind: ImportanceKind = "gain") -> FloatArray:
+    """Gain, number or cover of the splits of each column.
+
+    A split of a mean target by two columns counts half for each.
+
+    Parameters
+    ----------
+    model : Model
+    kind : {"gain", "split", "cover"}, default="gain"
+
+    Returns
+    -------
+    float64, shape (n_columns,)
+
+    Raises
+    ------
+    ParameterError
+        If ``kind`` is something else.
+    """
+    forest = model.forest
+    inner = forest.feature >= 0
+    weights = {"gain": forest.gain[inner], "split": None, "cover": forest.cover[inner]}
+    if kind not in weights:
+        raise ParameterError(
+            f"kind must be one of {', '.join(map(repr, weights))}; got {kind!r}."
+            f"{did_you_mean(str(kind), weights)}"
+        )
+    by_input = np.bincount(
+        forest.feature[inner], weights=weights[kind], minlength=forest.n_features
+    )
+    if model.inputs is None:
+        return by_input.astype(np.float64)
+    total = np.zeros(model.schema.n_features)
+    for amount, columns in zip(by_input, model.inputs.sources, strict=True):
+        total[list(columns)] += amount / len(columns)
+    return total
