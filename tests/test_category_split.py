@@ -224,6 +224,18 @@ def test_unknown_values_stop_at_the_node() -> None:
     assert predictor.raw_scores(values)[0, 0] == model.forest.base_score[0] + model.forest.value[0]
 
 
+def test_unknown_values_get_the_mean_of_searched_leaves() -> None:
+    table, y = table_of(9, levels=(6,))
+    model = train(table, y, objective="absolute_error", n_estimators=3)
+    forest = model.forest
+    for tree in range(3):
+        one = forest.tree(tree)
+        for node in np.flatnonzero(one.feature >= 0)[::-1]:
+            a, b = one.left[node], one.right[node]
+            mean = np.average(one.value[[a, b]], weights=one.cover[[a, b]])
+            assert one.value[node] == pytest.approx(mean, rel=1e-12, abs=1e-15)
+
+
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.floats(0.0, 0.6))
 def test_rows_with_unknown_values_stop_where_the_naive_walk_does(seed, share) -> None:

@@ -524,11 +524,12 @@ def test_bad_target_of_a_regressor_is_named(y, words) -> None:
         HedgerowRegressor(**SHORT).fit(X, y)
 
 
-def test_sparse_tables_are_a_type_error() -> None:
+def test_sparse_tables_give_the_model_of_dense_ones() -> None:
     sparse = pytest.importorskip("scipy.sparse")
+    dense = HedgerowClassifier(**SHORT).fit(np.nan_to_num(X), Y).predict_proba(X)
     for container in (sparse.csr_array, sparse.csc_matrix):
-        with pytest.raises(TypeError, match="Sparse"):
-            HedgerowClassifier(**SHORT).fit(container(np.nan_to_num(X)), Y)
+        model = HedgerowClassifier(**SHORT).fit(container(np.nan_to_num(X)), Y)
+        np.testing.assert_array_equal(model.predict_proba(X), dense)
 
 
 @pytest.mark.parametrize(
@@ -708,3 +709,11 @@ def test_fork_after_fit_then_predict_and_fit() -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     np.testing.assert_array_equal(model.predict_proba(MANY_X), expected)
+
+
+def test_formats_that_are_dicts_have_no_column_names() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    model = HedgerowRegressor(n_estimators=2).fit(np.eye(40), np.arange(40.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(sparse.dok_matrix(np.eye(40)))

@@ -69,7 +69,7 @@ def draw(fixed, params, n_threads=1, number=0, narrow=False):
     settings = settings_of(params, objective, n_rows, 1, 2, False, 1)
     sampler = make_sampler(params, n_rows, n_threads, packs=True)
     sampler = sampler._replace(weights=np.zeros(n_rows))
-    scalars = start_scalars(1, params)
+    scalars = start_scalars(1, 1, params)
     scalars[layout.IS_ROUND] = scalars[layout.IS_TREE] = number
     packing, dropped = engine.packing_for(5000 if narrow else 1)
     scalars[layout.IS_COUNT_BITS] = packing.count_bits
@@ -471,6 +471,20 @@ def test_category_columns(monkeypatch, sampling) -> None:
     assert set(forest.feature) == {-1, 0, 1}
     predicted = engine.Predictor(forest, table.schema.kinds).raw_scores(values)[0]
     assert np.mean((predicted - y) ** 2) < 0.2 * np.var(y)
+
+
+@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])
+def test_constraints_hold(method, settings) -> None:
+    X, y = table(3000, n_classes=0)
+    X = X - 0.01 * np.arange(5)
+    model = HedgerowRegressor(
+        tree_method=method, monotone_constraints=[-1, 0, 0, 0, 0], early_stopping=False,
+        n_estimators=20, **settings,
+    ).fit(X, y)  # fmt: skip
+    rows = np.repeat(X[:50], 30, axis=0)
+    rows[:, 0] = np.tile(np.linspace(-3, 3, 30), 50)
+    assert (np.diff(model.predict(rows).reshape(50, 30)) <= 1e-12).all()
 
 
 @pytest.mark.parametrize("settings", [GOSS, MVS], ids=["goss", "mvs"])

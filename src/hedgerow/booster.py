@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.data import Table, read_table
+from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
@@ -198,18 +198,20 @@ class Booster(MonotoneChecks):
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
         return self._predictor.leaves(*self._inputs(X, n_jobs, reader))
 
-    def _inputs(self, X: Any, n_jobs: int | None, reader: str) -> tuple[AnyArray, int]:
+    def _inputs(
+        self, X: Any, n_jobs: int | None, reader: str
+    ) -> tuple[AnyArray | SparseTable, int]:
         """What the trees split of each row, and a number of threads."""
         table = self._read(X, reader)
         n_threads = self._threads(table.n_rows, n_jobs)
-        inputs = self.model.inputs
-        if inputs is None:
-            return table.values, n_threads
-        return inputs.values(table.values, self._schema, n_threads), n_threads
+        numbers, inputs = numbers_of(table), self.model.inputs
+        if inputs is None or isinstance(numbers, SparseTable):
+            return numbers, n_threads
+        return inputs.values(numbers, self._schema, n_threads), n_threads
 
-    def _read(self, X: Any, reader: str) -> Table:
+    def _read(self, X: Any, reader: str) -> AnyTable:
         """Read a table to predict, and count what it holds of unseen categories."""
-        table = read_table(X, self._schema, reader=reader)
+        table = read_any(X, self._schema, reader=reader)
         self._unseen.add(table.unseen)
         return table
 

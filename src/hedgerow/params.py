@@ -22,6 +22,8 @@ TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
 Sampling = Literal["uniform", "goss", "mvs"]
+BundleOrder = Literal["degree", "count"]
+BundleConflicts = Literal["max", "sum"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
 TargetStatistics: TypeAlias = "bool | Literal['auto']"
 MonotoneConstraints: TypeAlias = "Mapping[str | int, int | str] | Sequence[int | str] | None"
@@ -104,6 +106,11 @@ class BoostParams:
     skip_drop: float = 0.5
     max_drop: int = 50
     oob_score: bool = False
+    zero_as_missing: bool = False
+    bundle_features: bool | Literal["auto"] = "auto"
+    bundle_order: BundleOrder = "count"
+    bundle_conflicts: BundleConflicts = "sum"
+    max_conflict_rate: float = 0.0
     max_cat_to_onehot: int = 4
     max_cat_threshold: int = 32
     cat_smooth: float = 10.0
@@ -138,8 +145,12 @@ class BoostParams:
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
-        if not isinstance(self.oob_score, (bool, np.bool_)):
-            raise ParameterError(f"oob_score must be True or False; got {self.oob_score!r}.")
+        for name in ("oob_score", "zero_as_missing"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+        bundled = self.bundle_features
+        if not isinstance(bundled, (bool, np.bool_)) and bundled != "auto":
+            raise ParameterError(f"bundle_features must be True, False or 'auto'; got {bundled!r}.")
         _check_statistics(self.target_statistics)
         self._check_that_all_is_used()
         self._check_sampling()
@@ -198,6 +209,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "boosting": get_args(Boosting),
     "sampling": get_args(Sampling),
     "leaf_estimation": get_args(LeafEstimation),
+    "bundle_order": get_args(BundleOrder),
+    "bundle_conflicts": get_args(BundleConflicts),
 }
 _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "max_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
@@ -222,6 +235,15 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     ),
     "goss_top_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
     "goss_other_rate": (lambda p: p.sampling == "goss", "with sampling='goss'"),
+    "bundle_conflicts": (lambda p: p.max_conflict_rate > 0.0, "with max_conflict_rate above 0"),
+    **dict.fromkeys(
+        ("bundle_order", "max_conflict_rate"),
+        (
+            lambda p: p.tree_method == "hist" and bool(p.bundle_features),
+            "with tree_method='hist' and bundle_features=True or 'auto'",
+        ),
+    ),
+    "bundle_features": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "learning_rate": (
         lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
         "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",
@@ -252,6 +274,7 @@ _RANGES: dict[str, Interval] = {
     "drop_rate": Interval(0.0, 1.0),
     "skip_drop": Interval(0.0, 1.0),
     "max_drop": Interval(1, 10_000_000, integer=True),
+    "max_conflict_rate": Interval(0.0, 1.0, high_open=True),
     "max_cat_to_onehot": Interval(1, 254, integer=True),
     "max_cat_threshold": Interval(1, 254, integer=True),
     "cat_smooth": _NOT_NEGATIVE,

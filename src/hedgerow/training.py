@@ -84,7 +84,8 @@ def train(
         if "seed" in given:
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
-    table = dataset.table()
+    trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
+    table = dataset.table(zero_missing=trees.zero_as_missing)
     target = dataset.target(table.n_rows)
     objective = _objective_for(
         given.get("objective", "squared_error"), _counted(dataset, target), given.get("quantile")
@@ -99,7 +100,7 @@ def train(
     model = fit(
         dataset.sample(table, target, objective.n_outputs),
         objective,
-        boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
+        trees,
         validation=validation,
         stopping=StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given}),
         eval_metric=given.get("eval_metric"),

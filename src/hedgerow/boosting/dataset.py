@@ -7,7 +7,7 @@ from typing import Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
-from hedgerow.data import Schema, Table, UnknownCategory, read_table
+from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 
@@ -19,7 +19,7 @@ class Dataset:
 
     Parameters
     ----------
-    X : array, data frame or list of rows, shape (n_rows, n_features)
+    X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         Numbers, dates, text or categories; NaN, null and ``None`` are missing
         values, infinities are values.  One row may be a dict.
     y : array-like of shape (n_rows,), optional
@@ -74,12 +74,13 @@ class Dataset:
         """Names of the columns; ``x0``, ``x1``, ... where there are none."""
         return self.table().schema.names
 
-    def table(self, schema: Schema | None = None) -> Table:
+    def table(self, schema: Schema | None = None, zero_missing: bool = False) -> AnyTable:
         """Read X, with the schema of a training table if this is not one."""
         if schema is not None:
-            return read_table(self.X, schema, reader="Booster")
-        return read_table(
+            return read_any(self.X, schema, reader="Booster")
+        return read_any(
             self.X,
+            zero_missing=zero_missing,
             categorical=self.categorical_features,
             unknown=self.unknown_category,
             names=self._names,
@@ -91,7 +92,7 @@ class Dataset:
             raise DataError("training needs a target: give y to the Dataset.")
         return check_vector(self.y, n_rows, "y")
 
-    def sample(self, table: Table, target: FloatArray, n_outputs: int) -> Sample:
+    def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
         """Put table and target together with weight and offset."""
         return Sample(
             table,

@@ -43,15 +43,18 @@ from hedgerow.boosting.statistics import (
 )
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
 from hedgerow.data import (
+    AnyTable,
     BinnedMatrix,
+    SparseTable,
     Table,
     UnknownCategory,
-    bin_table,
     drop_unused_levels,
     fit_bins,
     recode,
 )
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
+from hedgerow.data.bundles import BundleRules
+from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
@@ -206,10 +209,11 @@ def _with_own_levels(
     train: Sample, validation: Sample | None, *, lenient: bool = False
 ) -> tuple[Sample, Sample | None]:
     """Categories of the training rows alone: no others are known to the model."""
-    if not train.table.schema.has_categories:
+    if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
         return train, validation
     table = drop_unused_levels(train.table)
     if table.schema is not train.table.schema and validation is not None:
+        assert isinstance(validation.table, Table)  # sparse data hold no categories
         policy: UnknownCategory = table.schema.unknown
         policy = "missing" if lenient and policy == "error" else policy
         validation = replace(validation, table=recode(validation.table, table.schema, policy))
@@ -290,29 +294,42 @@ def _prepare_rows(
     """The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
     train, validation = encoded.train, encoded.validation
 
-    def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | Table) -> TrainingData:
+    def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
         n_copies = encoded.n_copies if sample is train else 1
         return TrainingData(matrix, sample.target, sample.weight, sample.offset, n_copies)
 
     if params.tree_method != "hist":
-        _refuse_categories(train.table, params.tree_method)
-        seen = data(train, sort_columns(train.table, n_threads))
+        table = _sortable(train.table, params.tree_method)
+        seen = data(train, sort_columns(table, n_threads))
         return seen, None if validation is None else data(validation, validation.table)
     most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
     spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
-    seen = data(train, bin_table(train.table, spec, n_threads))
+    rules = BundleRules(
+        params.bundle_features,
+        params.bundle_order,
+        params.bundle_conflicts,
+        params.max_conflict_rate,
+    )
+    matrix = bin_bundled(train.table, spec, rules, n_threads)
     if validation is None:
-        return seen, None
-    return seen, data(validation, bin_table(validation.table, spec, n_threads, columns=False))
+        return data(train, matrix), None
+    return data(train, matrix), data(validation, bin_unseen(validation.table, matrix, n_threads))
 
 
-def _refuse_categories(table: Table, tree_method: str) -> None:
+def _sortable(table: AnyTable, tree_method: str) -> Table:
+    """The table, if its columns can be sorted once."""
+    if isinstance(table, SparseTable):
+        raise ParameterError(
+            f"tree_method={tree_method!r} sorts whole columns, but X is sparse: use "
+            "tree_method='hist', or give X.toarray()."
+        )
     for column in table.schema.columns:
         if column.kind == "category":
             raise ParameterError(
                 f"tree_method={tree_method!r} sorts numbers, but column {column.name!r} is a "
                 "category: use tree_method='hist', or encode the column."
             )
+    return table
 
 
 def _grow(
@@ -340,8 +357,13 @@ def _grow(
 def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """What the model file tells of the training; nothing of threads, time or machine."""
     best = watch.best.round if watch.best is not None and watch.history else None
+    parameters = {name: _plain(value) for name, value in asdict(params).items()}
+    if params.max_conflict_rate == 0.0:
+        # Whether and how features share columns has then no part in the model.
+        for name in ("bundle_features", "bundle_order", "bundle_conflicts"):
+            del parameters[name]
     return {
-        "parameters": {name: _plain(value) for name, value in asdict(params).items()},
+        "parameters": parameters,
         "n_rows": train.n_rows,
         "history": watch.history,
         "best_round": best,

@@ -269,7 +269,20 @@ def _search_leaves(
     if params.monotone_constraints is not None:
         signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
         value = order_leaves(tree, value, signs)
-    return tree.with_values(value)
+    return tree.with_values(_with_means(tree, value))
+
+
+def _with_means(tree: GrownTree, value: FloatArray) -> FloatArray:
+    """Give inner nodes the mean of their leaves: what a row gets that stops there."""
+    means, cover = value.tolist(), tree.cover.tolist()
+    left, right = tree.left.tolist(), tree.right.tolist()
+    for node in reversed(range(len(means))):  # children stand behind their parents
+        a, b = left[node], right[node]
+        if a > 0:
+            total = cover[a] + cover[b]
+            share = cover[a] / total if total > 0.0 else 0.5
+            means[node] = share * means[a] + (1.0 - share) * means[b]
+    return np.array(means)
 
 
 def _schema_of(data: TrainingData) -> Schema:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data import Table
+from hedgerow.data import AnyTable
 from hedgerow.errors import DataError, DataTypeError
 
 
@@ -18,7 +18,7 @@ class Sample:
 
     Attributes
     ----------
-    table : Table
+    table : Table or SparseTable
     target : float64, shape (n_rows,)
         Class indices for classification.
     weight : float64, shape (n_rows,), or None
@@ -27,7 +27,7 @@ class Sample:
         Raw score that is known beforehand; trees learn the rest.
     """
 
-    table: Table
+    table: AnyTable
     target: FloatArray
     weight: FloatArray | None = None
     offset: FloatArray | None = None
@@ -39,7 +39,7 @@ class Sample:
     def take(self, rows: IntArray) -> Sample:
         """Some of the rows, in the given order."""
         return Sample(
-            Table(self.table.values[rows], self.table.schema),
+            self.table.take(rows),
             self.target[rows],
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),

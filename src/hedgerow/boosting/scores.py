@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.data import BinnedMatrix, Table
+from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
 from hedgerow.model.forest import Forest, node_arrays
@@ -20,7 +20,7 @@ class TrainingData:
 
     Attributes
     ----------
-    matrix : BinnedMatrix, ColumnBlocks or Table
+    matrix : BinnedMatrix, ColumnBlocks, Table or SparseTable
         Bins for histograms (with both layouts for training rows; validation
         rows need only rows), sorted columns for exact and approximate search,
         or the table itself for rows of which only scores are wanted.
@@ -35,7 +35,7 @@ class TrainingData:
         limits and counts of rows mean the user's.
     """
 
-    matrix: BinnedMatrix | ColumnBlocks | Table
+    matrix: BinnedMatrix | ColumnBlocks | AnyTable
     target: FloatArray
     weight: FloatArray | None = None
     offset: FloatArray | None = None
@@ -82,9 +82,9 @@ class Scores:
             add_scores(tree, matrix, rows, scores, self._n_threads)
             return
         table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
-        values = table.values if len(rows) == 0 else table.values[rows]
+        table = table if len(rows) == 0 else table.take(rows)
         predictor = Predictor(_forest_of(tree, table.n_features), table.schema.kinds)
-        added = predictor.raw_scores(values, self._n_threads)[0]
+        added = predictor.raw_scores(numbers_of(table), self._n_threads)[0]
         if len(rows) == 0:
             scores += added
         else:

@@ -25,7 +25,7 @@ import numpy as np
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.category_table import category_splits, side_score, sum_levels
 from hedgerow.boosting.sample import Sample
-from hedgerow.data import Column, Table, fit_bins
+from hedgerow.data import AnyTable, Column, SparseTable, fit_bins, numbers_of
 from hedgerow.data.bins import codes_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.branches import is_constrained
@@ -103,8 +103,7 @@ def split_table(
     objective.check_target(sample.target)
     rows = _rows_of(forest, sample.table, model, tree, node)
     g, h = _gradients(model, objective, sample, params, tree)
-    keys = _keys(sample.table)
-    at = _Node(keys[rows], g[rows], h[rows])
+    at = _Node(_keys(sample.table.take(np.flatnonzero(rows))), g[rows], h[rows])
     cuts = _bin_cuts(sample, params) if params.tree_method == "hist" else None
     has_categories = model.schema.has_categories
     columns: SplitTable = {name: [] for name in _names(has_categories)}
@@ -153,7 +152,7 @@ def _params_of(model: Model) -> BoostParams:
     return params
 
 
-def _rows_of(forest: Forest, table: Table, model: Model, tree: int, node: int) -> AnyArray:
+def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int) -> AnyArray:
     """Which rows reach the node."""
     if not isinstance(tree, numbers.Integral) or not 0 <= tree < forest.n_trees:
         raise ParameterError(f"tree must be from 0 to {forest.n_trees - 1}; got {tree!r}.")
@@ -166,7 +165,7 @@ def _rows_of(forest: Forest, table: Table, model: Model, tree: int, node: int) -
     for parent in np.flatnonzero(chosen.feature >= 0):  # parents stand before children
         below[chosen.left[parent]] |= below[parent]
         below[chosen.right[parent]] |= below[parent]
-    rows = below[Predictor(chosen, model.schema.kinds).leaves(table.values)[:, 0]]
+    rows = below[Predictor(chosen, model.schema.kinds).leaves(numbers_of(table))[:, 0]]
     if not rows.any():
         raise DataError(
             f"none of the {table.n_rows} rows reaches node {node} of tree {tree}: give the rows "
@@ -182,7 +181,7 @@ def _gradients(
     forest = model.forest
     round_ = 0 if params.boosting == "rf" else tree // forest.n_outputs
     predictor = Predictor(forest, model.schema.kinds)
-    raw = predictor.raw_scores(sample.table.values, 1, 0, round_ * forest.n_outputs)
+    raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, round_ * forest.n_outputs)
     if sample.offset is not None:
         raw = raw + sample.offset
     output = tree % forest.n_outputs
@@ -193,8 +192,8 @@ def _gradients(
     return g, h
 
 
-def _keys(table: Table) -> IntArray:
-    values = table.values
+def _keys(table: AnyTable) -> IntArray:
+    values = table.dense() if isinstance(table, SparseTable) else table.values
     return values if values.dtype == np.int64 else keys_of_floats(values.astype(np.float64))
 
 

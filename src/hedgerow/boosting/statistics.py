@@ -158,11 +158,17 @@ def encode(
     run_blocks(trainer.fill, len(groups), n_threads, 1)
     inputs = Inputs(kept, trainer.statistics())
     names = inputs.schema(schema)
-    table = Table(with_kept(trainer.block, train.table.values, kept), names)
+    table = Table(with_kept(trainer.block, _dense(train).values, kept), names)
     if validation is not None:
-        values = inputs.values(validation.table.values, schema, n_threads)
+        values = inputs.values(_dense(validation).values, schema, n_threads)
         validation = replace(validation, table=Table(values, names))
     return Encoded(_repeated(train, table, n_copies), validation, inputs, n_copies)
+
+
+def _dense(sample: Sample) -> Table:
+    """The table; a sparse one has no categories, so there is nothing to encode."""
+    assert isinstance(sample.table, Table)
+    return sample.table
 
 
 def choose_columns(
@@ -303,7 +309,7 @@ class _Trainer:
         self._prior = np.array([(self._weight * y).sum() / total for y in self._targets])
         used = sorted({j for group in groups for j in group})
         self._codes = {
-            j: codes_of(train.table.values[:, j], len(schema.columns[j].levels)) for j in used
+            j: codes_of(_dense(train).values[:, j], len(schema.columns[j].levels)) for j in used
         }
         self._schema, self._groups, self._n_kept = schema, groups, n_kept
         self._orders = [_order(n_rows, seed, copy) for copy in range(n_copies)]

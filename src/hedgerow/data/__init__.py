@@ -17,20 +17,25 @@ from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.matrix import PAD, BinnedMatrix, bin_table
 from hedgerow.data.recode import drop_unused_levels, recode
 from hedgerow.data.schema import Column, ColumnKind, Schema, UnknownCategory
+from hedgerow.data.sparse import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.table import Table, read_table
 
 __all__ = [
     "PAD",
+    "AnyTable",
     "BinSpec",
     "BinnedMatrix",
     "Column",
     "ColumnKind",
     "Schema",
+    "SparseTable",
     "Table",
     "UnknownCategory",
     "bin_table",
     "drop_unused_levels",
     "fit_bins",
+    "numbers_of",
+    "read_any",
     "read_table",
     "recode",
 ]

@@ -35,6 +35,8 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.data.forced_bins import ForcedCuts, choose_between, keys_of_forced
 from hedgerow.data.schema import Schema
+from hedgerow.data.sparse import AnyTable, SparseTable
+from hedgerow.data.sparse_cuts import find_sparse_cuts, present
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.binning import (
@@ -58,7 +60,7 @@ SAMPLE_ROWS = 200_000
 MOST_CATEGORY_BINS = 254
 """Bins of a category column at most: prediction has two more, for unknown and missing."""
 
-_SMALLEST_STRIDE = 16
+SMALLEST_STRIDE = 16
 _VALUES_PER_THREAD = 25_000  # below, waking a thread (64 us) costs more than it saves
 _WEIGHT_BITS = 34  # 200,000 weights below 2**34 sum exactly in a float64
 _LARGEST_FLOAT = np.finfo(np.float64).max
@@ -138,7 +140,7 @@ class BinSpec:
         counts = np.diff(self.cut_start)
         feature = np.repeat(np.arange(self.n_features), counts)
         place = np.arange(len(self.cut_keys)) - np.repeat(self.cut_start[:-1], counts)
-        blocks[feature, place] = _cuts_as(self.cut_keys, dtype)
+        blocks[feature, place] = cuts_as(self.cut_keys, dtype)
         return np.hstack([blocks[:, FAN_OUT - 1 :: FAN_OUT], blocks]).reshape(-1)
 
 
@@ -146,7 +148,8 @@ def _above_all(dtype: np.dtype) -> float | int:
     return np.inf if dtype.kind == "f" else int(np.iinfo(np.int64).max)
 
 
-def _cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
+def cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
+    """Cuts as numbers of ``dtype`` that divide its values as the keys do."""
     if dtype == np.int64:
         return keys
     if dtype == np.float64:
@@ -157,7 +160,7 @@ def _cuts_as(keys: IntArray, dtype: np.dtype) -> AnyArray:
 
 
 def fit_bins(
-    table: Table,
+    table: AnyTable,
     max_bins: int | Sequence[int],
     weight: FloatArray | None = None,
     seed: int = 0,
@@ -167,10 +170,11 @@ def fit_bins(
     """Choose the cuts of every feature.
 
     Missing values are left out; a column with one value or none has no cut.
+    Dense and sparse tables of the same numbers get the same cuts.
 
     Parameters
     ----------
-    table : Table
+    table : Table or SparseTable
     max_bins : int or sequence of int
         Most bins for the values of a feature, 2 to 255; or of each feature.
     weight : array of shape (n_rows,), optional
@@ -209,23 +213,29 @@ def fit_bins(
             f"got shape {np.shape(weight)}."
         )
     rows = _rows_to_look_at(table.n_rows, seed)
-    columns = _columns_of(table.values, rows, n_threads)
-    columns[[column.kind == "category" for column in table.schema.columns]] = _no_value(columns)
     mass = None if weight is None else _integer_mass(np.asarray(weight)[rows])
     fixed = keys_of_forced(forced, table.schema)
-    found = _find_cuts(columns, mass, most_bins, _as_values(fixed, columns.dtype), n_threads)
+    found: list[tuple[AnyArray, AnyArray]]
+    level_bins: list[BinArray] = [np.zeros(0, np.uint8)] * table.n_features
+    if isinstance(table, SparseTable):
+        forced_cuts = _as_values(fixed, table.value.dtype)
+        found = find_sparse_cuts(table, rows, mass, most_bins, forced_cuts, n_threads)
+    else:
+        columns = _columns_of(table.values, rows, n_threads)
+        columns[[kind == "category" for kind in table.schema.kinds]] = _no_value(columns)
+        found = _find_cuts(columns, mass, most_bins, _as_values(fixed, columns.dtype), n_threads)
+        level_bins = _bin_levels(table, rows, mass, most_bins)
     counts = [len(below) for below, _ in found]
-    level_bins = _bin_levels(table, rows, mass, most_bins)
     n_levels = [len(bins) for bins in level_bins]
-    cut_keys = _cuts_between(found, table)
+    cut_keys = _cuts_between(found, table.schema)
     if fixed:
         cut_keys, counts = _insert(fixed, cut_keys, counts)
-    most = max(1 + max(counts), *(1 + int(bins.max(initial=0)) for bins in level_bins))
+    most = 1 + max(*counts, *(int(bins.max(initial=0)) for bins in level_bins))
     return BinSpec(
         cut_keys=cut_keys,
         cut_start=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
         schema=table.schema,
-        stride=max(_SMALLEST_STRIDE, 1 << most.bit_length()),
+        stride=max(SMALLEST_STRIDE, 1 << most.bit_length()),
         level_bin=np.concatenate(level_bins),
         level_start=np.concatenate(([0], np.cumsum(n_levels, dtype=np.int64))),
     )
@@ -361,7 +371,7 @@ def _find_cuts(
                 order = np.argsort(column)
                 column = column[order]
                 mass_before = np.concatenate(([0.0], np.cumsum(mass[order])))
-            first, last = _present(column)
+            first, last = present(column)
             ordered, mass_before = column[first:last], mass_before[first : last + 1]
             if j in forced:
                 edges = np.searchsorted(ordered, forced[j], side="right")
@@ -380,22 +390,13 @@ def _no_value(columns: AnyArray) -> float | int:
     return np.nan if columns.dtype.kind == "f" else MISSING_KEY
 
 
-def _present(ordered: AnyArray) -> tuple[int, int]:
-    """Find the range of the values that are not missing in a sorted column."""
-    if ordered.dtype.kind == "f":  # NaN is sorted last
-        return 0, int(np.searchsorted(ordered, np.nan))
-    return int(np.searchsorted(ordered, MISSING_KEY, side="right")), len(ordered)
-
-
-def _cuts_between(found: list[tuple[AnyArray, AnyArray]], table: Table) -> IntArray:
+def _cuts_between(found: list[tuple[AnyArray, AnyArray]], schema: Schema) -> IntArray:
     """Compute keys halfway between the values below and above each cut."""
     below = np.concatenate([pair[0] for pair in found])
     above = np.concatenate([pair[1] for pair in found])
-    if table.values.dtype != np.int64:
+    if not schema.has_int:
         return keys_of_floats(midpoints(below.astype(np.float64), above.astype(np.float64)))
-    is_int = np.repeat(
-        [kind == "int" for kind in table.schema.kinds], [len(pair[0]) for pair in found]
-    )
+    is_int = np.repeat([kind == "int" for kind in schema.kinds], [len(pair[0]) for pair in found])
     halves = midpoints(floats_of_keys(below), floats_of_keys(above))
     return np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
 

@@ -130,6 +130,11 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
     return values
 
 
+def keys_by_kind(values: AnyArray, is_int: AnyArray) -> IntArray:
+    """Plain values as int64 keys, those marked in ``is_int`` as integers compare."""
+    return np.where(is_int, _as_ints(values), float_keys(values))
+
+
 def as_floats(values: AnyArray) -> AnyArray:
     """Make plain values comparable with float64 cuts: integers are rounded up.
 

@@ -2,10 +2,11 @@
 
 Glossary
 --------
-tile   up to 32 neighbouring features; the bins of one row of a tile fill a
-       power of two of bytes, so that no row straddles a cache line
-PAD    rows of zeros after the last one, so that fetching ahead of the last row
-       touches memory that exists
+column  one feature, or a bundle of features that share it (:mod:`hedgerow.data.bundles`)
+tile    up to 32 neighbouring columns; the bins of one row of a tile fill a
+        power of two of bytes, so that no row straddles a cache line
+PAD     rows of zeros after the last one, so that fetching ahead of the last row
+        touches memory that exists
 
 ::
 
@@ -25,9 +26,12 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, BinArray, aligned_zeros
 from hedgerow.data.bins import BinSpec, codes_of
+from hedgerow.data.bundles import BundleRules, Layout, lay_out, may_pay, one_each
+from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.data.table import Table
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.binning import bin_rows
+from hedgerow.kernels.sparse import bin_entries
 from hedgerow.threads import run_blocks
 
 PAD = 64
@@ -47,11 +51,16 @@ class BinnedMatrix:
     Attributes
     ----------
     by_row : uint8, shape (n_tiles, n_rows + PAD, tile_width)
-        Feature ``j`` is in tile ``j // features_per_tile``, at position
+        Column ``j`` is in tile ``j // features_per_tile``, at position
         ``j % features_per_tile``; the other positions hold 0.
-    by_column : uint8, shape (n_features, n_rows + PAD)
+    by_column : uint8, shape (n_columns, n_rows + PAD)
         The same bins, or shape ``(0, n_rows + PAD)`` if they were not asked for.
     spec : BinSpec
+    layout : Layout or None
+        Which features the columns hold; None if column ``j`` is feature ``j``.
+    n_lost : int
+        Values that are not seen in a bundle, see
+        :func:`hedgerow.kernels.sparse.bin_entries`.
 
     Both arrays start on a cache line.
     """
@@ -59,6 +68,8 @@ class BinnedMatrix:
     by_row: BinArray
     by_column: BinArray
     spec: BinSpec
+    layout: Layout | None = None
+    n_lost: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -67,8 +78,18 @@ class BinnedMatrix:
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
+        """Number of features."""
         return self.spec.n_features
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns: fewer than features where these share them."""
+        return self.spec.n_features if self.layout is None else self.layout.n_columns
+
+    @property
+    def stride(self) -> int:
+        """Cells of each column in a histogram; the last is that of missing values."""
+        return self.spec.stride if self.layout is None else self.layout.stride
 
     @property
     def n_tiles(self) -> int:
@@ -77,8 +98,8 @@ class BinnedMatrix:
 
     @property
     def features_per_tile(self) -> int:
-        """Features in each tile but the last, which may have fewer."""
-        return -(-self.n_features // self.n_tiles)
+        """Columns in each tile but the last, which may have fewer."""
+        return -(-self.n_columns // self.n_tiles)
 
     @property
     def tile_width(self) -> int:
@@ -106,19 +127,25 @@ def tile_shape(n_features: int) -> tuple[int, int, int]:
 
 
 def bin_table(
-    table: Table, spec: BinSpec, n_threads: int = 1, columns: bool = True
+    table: AnyTable,
+    spec: BinSpec,
+    n_threads: int = 1,
+    columns: bool = True,
+    layout: Layout | None = None,
 ) -> BinnedMatrix:
     """Replace every value of ``table`` by its bin.
 
     Parameters
     ----------
-    table : Table
+    table : Table or SparseTable
         Read with ``spec.schema``, or the table to which ``spec`` was fitted.
     spec : BinSpec
     n_threads : int
     columns : bool, default=True
         Also write the layout by column, which growing needs and a validation
         set does not.
+    layout : Layout, optional
+        Columns of a sparse table; without it each feature has one.
 
     Returns
     -------
@@ -142,6 +169,9 @@ def bin_table(
             "the table and the bins were made for different columns: "
             "read the table with read_table(X, schema=spec.schema)."
         )
+    if isinstance(table, SparseTable):
+        return _bin_sparse(table, spec, layout or one_each(spec), n_threads, columns)
+    assert layout is None
     n_rows, n_features = table.values.shape
     n_tiles, _, width = tile_shape(n_features)
     by_row = aligned_zeros((n_tiles, n_rows + PAD, width), np.uint8)
@@ -163,6 +193,32 @@ def bin_table(
     return BinnedMatrix(by_row, by_column, spec)
 
 
+def _bin_sparse(
+    table: SparseTable, spec: BinSpec, layout: Layout, n_threads: int, columns: bool
+) -> BinnedMatrix:
+    """Write what is at rest in whole rows, and over it the cells of the entries."""
+    n_rows, n_columns = table.n_rows, layout.n_columns
+    n_tiles, per_tile, width = tile_shape(n_columns)
+    by_row = aligned_zeros((n_tiles, n_rows + PAD, width), np.uint8)
+    by_column = aligned_zeros((n_columns if columns else 0, n_rows + PAD), np.uint8)
+    resting = layout.resting_row(spec)
+    for tile in range(n_tiles if resting.any() else 0):
+        part = resting[tile * per_tile : (tile + 1) * per_tile]
+        by_row[tile, :n_rows, : len(part)] = part
+    entries, places = table.entries(), layout.places(spec, table.value.dtype, per_tile)
+    lost: list[int] = []
+    run_blocks(
+        lambda start, stop: lost.append(
+            bin_entries(entries, places, by_row, by_column, start, stop)
+        ),
+        n_rows,
+        n_threads,
+        -(-_VALUES_PER_THREAD // max(1, table.n_entries // n_rows)),
+    )
+    kept = None if layout.is_identity else layout
+    return BinnedMatrix(by_row, by_column, spec, kept, sum(lost))
+
+
 def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: BinArray) -> None:
     """Write the bins of category columns over what :func:`bin_rows` has made of their codes."""
     n_rows = table.n_rows
@@ -174,3 +230,60 @@ def _bin_categories(table: Table, spec: BinSpec, by_row: BinArray, by_column: Bi
         by_row[j // per_tile, :n_rows, j % per_tile] = bins
         if len(by_column) > 0:
             by_column[j, :n_rows] = bins
+
+
+def bin_bundled(
+    table: AnyTable, spec: BinSpec, rules: BundleRules, n_threads: int = 1
+) -> BinnedMatrix:
+    """Bin the training rows; features that may share a column do.
+
+    Parameters
+    ----------
+    table : Table or SparseTable
+        The table to which ``spec`` was fitted.
+    spec : BinSpec
+    rules : BundleRules
+    n_threads : int
+
+    Returns
+    -------
+    BinnedMatrix
+        In both layouts.
+
+    Raises
+    ------
+    ParameterError
+        If features must be bundled and some column is a category.
+    """
+    if isinstance(table, SparseTable):
+        layout = lay_out(table, spec, rules, n_threads)
+        return bin_table(table, spec, n_threads, layout=layout)
+    if spec.is_category.any() and rules.when is True:
+        name = spec.schema.names[int(np.argmax(spec.is_category))]
+        raise ParameterError(
+            f"bundle_features=True bundles columns of numbers, but column {name!r} is a category, "
+            "which is a bundle by itself: use bundle_features='auto' or encode the column."
+        )
+    if may_pay(table, rules):
+        entries = sparse_of(table)
+        layout = lay_out(entries, spec, rules, n_threads)
+        if layout.has_bundles:
+            return bin_table(entries, spec, n_threads, layout=layout)
+    return bin_table(table, spec, n_threads)
+
+
+def bin_unseen(
+    table: AnyTable, trained: BinnedMatrix, n_threads: int = 1
+) -> BinnedMatrix | AnyTable:
+    """Bin validation rows as training rows were, by row only.
+
+    Rows are returned as they are if one of them has what no training row had: two
+    features of a bundle away from rest, or a missing value where none was.  The
+    walk over the values is slower and always right.
+    """
+    spec, layout = trained.spec, trained.layout
+    if layout is None:
+        return bin_table(table, spec, n_threads, columns=False)
+    entries = table if isinstance(table, SparseTable) else sparse_of(table)
+    matrix = bin_table(entries, spec, n_threads, columns=False, layout=layout)
+    return matrix if matrix.n_lost == 0 else table

@@ -53,11 +53,14 @@ class Schema:
         levels: a missing value, the code ``n_levels`` (of a category that no
         training row has), or an error.  ``"missing"`` where there are no
         category columns.
+    zero_missing : bool, default=False
+        Whether the number 0 is a missing value, in every table that is read.
     """
 
     columns: tuple[Column, ...]
     named: bool = False
     unknown: UnknownCategory = "missing"
+    zero_missing: bool = False
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

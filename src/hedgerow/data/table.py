@@ -82,6 +82,10 @@ class Table:
         """Number of columns, at least 1."""
         return int(self.values.shape[1])
 
+    def take(self, rows: AnyArray) -> Table:
+        """Some of the rows, in the given order."""
+        return Table(self.values[rows], self.schema)
+
 
 def read_table(
     X: Any,
@@ -187,18 +191,18 @@ def _read_any(
 
         frame = as_frame(X)
         if frame is not None:
-            _check_shape(frame.native.shape)
+            check_shape(frame.native.shape)
             if schema is not None:
                 frame = in_order(frame, schema)
-                _check_n_features(len(frame.names), schema, reader)
-            _check_names(names, len(frame.names))
+                check_n_features(len(frame.names), schema, reader)
+            check_names(names, len(frame.names))
             return read_columns(frame), frame.names if frame.named else None
     array = _as_array(X)
-    _check_shape(array.shape)
+    check_shape(array.shape)
     if schema is not None:
-        _check_n_features(array.shape[1], schema, reader)
+        check_n_features(array.shape[1], schema, reader)
         names = schema.names
-    _check_names(names, array.shape[1])
+    check_names(names, array.shape[1])
     return _read_array(array, names or default_names(array.shape[1])), None
 
 
@@ -209,17 +213,18 @@ def _read_dict(
     reader: str,
 ) -> tuple[_Columns, Sequence[str]]:
     order: Sequence[str] = tuple(columns)
-    _check_shape((len(next(iter(columns.values()), ())), len(columns)))
+    check_shape((len(next(iter(columns.values()), ())), len(columns)))
     if schema is not None:
         if schema.named:
             check_same_names(order, schema.names)
             order = schema.names
-        _check_n_features(len(order), schema, reader)
-    _check_names(names, len(order))
+        check_n_features(len(order), schema, reader)
+    check_names(names, len(order))
     return [read_column(columns[name], name) for name in order], order
 
 
-def _check_names(names: Sequence[str] | None, n_columns: int) -> None:
+def check_names(names: Sequence[str] | None, n_columns: int) -> None:
+    """Refuse names that are not one for each column, or not different texts."""
     if names is None:
         return
     if len(names) != n_columns:
@@ -332,7 +337,7 @@ def _kind(column: AnyArray) -> ColumnKind:
     return "int" if column.dtype == np.int64 else "float"
 
 
-def _check_shape(shape: tuple[int, ...]) -> None:
+def check_shape(shape: tuple[int, ...]) -> None:
     """Refuse what is not a table, in the words of scikit-learn."""
     if len(shape) < 2:
         what = "1D array" if len(shape) == 1 else "scalar array"
@@ -351,7 +356,8 @@ def _check_shape(shape: tuple[int, ...]) -> None:
             )
 
 
-def _check_n_features(n_features: int, schema: Schema, reader: str) -> None:
+def check_n_features(n_features: int, schema: Schema, reader: str) -> None:
+    """Refuse another number of columns, in the words of scikit-learn."""
     if n_features != schema.n_features:
         raise DataError(
             f"X has {n_features} features, but {reader} is expecting {schema.n_features} "

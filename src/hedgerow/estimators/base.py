@@ -17,7 +17,7 @@ from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.data import Table, UnknownCategory, read_table
+from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
@@ -30,6 +30,8 @@ from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
     Boosting,
     BoostParams,
+    BundleConflicts,
+    BundleOrder,
     ByFeature,
     ForcedBins,
     GrowPolicy,
@@ -99,6 +101,11 @@ class HedgerowEstimator(BaseEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        zero_as_missing: bool = False,
+        bundle_features: bool | Literal["auto"] = "auto",
+        bundle_order: BundleOrder = "count",
+        bundle_conflicts: BundleConflicts = "sum",
+        max_conflict_rate: float = 0.0,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int = 4,
@@ -152,6 +159,11 @@ class HedgerowEstimator(BaseEstimator):
         self.skip_drop = skip_drop
         self.max_drop = max_drop
         self.oob_score = oob_score
+        self.zero_as_missing = zero_as_missing
+        self.bundle_features = bundle_features
+        self.bundle_order = bundle_order
+        self.bundle_conflicts = bundle_conflicts
+        self.max_conflict_rate = max_conflict_rate
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
         self.max_cat_to_onehot = max_cat_to_onehot
@@ -180,7 +192,7 @@ class HedgerowEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = False
+        tags.input_tags.sparse = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.input_tags.dict = True
@@ -208,11 +220,12 @@ class HedgerowEstimator(BaseEstimator):
                 f"got {self.objective!r}."
             )
 
-    def _read(self, X: Any) -> Table:
+    def _read(self, X: Any, params: BoostParams) -> AnyTable:
         """A table to train on."""
-        return read_table(
+        return read_any(
             X,
             reader=type(self).__name__,
+            zero_missing=params.zero_as_missing,
             categorical=self.categorical_features,
             unknown=self.unknown_category,
         )
@@ -289,7 +302,7 @@ class HedgerowEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------

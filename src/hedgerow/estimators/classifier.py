@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_weight
-from hedgerow.data import Table, UnknownCategory, read_table
+from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
@@ -21,6 +21,8 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, make_objective
 from hedgerow.params import (
     Boosting,
+    BundleConflicts,
+    BundleOrder,
     ByFeature,
     ForcedBins,
     GrowPolicy,
@@ -108,6 +110,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        zero_as_missing: bool = False,
+        bundle_features: bool | Literal["auto"] = "auto",
+        bundle_order: BundleOrder = "count",
+        bundle_conflicts: BundleConflicts = "sum",
+        max_conflict_rate: float = 0.0,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int = 4,
@@ -163,6 +170,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             skip_drop=skip_drop,
             max_drop=max_drop,
             oob_score=oob_score,
+            zero_as_missing=zero_as_missing,
+            bundle_features=bundle_features,
+            bundle_order=bundle_order,
+            bundle_conflicts=bundle_conflicts,
+            max_conflict_rate=max_conflict_rate,
             categorical_features=categorical_features,
             unknown_category=unknown_category,
             max_cat_to_onehot=max_cat_to_onehot,
@@ -206,7 +218,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers, dates, text or categories; NaN, null and ``None`` are
             missing values, infinities are values.  Frames of pandas, polars,
             pyarrow and others are read by column; one row may be a dict.
@@ -229,12 +241,12 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for columns of mixed types, sparse matrices, objects.
+            (``TypeError``) for columns of mixed types, objects.
         """
         params, stopping = self._params(), self._stopping()
         self._check_objective()
         reader = type(self).__name__
-        table = self._read(X)
+        table = self._read(X, params)
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(y, weight)
@@ -243,7 +255,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
-            seen = read_table(X_val, table.schema, reader=reader)
+            seen = read_any(X_val, table.schema, reader=reader)
             y_val = labels.read_labels(y_val, seen.n_rows, "y_val", reader)
             codes_val = labels.indices_of(y_val, classes, "y_val")
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
@@ -270,7 +282,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------
@@ -284,7 +296,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------
@@ -307,7 +319,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------
@@ -344,7 +356,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
 
 def _sample(
-    table: Table, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
+    table: AnyTable, codes: FloatArray, weight: FloatArray | None, by_class: FloatArray | None
 ) -> Sample:
     """Rows whose weights are multiplied by those of their classes."""
     return Sample(table, codes, labels.weights_by_class(weight, codes, by_class))

@@ -9,6 +9,7 @@ import numpy as np
 
 from hedgerow.data import Schema
 from hedgerow.data.rows import is_named
+from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import ParameterError
 from hedgerow.params import Interval
 
@@ -52,6 +53,8 @@ def warn_about_names(X: Any, schema: Schema, name: str) -> None:
 
 def _has_names(X: Any) -> bool:
     """Whether X is a frame whose columns have names of text."""
+    if is_sparse(X):  # one of its formats is a dict
+        return False
     if is_named(X):
         return True
     if isinstance(X, np.ndarray | list | tuple):

@@ -88,6 +88,25 @@ oob_score : bool, default=False
     With ``subsample`` below 1: judge rounds, or a random forest, by the rows that
     they left out (``oob_improvement_``, ``oob_score_``); it costs a walk and a
     loss of these rows each round.
+zero_as_missing : bool, default=False
+    Take the number 0 for a missing value, in dense tables and in sparse ones,
+    where it need not be recorded; in tables for prediction too.
+bundle_features : bool or "auto", default="auto"
+    Let features that are never, or hardly ever, away from 0 in the same row
+    (indicators of one category, for example) share a column of the histogram:
+    exclusive feature bundling (Ke et al. 2017).  ``"auto"``: where that saves a
+    quarter of the columns or more.  Without conflicts the model is the same
+    to the byte, whatever is chosen here.
+bundle_order : {"count", "degree"}, default="count"
+    Which features are put into bundles first: those with most rows away from 0,
+    or those that meet others in most rows (the degree in the graph of conflicts).
+bundle_conflicts : {"sum", "max"}, default="sum"
+    What ``max_conflict_rate`` (above 0) bounds: the conflicts that the members of a bundle
+    bring in, together, or the largest number that one member brings in.
+max_conflict_rate : float in [0, 1), default=0.0
+    Conflicts allowed in a bundle, as a share of the rows.  In such a row the
+    feature that comes later in the bundle counts and the other is taken for 0 in
+    training; prediction reads every feature as it is.
 categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
     Columns of categories, whose values have no order.  ``"auto"``: text and the
     categorical types of the frame library.  Columns of numbers become categories if

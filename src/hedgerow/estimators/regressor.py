@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
-from hedgerow.data import Table, UnknownCategory, read_table
+from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
@@ -20,6 +20,8 @@ from hedgerow.estimators.docs import shared_texts
 from hedgerow.objectives import make_objective
 from hedgerow.params import (
     Boosting,
+    BundleConflicts,
+    BundleOrder,
     ByFeature,
     ForcedBins,
     GrowPolicy,
@@ -102,6 +104,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         skip_drop: float = 0.5,
         max_drop: int = 50,
         oob_score: bool = False,
+        zero_as_missing: bool = False,
+        bundle_features: bool | Literal["auto"] = "auto",
+        bundle_order: BundleOrder = "count",
+        bundle_conflicts: BundleConflicts = "sum",
+        max_conflict_rate: float = 0.0,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
         max_cat_to_onehot: int = 4,
@@ -157,6 +164,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             skip_drop=skip_drop,
             max_drop=max_drop,
             oob_score=oob_score,
+            zero_as_missing=zero_as_missing,
+            bundle_features=bundle_features,
+            bundle_order=bundle_order,
+            bundle_conflicts=bundle_conflicts,
+            max_conflict_rate=max_conflict_rate,
             categorical_features=categorical_features,
             unknown_category=unknown_category,
             max_cat_to_onehot=max_cat_to_onehot,
@@ -200,7 +212,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers, dates, text or categories; NaN, null and ``None`` are
             missing values, infinities are values.  Frames of pandas, polars,
             pyarrow and others are read by column; one row may be a dict.
@@ -223,16 +235,16 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for columns of mixed types, sparse matrices, objects.
+            (``TypeError``) for columns of mixed types, objects.
         """
         params, stopping = self._params(), self._stopping()
         self._check_objective()
-        table = self._read(X)
+        table = self._read(X, params)
         train = self._sample(table, y, sample_weight, "y", "sample_weight")
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
-            seen = read_table(X_val, table.schema, reader=type(self).__name__)
+            seen = read_any(X_val, table.schema, reader=type(self).__name__)
             validation = self._sample(seen, y_val, sample_weight_val, "y_val", "sample_weight_val")
         name = "squared_error" if self.objective == "auto" else self.objective
         model = self._train(
@@ -240,7 +252,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         )
         return self._adopt(model)
 
-    def _sample(self, table: Table, y: Any, weight: Any, y_name: str, weight_name: str) -> Sample:
+    def _sample(
+        self, table: AnyTable, y: Any, weight: Any, y_name: str, weight_name: str
+    ) -> Sample:
         if y is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires {y_name} to be passed, but the "
@@ -254,7 +268,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
 
         Returns
         -------

@@ -126,6 +126,7 @@ class ExactGrower:
         chosen = drawn_columns(self._params, tree, self._blocks.n_features)
         self._state.choice.columns[: len(chosen)] = chosen
         self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
+        self._state.scalars[layout.IS_N_FEATURES] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
@@ -189,6 +190,7 @@ def _make_state(
     max_leaves = most_leaves(params, n_rows)
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
+    columns = np.arange(n_features, dtype=np.int32)
     return stages.ExactState(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(
@@ -204,10 +206,10 @@ def _make_state(
             leaf_sums=aligned_zeros((n_threads, 2, 2 * max_leaves), np.int64),
         ),
         tree=tree_arrays(2 * max_leaves, max_leaves),
-        scalars=start_scalars(n_features, params),
+        scalars=start_scalars(n_features, n_features, params),
         lists=_make_lists(blocks, max_leaves, n_threads),
         choice=stages.Choice(
-            columns=np.arange(n_features, dtype=np.int32),
+            columns=columns,
             sketch=np.int64(_sketch(params)),
             eps=float(params.sketch_eps),
         ),
@@ -215,19 +217,24 @@ def _make_state(
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
             allowed=np.zeros((3, n_features), dtype=np.int32),
         ),
-        extras=_make_extras(params, n_rows, n_features, n_threads, 2 * max_leaves),
+        extras=_make_extras(params, n_rows, columns, n_threads, 2 * max_leaves),
     )
 
 
 def _make_extras(
-    params: BoostParams, n_rows: int, n_features: int, n_threads: int, max_nodes: int
+    params: BoostParams,
+    n_rows: int,
+    columns: npt.NDArray[np.int32],
+    n_threads: int,
+    max_nodes: int,
 ) -> layout.ExactExtras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     if not is_constrained(params) and not follows_gradients(params):
         return None
     no_bins = np.zeros(0, dtype=np.int64)
     return layout.ExactExtras(
-        constraints=make_constraints(params, n_features, no_bins, max_nodes),
+        features=columns,
+        constraints=make_constraints(params, len(columns), no_bins, max_nodes),
         sampler=make_sampler(params, n_rows, n_threads, packs=False),
     )
 

@@ -117,7 +117,7 @@ def build_node(
     packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
     start, count = place
     n_columns = scalars[IS_N_COLUMNS]
-    slot_size = settings.n_features * bins.stride
+    slot_size = settings.n_columns * bins.stride
     n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
     n_groups = crew.n_threads
     if count >= ROWS_TO_SHARE:
@@ -184,7 +184,7 @@ def search_children(thread: int, state: State, extras: Extras | None) -> None:
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
     columns, wide, table = state.columns, state.wide, state.tree.table
     mine = share(scalars[IS_N_COLUMNS], thread, crew.n_threads)
-    slot_size = settings.n_features * bins.stride
+    slot_size = settings.n_columns * bins.stride
     subtract = scalars[IS_SUBTRACT] == 1
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]

@@ -15,6 +15,7 @@ from hedgerow.arrays import (
 )
 from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
+from hedgerow.data.bundles import one_each
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.branches import is_constrained, make_constraints
@@ -134,10 +135,18 @@ class TreeGrower:
         self._team.close()
 
     def _draw_columns(self, tree: int) -> None:
-        chosen = drawn_columns(self._params, tree, self._matrix.n_features)
-        self._state.columns.feature[: len(chosen)] = chosen
-        self._state.columns.position[: len(chosen)] = chosen % self._matrix.features_per_tile
-        self._state.scalars[layout.IS_N_COLUMNS] = len(chosen)
+        matrix, state = self._matrix, self._state
+        chosen = drawn_columns(self._params, tree, matrix.n_features)
+        state.scalars[layout.IS_N_FEATURES] = len(chosen)
+        if state.extras is not None:
+            state.extras.features[: len(chosen)] = chosen
+        if matrix.layout is not None:
+            held = matrix.layout.column[chosen]
+            # Without any there would be no histogram to read the sums of the node from.
+            chosen = np.unique(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
+        state.columns.feature[: len(chosen)] = chosen
+        state.columns.position[: len(chosen)] = chosen % matrix.features_per_tile
+        state.scalars[layout.IS_N_COLUMNS] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
@@ -158,15 +167,18 @@ def _make_state(
 ) -> layout.State:
     """Allocate everything that the compiled stages use."""
     n_rows, n_features = matrix.n_rows, matrix.n_features
-    slot_cells = n_features * matrix.spec.stride
+    n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
     max_leaves = most_leaves(params, n_rows)
     n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells))))
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
-    all_columns = np.arange(n_features, dtype=np.int32)
+    all_columns = np.arange(n_columns, dtype=np.int32)
+    n_cells = (n_slots + 2 + n_threads) * slot_cells
+    extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
+    scratch_cells = 0 if extras is None else n_threads * N_LANES * matrix.stride
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
-        settings=settings_of(params, objective, n_rows, n_features, max_leaves, constant, n_slots),
+        settings=settings_of(params, objective, n_rows, n_columns, max_leaves, constant, n_slots),
         rules=split_rules(params),
         bins=_bins(matrix),
         loss_data=loss_data_of(target, weight, raw, objective),
@@ -174,21 +186,27 @@ def _make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide((n_slots + 2 + n_threads) * slot_cells),
+        wide=_make_wide(n_cells + scratch_cells),
         tree=tree_arrays(2 * max_leaves, n_slots),
-        scalars=start_scalars(n_features, params),
-        extras=_make_extras(matrix, params, n_threads, 2 * max_leaves),
+        scalars=start_scalars(n_columns, n_features, params),
+        extras=extras,
     )
 
 
 def _make_extras(
-    matrix: BinnedMatrix, params: BoostParams, n_threads: int, max_nodes: int
+    matrix: BinnedMatrix,
+    params: BoostParams,
+    n_threads: int,
+    max_nodes: int,
+    scratch_start: int,
 ) -> layout.Extras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = matrix.spec.is_category
-    if not (chosen.any() or is_constrained(params) or follows_gradients(params)):
+    asked = is_constrained(params) or follows_gradients(params)
+    if not (chosen.any() or asked or matrix.layout is not None):
         return None
     return layout.Extras(
+        features=np.arange(matrix.n_features, dtype=np.int32),
         categories=layout.Categories(
             chosen=chosen.astype(np.uint8),
             rules=CategoryRules(
@@ -201,10 +219,34 @@ def _make_extras(
             numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
             places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
         ),
+        bundles=_make_bundles(matrix, params, n_threads, scratch_start),
         constraints=make_constraints(
             params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
         ),
         sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
+    )
+
+
+def _make_bundles(
+    matrix: BinnedMatrix, params: BoostParams, n_threads: int, scratch_start: int
+) -> layout.Bundles:
+    found = matrix.layout or one_each(matrix.spec)
+    leader = found.members[found.member_start[:-1]]
+    usable = np.zeros((n_threads, layout.USABLE_SIZE), dtype=np.int64)
+    usable[:, : layout.USABLE_ONES] = 1
+    shares = (params.colsample_bytree, params.colsample_bylevel, params.colsample_bynode)
+    return layout.Bundles(
+        alone=np.where(found.first[leader] < 0, leader, -1).astype(np.int32),
+        column=found.column,
+        first=found.first,
+        count=found.count,
+        rest=found.rest,
+        members=found.members,
+        member_start=found.member_start,
+        n_single=found.n_single,
+        usable=usable,
+        scratch_start=scratch_start,
+        sampled=int(min(shares) < 1.0 or params.interaction_constraints is not None),
     )
 
 
@@ -221,12 +263,12 @@ def _bins(matrix: BinnedMatrix) -> Bins:
         tile_width=matrix.by_row.shape[2],
         features_per_tile=matrix.features_per_tile,
         n_bins=matrix.spec.bin_counts().astype(np.int32),
-        stride=matrix.spec.stride,
+        stride=matrix.stride,
     )
 
 
 def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layout.Threads:
-    tile_cells = matrix.features_per_tile * matrix.spec.stride
+    tile_cells = matrix.features_per_tile * matrix.stride
     return layout.Threads(
         cells=aligned_zeros((n_threads, tile_cells), np.int64),
         blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),

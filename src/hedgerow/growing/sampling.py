@@ -15,7 +15,7 @@ from hedgerow.growing.branches import keep_permitted
 from hedgerow.growing.state import (
     COUNT_SAMPLED,
     IS_LARGE,
-    IS_N_COLUMNS,
+    IS_N_FEATURES,
     IS_N_ROWS,
     IS_ROUND,
     IS_SMALL,
@@ -85,7 +85,7 @@ def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: f
 @kernel(inner=True)
 def allow_columns(
     settings: Settings,
-    columns: np.ndarray,
+    features: np.ndarray,
     allowed: np.ndarray,
     child: int,
     node: int,
@@ -93,11 +93,11 @@ def allow_columns(
     scalars: IntArray,
     extras: Extras | None,
 ) -> None:
-    """Mark in ``allowed[child]`` the columns in which a split of ``node`` is looked for."""
+    """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
     order = allowed[2]
-    n = scalars[IS_N_COLUMNS]
+    n = scalars[IS_N_FEATURES]
     for k in range(n):
-        order[k] = columns[k]
+        order[k] = features[k]
     tree = scalars[IS_TREE]
     if settings.columns_by_level < 1.0:
         stream = LEVEL_STREAM + (tree << 8) + table[node, NODE_DEPTH]
@@ -125,7 +125,10 @@ def allow_children(
     """Thread 0: draw the columns of the nodes about to be searched."""
     if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0 and extras is None:
         return
+    features = columns
+    if extras is not None:
+        features = extras.features
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
         if node >= 0:
-            allow_columns(settings, columns, allowed, child, node, table, scalars, extras)
+            allow_columns(settings, features, allowed, child, node, table, scalars, extras)

@@ -3,7 +3,9 @@
 What a search has found is a row of integers (``FOUND_...``): the score and, as
 the rows are divided by it, the set of bins that go left.  Plain columns are
 searched eight at a time (:mod:`hedgerow.kernels.split`); columns of another kind
-come after them, and take the row over where they are better.
+come after them, and take the row over where they are better: categories
+(:mod:`hedgerow.kernels.category_split`) and bundles
+(:mod:`hedgerow.growing.bundle_search`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.bundle_search import search_bundles, write_bundled
 from hedgerow.growing.gradients import units_of
 from hedgerow.growing.state import (
     FOUND_BIN,
@@ -137,7 +140,7 @@ def search_categories(
 def search_plain(
     mine: tuple[int, int],
     bins: Bins,
-    features: IntArray,
+    columns: IntArray,
     place: tuple[Wide, int],
     lanes: IntArray,
     allowed: IntArray,
@@ -147,22 +150,26 @@ def search_plain(
     rules: SplitRules,
     extras: Extras | None,
 ) -> Split:
-    """Best cut of the plain columns among ``features[mine[0]:mine[1]]``."""
+    """Best cut of the plain columns among ``columns[mine[0]:mine[1]]``."""
     sums, units = node
     wide, slot_start = place
     limits = limits_of(sums, units, rules)
     chosen, at = lanes[0], lanes[1]
     best, n_lanes = NO_SPLIT, 0
     for k in range(mine[0], mine[1]):
-        feature = np.int64(features[k])
-        plain = not sampled or allowed[feature] == 1
+        column = np.int64(columns[k])
+        feature = column
         if extras is not None:
-            plain = allowed[feature] == 1 and extras.categories.chosen[feature] == 0
+            feature = np.int64(extras.bundles.alone[column])
+            plain = feature >= 0 and allowed[feature] == 1
+            plain = plain and extras.categories.chosen[feature] == 0
+        else:
+            plain = not sampled or allowed[feature] == 1
         if plain:
             # This lane and the ones behind it, which may stay empty.
             for j in range(n_lanes, N_LANES):
                 chosen[j] = feature
-                at[j] = slot_start + feature * bins.stride
+                at[j] = slot_start + column * bins.stride
             n_lanes += 1
         if n_lanes == N_LANES or (n_lanes > 0 and k + 1 == mine[1]):
             if extras is None:
@@ -175,7 +182,41 @@ def search_plain(
                     wide, lanes_at, bins.n_bins, bins.stride, limits, bounds, asked, best
                 )
             n_lanes = 0
-    return complete_split(wide, slot_start, bins.n_bins, bins.stride, sums, units, best)
+    start = slot_start
+    if extras is not None and best.score >= 0.0:
+        shift = np.int64(extras.bundles.column[best.feature]) - best.feature
+        start = slot_start + shift * bins.stride
+    return complete_split(wide, start, bins.n_bins, bins.stride, sums, units, best)
+
+
+@kernel(inner=True)
+def search_others(
+    thread: int,
+    mine: tuple[int, int],
+    rules: SplitRules,
+    bins: Bins,
+    columns: IntArray,
+    place: tuple[Wide, int],
+    search: Search,
+    child: int,
+    node: tuple[NodeSums, Units],
+    number: int,
+    found: IntArray,
+    extras: Extras,
+) -> None:
+    """Search the columns that are not plain; what was found in plain ones stands in ``found``."""
+    bundles, allowed = extras.bundles, search.allowed[child]
+    if found[FOUND_FEATURE] >= 0:
+        found[FOUND_COLUMN] = bundles.column[found[FOUND_FEATURE]]
+    lanes = search.lanes[thread]
+    best = search_bundles(
+        thread, mine, rules, bins, columns, place, lanes, allowed, node, number, extras
+    )
+    if is_better(best.score, best.feature, found):
+        write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
+    search_categories(
+        thread, mine, rules, bins, columns, place, allowed, node, number, found, extras
+    )
 
 
 @kernel(inner=True)
@@ -217,14 +258,15 @@ def search_node(
     )
     write_found(found, best, bins.stride)
     if extras is not None:
-        search_categories(
+        search_others(
             thread,
             mine,
             rules,
             bins,
             columns.feature,
             place,
-            allowed,
+            search,
+            child,
             node,
             number,
             found,

@@ -28,7 +28,7 @@ def settings_of(
     params: BoostParams,
     objective: Objective,
     n_rows: int,
-    n_features: int,
+    n_columns: int,
     max_leaves: int,
     constant_hessian: bool,
     n_slots: int,
@@ -37,7 +37,7 @@ def settings_of(
     return layout.Settings(
         loss=objective.kernel_id,
         n_rows=n_rows,
-        n_features=n_features,
+        n_columns=n_columns,
         max_leaves=max_leaves,
         max_depth=params.max_depth if params.max_depth is not None else 1 << 30,
         depthwise=int(params.grow_policy == "depthwise"),
@@ -108,10 +108,11 @@ def row_arrays(n_rows: int, padding: int) -> layout.Rows:
     )
 
 
-def start_scalars(n_columns: int, params: BoostParams) -> IntArray:
+def start_scalars(n_columns: int, n_features: int, params: BoostParams) -> IntArray:
     """The cells of ``scalars`` before the first tree."""
     scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
     scalars[layout.IS_N_COLUMNS] = n_columns
+    scalars[layout.IS_N_FEATURES] = n_features
     scalars[layout.IS_UNIT_SCALE] = np.float64(unit_scale(params)).view(np.int64)
     return scalars
 

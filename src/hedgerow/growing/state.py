@@ -73,8 +73,9 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_N_FREE,  # free histogram slots
     IS_N_COLUMNS,  # columns that the tree may use
     IS_UNIT_SCALE,  # bits of a float64: the units of a sample are multiplied by it
+    IS_N_FEATURES,  # features that it may use: as many, but for bundles
     N_SCALARS,
-) = range(25)
+) = range(26)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)
@@ -110,7 +111,7 @@ class Settings(NamedTuple):
 
     loss: np.int64
     n_rows: np.int64
-    n_features: np.int64
+    n_columns: np.int64  # of the binned matrix
     max_leaves: np.int64
     max_depth: np.int64
     depthwise: np.int64
@@ -221,14 +222,52 @@ class Categories(NamedTuple):
     places: IntArray
 
 
+USABLE_ONES, USABLE_OWN, USABLE_SIZE = 256, 512, 800
+
+
+class Bundles(NamedTuple):
+    """Which features the columns of the matrix hold (:class:`hedgerow.data.bundles.Layout`).
+
+    alone          int32 (n_columns,): the feature that a column holds by itself, or -1
+    column         int32 (n_features,): column of each feature
+    first          int32 (n_features,): its first cell in a bundle
+    count          int32 (n_features,): its cells in a bundle
+    rest           int32 (n_features,): its code at rest
+    members        int32: features of column 0, 1, ...
+    member_start   int64 (n_columns + 1,)
+    n_single       int32 (n_columns,): members from the front that are indicators
+    usable         int64 (threads, USABLE_SIZE): 256 ones, 256 zeros, and scratch from
+                   USABLE_OWN on
+    scratch_start  int64: behind all slots of the wide sums, eight columns a thread
+    sampled        int64: 1 if some tree, level or node may use a part of the features only
+    """
+
+    alone: np.ndarray
+    column: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+    rest: np.ndarray
+    members: np.ndarray
+    member_start: IntArray
+    n_single: np.ndarray
+    usable: IntArray
+    scratch_start: np.int64
+    sampled: np.int64
+
+
 class Extras(NamedTuple):
     """What not every fit needs; ``State.extras`` is None where none of it is in use.
 
     Numba drops a branch behind ``if extras is not None`` from the code that it
     compiles for None, so that the usual fit neither compiles nor runs any of it.
+
+    ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES
+    of them.
     """
 
+    features: np.ndarray
     categories: Categories
+    bundles: Bundles
     constraints: Constraints
     sampler: Sampler
 
@@ -236,6 +275,7 @@ class Extras(NamedTuple):
 class ExactExtras(NamedTuple):
     """The same for exact growth."""
 
+    features: np.ndarray
     constraints: Constraints
     sampler: Sampler
 

@@ -280,12 +280,18 @@ def _schema_text(schema: Schema) -> str:
     record: Record = {"kinds": kinds, "named": schema.named, "names": schema.names}
     if schema.has_categories:
         record |= {"categories": level_record(schema), "unknown": schema.unknown}
+    if schema.zero_missing:
+        record["zero_missing"] = True
     return strict_json.encode(record, "schema")
 
 
 def _schema(text: str, version: int, arrays: Mapping[str, AnyArray] | None = None) -> Schema:
     """Read the record of the columns, with the arrays of their levels from version 2 on."""
     record = _record(text, "schema")
+    # Written only where it is true: a file without it means what it always has.
+    zero_missing = record.pop("zero_missing", None)
+    if zero_missing is not None and zero_missing is not True:
+        raise ModelFormatError("schema has a malformed zero_missing.")
     more = set() if arrays is None else {"categories", "unknown"}
     if record.keys() != {"kinds", "named", "names"} | more:
         expected = "".join(f"{name}, " for name in sorted(more))
@@ -306,7 +312,7 @@ def _schema(text: str, version: int, arrays: Mapping[str, AnyArray] | None = Non
             kinds[place] = kind
     if arrays is None:
         columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
-        return Schema(columns, named)
+        return Schema(columns, named, zero_missing=zero_missing is True)
     levels = read_levels(record["categories"], arrays)
     if levels.keys() != {place for place, kind in enumerate(kinds) if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
@@ -314,7 +320,7 @@ def _schema(text: str, version: int, arrays: Mapping[str, AnyArray] | None = Non
         Column(name, kind, levels.get(place, ()))
         for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
     )
-    return Schema(columns, named, record["unknown"])
+    return Schema(columns, named, record["unknown"], zero_missing is True)
 
 
 def _record(text: str, name: str) -> Record:

@@ -9,6 +9,7 @@ at a time instead, and says so with these types::
 
 spread(x)                    x in every lane
 load_turned(array, at, bin)  eight vectors: lane j of the k-th is array[at[j] + bin + k]
+load_lanes(array, at)        lane j is array[at + j]
 gather(array, at)            array[at[j]] in lane j
 to_float(a)                  int64 to float64
 choose(truths, a, b)         a where true, else b
@@ -137,6 +138,21 @@ def load_turned(typingctx: Any, array: Any, at: Any, offset: Any) -> Any:
         return context.make_tuple(builder, sig.return_type, columns)
 
     return types.UniTuple(_INTS, N_LANES)(array, at, types.int64), generate
+
+
+@intrinsic
+def load_lanes(typingctx: Any, array: Any, at: Any) -> Any:
+    """Eight neighbours of an int64 or int32 array as int64."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        width = sig.args[0].dtype.bitwidth
+        row_type = ir.VectorType(ir.IntType(width), N_LANES)
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), row_type.as_pointer())
+        row = builder.load(pointer, align=width // 8)
+        return row if width == 64 else builder.sext(row, context.get_value_type(_INTS))
+
+    return _INTS(array, types.int64), generate
 
 
 @intrinsic

@@ -4,6 +4,9 @@ The raw score of a row is ``base_score`` plus the values of its leaves, added in
 tree order in float64: the same bits for any batch, thread count and engine
 (:mod:`hedgerow.kernels.predict` describes the two engines).
 
+Of a sparse table the columns that the forest asks are made dense, some rows at a
+time: memory and time do not depend on the number of columns.
+
 A :class:`Predictor` arranges the forest for an engine when it is first used and
 is not changed by a prediction; it holds neither threads nor scratch memory, so
 many threads may use it at once, and so may a forked child.
@@ -12,7 +15,8 @@ many threads may use it at once, and so may a forked child.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +24,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.data.schema import ColumnKind
+from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.predict import (
     BLOCK,
@@ -83,6 +88,7 @@ class Predictor:
         self._n_trees = forest.n_trees
         self._n_outputs = forest.n_outputs
         self._base_score = np.array(forest.base_score, dtype=np.float64)
+        self._kinds = kinds
         only_floats = "int" not in kinds
         self._codings = {
             dtype: coding
@@ -92,7 +98,7 @@ class Predictor:
 
     def raw_scores(
         self,
-        values: AnyArray,
+        values: AnyArray | SparseTable,
         n_threads: int = 1,
         first_tree: int = 0,
         stop_tree: int | None = None,
@@ -101,7 +107,7 @@ class Predictor:
 
         Parameters
         ----------
-        values : float32, float64 or int64, shape (n_rows, n_features)
+        values : float32, float64 or int64, shape (n_rows, n_features), or SparseTable
             Any strides.  int64 values are keys (:mod:`hedgerow.kernels.keys`),
             and the only type allowed where some column is of kind ``"int"``.
         n_threads : int, default=1
@@ -127,18 +133,31 @@ class Predictor:
             raise ValueError(
                 f"trees {first_tree} to {stop_tree} are not in a forest of {self._n_trees} trees."
             )
-        n_rows = len(values)
+        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+        if isinstance(values, SparseTable):
+            scores = np.empty((self._n_outputs, n_rows))
+
+            def score(compact: Predictor, block: AnyArray, start: int) -> None:
+                scores[:, start : start + len(block)] = compact.raw_scores(
+                    block, 1, first_tree, stop_tree
+                )
+
+            self._each_block(values, n_threads, score)
+            return scores
         scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
         batch = self._batch(values)
         self._add(batch, scores, n_threads, first_tree, stop_tree)
         return scores
 
-    def staged(self, values: AnyArray, n_threads: int = 1) -> Iterator[FloatArray]:
+    def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
         """Yield the raw scores after each round, each time a new array.
 
         The values are copied once, column by column: reading them is most of the
         work of a single round.  Parameters and errors as for :meth:`raw_scores`.
         """
+        if isinstance(values, SparseTable):
+            yield from self._staged_sparse(values, n_threads)
+            return
         batch = self._batch(np.asfortranarray(values))
         scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
         for first_tree in range(0, self._n_trees, self._n_outputs):
@@ -146,7 +165,7 @@ class Predictor:
             self._add(batch, scores, n_threads, first_tree, stop_tree)
             yield scores.copy()
 
-    def leaves(self, values: AnyArray, n_threads: int = 1) -> npt.NDArray[np.int32]:
+    def leaves(self, values: AnyArray | SparseTable, n_threads: int = 1) -> npt.NDArray[np.int32]:
         """Leaf that each row reaches in each tree, as the node's index in its tree.
 
         Parameters and errors as for :meth:`raw_scores`.
@@ -155,6 +174,14 @@ class Predictor:
         -------
         int32, shape (n_rows, n_trees)
         """
+        if isinstance(values, SparseTable):
+            leaves = np.empty((values.n_rows, self._n_trees), dtype=np.int32)
+
+            def find(compact: Predictor, block: AnyArray, start: int) -> None:
+                leaves[start : start + len(block)] = compact.leaves(block)
+
+            self._each_block(values, n_threads, find)
+            return leaves
         rows, categories, stops = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         tables = self._walk32 if rows[0].itemsize == 4 else self._walk64
@@ -167,6 +194,39 @@ class Predictor:
         if stops is not None:
             leaves[stops[0]] = stops[1] - self.forest.tree_start[:-1]
         return leaves
+
+    def _each_block(
+        self,
+        table: SparseTable,
+        n_threads: int,
+        task: Callable[[Predictor, AnyArray, int], None],
+    ) -> None:
+        """Call ``task(compact, block, start)`` for all rows, some at a time.
+
+        ``block`` is a dense copy of the columns that the forest asks, ``compact`` a
+        predictor that knows only these.
+        """
+        if table.n_features != self._n_features:
+            raise DataError(f"values must have {self._n_features} columns, got {table.n_features}.")
+        columns, compact = self._compact
+        step = rows_at_once(len(columns), table.value.itemsize)
+
+        def blocks(start: int, stop: int) -> None:
+            for first in range(start, stop, step):
+                block = table.dense(columns, first, min(first + step, stop))
+                task(compact, block, first)
+
+        run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self._walk_cost))
+
+    def _staged_sparse(self, table: SparseTable, n_threads: int) -> Iterator[FloatArray]:
+        """Spread the columns of one tree at a time."""
+        scores = self._base_score.repeat(table.n_rows).reshape(self._n_outputs, -1)
+        for number in range(self._n_trees):
+            output = number % self._n_outputs
+            tree = Predictor(self.forest.tree(number), self._kinds)
+            scores[output] += tree.raw_scores(table, n_threads)[0]
+            if output == self._n_outputs - 1:
+                yield scores.copy()
 
     def _batch(self, values: AnyArray) -> Batch:
         """The table in the form that the kernels take."""
@@ -266,6 +326,17 @@ class Predictor:
     def _rows_per_thread(self, cost: float) -> int:
         """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
         return 1 + int(THREAD_WORK / (1.0 + cost + len(self._splits.slots)))
+
+    @functools.cached_property
+    def _compact(self) -> tuple[IntArray, Predictor]:
+        """The columns that the forest asks, and a predictor for these alone."""
+        feature = self.forest.feature
+        columns = np.unique(np.append(feature[feature >= 0], 0))
+        places = np.where(feature >= 0, np.searchsorted(columns, feature), -1)
+        assert self.forest.categories is None, "sparse tables have no category columns"
+        forest = replace(self.forest, feature=places.astype(np.int32), n_features=len(columns))
+        kinds = [self._kinds[int(column)] for column in columns]
+        return columns.astype(np.int64), Predictor(forest, kinds)
 
     @functools.cached_property
     def _category_reader(self) -> CategoryReader | None:

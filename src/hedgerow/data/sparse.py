@@ -1,0 +1,321 @@
+"""Tables of which only some entries are recorded: scipy's sparse matrices and arrays.
+
+::
+
+    csr, csc, coo, ... of scipy --- read_any ---> SparseTable     row by row
+    anything else               --- read_any ---> Table
+
+An entry that is not recorded is the number 0, as in scipy and scikit-learn: the
+same data give the same model whether they are dense or sparse.  With
+``zero_missing`` the number 0 is a missing value, recorded or not.  A recorded
+NaN is a missing value, as everywhere.
+
+Entries are held row by row (CSR): rows are drawn for validation, binned and
+predicted one after the other.  What has to go by column (cuts, bundles) is
+sorted for the moment it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.data.categories import CategoricalFeatures, chosen_columns
+from hedgerow.data.columns import as_floats, keys_by_kind, plain_numbers, with_missing
+from hedgerow.data.schema import (
+    Column,
+    ColumnKind,
+    Schema,
+    UnknownCategory,
+    default_names,
+    unnamed_schema,
+)
+from hedgerow.data.table import Table, check_n_features, check_names, check_shape, read_table
+from hedgerow.errors import DataError
+from hedgerow.kernels.sparse import Entries, spread_entries
+
+_BLOCK_BYTES = 1 << 20
+"""Dense copy of some rows and columns that one thread works on: half a second-level cache."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseTable:
+    """Recorded entries that compare exactly, and what their columns are.
+
+    Attributes
+    ----------
+    row_start : int64, shape (n_rows + 1,)
+        Entries of row ``r`` are ``row_start[r] : row_start[r + 1]``.
+    column : int32, shape (n_entries,)
+        No column twice in a row.
+    value : float32, float64 or int64, shape (n_entries,)
+        As in :class:`hedgerow.data.table.Table`; perhaps the user's own memory.
+    schema : Schema
+        With ``zero_missing`` no value is 0.
+    """
+
+    row_start: IntArray
+    column: npt.NDArray[np.int32]
+    value: AnyArray
+    schema: Schema
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, at least 1."""
+        return len(self.row_start) - 1
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, at least 1."""
+        return self.schema.n_features
+
+    @property
+    def n_entries(self) -> int:
+        """Number of recorded entries."""
+        return len(self.column)
+
+    @property
+    def unseen(self) -> Mapping[str, int]:
+        """Rows with unknown categories: none, as no column holds categories."""
+        return {}
+
+    @property
+    def rest(self) -> Any:
+        """What an entry is that is not recorded, as a number of the values' type."""
+        kind = self.value.dtype.type
+        if not self.schema.zero_missing:
+            return kind(0)
+        return kind(np.nan) if self.value.dtype.kind == "f" else kind(MISSING_KEY)
+
+    def entries(self) -> Entries:
+        """The table as kernels take it: always read-only, so that they are compiled once."""
+        kind = self.value.dtype.type
+        lowest = kind(-np.inf) if self.value.dtype.kind == "f" else kind(MISSING_KEY + 1)
+        return Entries(
+            _read_only(self.row_start), _read_only(self.column), _read_only(self.value), lowest
+        )
+
+    def take(self, rows: AnyArray) -> SparseTable:
+        """Some of the rows, in the given order; a new copy."""
+        rows = np.asarray(rows, dtype=np.int64)
+        lengths = self.row_start[rows + 1] - self.row_start[rows]
+        row_start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        if len(rows) > 0 and (rows[1:] > rows[:-1]).all():
+            kept = np.zeros(self.n_rows, dtype=np.bool_)
+            kept[rows] = True
+            chosen: AnyArray = np.repeat(kept, np.diff(self.row_start))
+        else:
+            chosen = np.arange(row_start[-1]) + np.repeat(
+                self.row_start[rows] - row_start[:-1], lengths
+            )
+        return SparseTable(row_start, self.column[chosen], self.value[chosen], self.schema)
+
+    def dense(
+        self, columns: IntArray | None = None, start: int = 0, stop: int | None = None
+    ) -> AnyArray:
+        """Some rows of some columns (all by default) as a dense array, in C order."""
+        stop = self.n_rows if stop is None else stop
+        chosen = np.arange(self.n_features) if columns is None else columns
+        place = np.full(self.n_features, -1, dtype=np.int32)
+        place[chosen] = np.arange(len(chosen))
+        table = np.empty((stop - start, len(chosen)), dtype=self.value.dtype)
+        spread_entries(self.entries(), place, self.rest, table, start, stop)
+        return table
+
+
+AnyTable: TypeAlias = Table | SparseTable
+"""What a fit or a prediction reads."""
+
+
+def numbers_of(table: AnyTable) -> AnyArray | SparseTable:
+    """What :class:`hedgerow.model.predict.Predictor` takes of a table."""
+    return table if isinstance(table, SparseTable) else table.values
+
+
+def rows_at_once(n_columns: int, itemsize: int) -> int:
+    """Rows of which one thread makes a dense copy of ``n_columns`` at a time."""
+    return max(16, _BLOCK_BYTES // (itemsize * max(1, n_columns)))
+
+
+def is_sparse(X: object) -> bool:
+    """Whether ``X`` is a sparse matrix or array of scipy (which is not imported to find out)."""
+    if not (hasattr(X, "tocsr") and hasattr(X, "nnz")):
+        return False
+    from scipy.sparse import issparse
+
+    return bool(issparse(X))
+
+
+def read_any(
+    X: Any,
+    schema: Schema | None = None,
+    *,
+    reader: str = "Booster",
+    zero_missing: bool = False,
+    categorical: CategoricalFeatures = "auto",
+    unknown: UnknownCategory = "missing",
+    names: Sequence[str] | None = None,
+) -> AnyTable:
+    """Read a table, sparse or dense.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of scipy, or what :func:`hedgerow.data.read_table` reads
+        Sparse data may be of any format; entries recorded twice are added up, in
+        a copy.
+    schema, reader, categorical, unknown, names
+        As for :func:`hedgerow.data.read_table`; sparse columns hold numbers only.
+    zero_missing : bool, default=False
+        Take the number 0 for a missing value; a given schema says so itself.
+
+    Returns
+    -------
+    Table or SparseTable
+
+    Raises
+    ------
+    DataError
+        Wrong shape, wrong columns, complex numbers, or integers out of range.
+    DataTypeError
+        Text, categories, objects.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from hedgerow.data import read_any
+    >>> table = read_any(csr_array(np.array([[0.0, 2.0], [0.0, 0.0], [np.nan, 0.0]])))
+    >>> table.n_rows, table.n_entries, table.schema.names
+    (3, 2, ('x0', 'x1'))
+    """
+    if type(X) is np.ndarray or not is_sparse(X):
+        table = read_table(
+            X, schema, reader=reader, categorical=categorical, unknown=unknown, names=names
+        )
+        return _mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
+    check_shape(X.shape)
+    if schema is not None:
+        check_n_features(X.shape[1], schema, reader)
+    check_names(names, X.shape[1])
+    labels = default_names(X.shape[1]) if names is None else tuple(names)
+    _refuse_categories(schema, categorical, labels)
+    row_start, column, data = _canonical(X)
+    value = _plain(data, row_start, column, labels if schema is None else schema.names)
+    if schema is None:
+        kind: ColumnKind = "int" if value.dtype == np.int64 else "float"
+        schema = unnamed_schema(X.shape[1], kind)
+        if names is not None:
+            schema = Schema(tuple(Column(name, kind) for name in names), named=True)
+        if zero_missing:
+            schema = replace(schema, zero_missing=True)
+    value = _as_schema(value, column, schema)
+    sparse = SparseTable(row_start, column, value, schema)
+    return _without_zeros(sparse) if schema.zero_missing else sparse
+
+
+def _mark_zeros(table: Table, zero_missing: bool) -> Table:
+    """Make a missing value of every 0 of a column of numbers, in a copy, if asked to."""
+    if not zero_missing:
+        return table
+    zero = table.values == 0
+    zero[:, [kind == "category" for kind in table.schema.kinds]] = False
+    schema = replace(table.schema, zero_missing=True)
+    return replace(table, values=with_missing(table.values, zero), schema=schema)
+
+
+def _refuse_categories(
+    schema: Schema | None, categorical: CategoricalFeatures, names: Sequence[str]
+) -> None:
+    if schema is not None:
+        chosen = [kind == "category" for kind in schema.kinds]
+        names = schema.names
+    else:
+        found = chosen_columns(categorical, names)
+        chosen = [] if found is None else found.tolist()
+    if any(chosen):
+        raise DataError(
+            f"column {names[chosen.index(True)]!r} is a category, which sparse data cannot hold: "
+            "give the rows as a data frame."
+        )
+
+
+def _canonical(X: Any) -> tuple[IntArray, npt.NDArray[np.int32], AnyArray]:
+    """Row starts, columns and data of ``X``, no entry twice; ``X`` is not changed."""
+    from scipy.sparse import csr_array
+
+    rows = X.tocsr()
+    # A matrix of our own around the same arrays: scipy notes what it finds out in it.
+    own = csr_array((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+    if not own.has_canonical_format:
+        own = own.copy()
+        own.sum_duplicates()
+    column: npt.NDArray[np.int32] = own.indices.astype(np.int32, copy=False)
+    n_entries = int(own.indptr[-1])
+    return own.indptr.astype(np.int64), column[:n_entries], own.data[:n_entries]
+
+
+def _plain(
+    data: AnyArray, row_start: IntArray, column: AnyArray, names: tuple[str, ...]
+) -> AnyArray:
+    """Entries as float32, float64 or int64 (:mod:`hedgerow.data.columns`)."""
+    if data.dtype.kind in "iu" and data.dtype.itemsize == 8:
+        largest = np.iinfo(np.int64).max
+        bad = data > largest if data.dtype.kind == "u" else data == MISSING_KEY
+        if bad.any():
+            at = int(np.argmax(bad))
+            row = int(np.searchsorted(row_start, at, side="right")) - 1
+            raise DataError(
+                f"column {names[int(column[at])]!r} holds {data[at]} (row {row}); whole numbers "
+                f"must lie from {MISSING_KEY + 1} to {largest}: convert X to float64."
+            )
+    return plain_numbers(data[:, None], names)[:, 0]
+
+
+def _as_schema(value: AnyArray, column: AnyArray, schema: Schema) -> AnyArray:
+    """Entries in the type in which the columns of the schema compare."""
+    if not schema.has_int:
+        return as_floats(value)
+    if value.dtype == np.int64 and "float" not in schema.kinds:
+        return value
+    is_int = np.array([kind == "int" for kind in schema.kinds])
+    return keys_by_kind(value, is_int[column])
+
+
+def _without_zeros(table: SparseTable) -> SparseTable:
+    """Leave out recorded zeros."""
+    kept = table.value != 0
+    if kept.all():
+        return table
+    before = np.concatenate(([0], np.cumsum(kept, dtype=np.int64)))
+    return SparseTable(before[table.row_start], table.column[kept], table.value[kept], table.schema)
+
+
+def sparse_of(table: Table) -> SparseTable:
+    """The entries of a dense table that are not 0 (or missing, with ``zero_missing``).
+
+    Worked off some rows at a time: no dense copy is made.
+    """
+    values, schema = table.values, table.schema
+    counts, columns, numbers = [np.zeros(1, np.int64)], [], []
+    step = max(1, (1 << 22) // table.n_features)
+    for first in range(0, table.n_rows, step):
+        block = values[first : first + step]
+        held = block != 0
+        if schema.zero_missing:
+            held &= ~np.isnan(block) if block.dtype.kind == "f" else block != MISSING_KEY
+        counts.append(np.count_nonzero(held, axis=1))
+        columns.append(np.nonzero(held)[1].astype(np.int32))
+        numbers.append(block[held])
+    row_start = np.cumsum(np.concatenate(counts), dtype=np.int64)
+    return SparseTable(row_start, np.concatenate(columns), np.concatenate(numbers), schema)
+
+
+def _read_only(array: AnyArray) -> AnyArray:
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,171 @@
+"""Which features may share a column: greedy bundling of exclusive features.
+
+Glossary
+--------
+active    a row is active in a feature if the feature is away from rest in it (its
+          value is not the one that most rows have: 0, or missing)
+conflict  a row that is active in a feature and in one that its bundle holds already
+bundle    features that share a column of the binned matrix
+budget    most conflicts that a bundle may have
+
+Each feature goes to the first bundle that has the cells and the budget for it, or
+starts one (Ke et al. 2017, algorithm 3)::
+
+    rows of the bundle   1 . . 1 . 1 . .      a bit a row
+    rows of a feature      3     7            no conflict: it joins
+    another              0 1 2                row 0: one conflict
+
+A feature is only tried in the ``N_OPEN`` bundles that are open; when one more is
+needed, the fullest is closed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, IntArray, RowArray
+from hedgerow.compile import kernel
+
+N_OPEN = 128
+"""Bundles that are open at once; LightGBM tries 100."""
+
+MOST_CELLS = 254
+"""Cells of the members of a bundle together: the first of 255 is that of rest."""
+
+_WORD = np.uint64(6)
+_BIT = np.uint64(63)
+_ONE = np.uint64(1)
+
+
+@kernel
+def sum_degrees(
+    row_start: IntArray, rows: RowArray, n_active: np.ndarray, degree: IntArray
+) -> None:
+    """Write for each feature the sum, over its active rows, of the other active features.
+
+    ``n_active``, one for each row, is scratch space of zeros.
+    """
+    for i in range(np.uint64(len(rows))):
+        n_active[np.uint64(rows[i])] += 1
+    for feature in range(len(degree)):
+        total = np.int64(0)
+        for i in range(np.uint64(row_start[feature]), np.uint64(row_start[feature + 1])):
+            total += np.int64(n_active[np.uint64(rows[i])]) - 1
+        degree[feature] = total
+
+
+@kernel
+def count_conflicts(taken: AnyArray, rows: RowArray, start: int, stop: int, most: int) -> int:
+    """How many of ``rows[start:stop]`` have their bit set; stops counting beyond ``most``."""
+    conflicts = np.int64(0)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        row = np.uint64(rows[i])
+        conflicts += np.int64((taken[row >> _WORD] >> (row & _BIT)) & _ONE)
+        if conflicts > most:
+            break
+    return conflicts
+
+
+@kernel
+def mark_rows(taken: AnyArray, rows: RowArray, start: int, stop: int) -> None:
+    """Set the bits of ``rows[start:stop]``."""
+    for i in range(np.uint64(start), np.uint64(stop)):
+        row = np.uint64(rows[i])
+        taken[row >> _WORD] |= _ONE << (row & _BIT)
+
+
+@kernel
+def put_in_bundles(
+    order: IntArray,
+    row_start: IntArray,
+    rows: RowArray,
+    cells: IntArray,
+    n_rows: int,
+    budget: int,
+    by_sum: int,
+    taken: AnyArray,
+    bundle: IntArray,
+    conflicts: IntArray,
+) -> int:
+    """Write the bundle of each feature; return the number of bundles.
+
+    Parameters
+    ----------
+    order : int64
+        Features in the order in which they are put into bundles.
+    row_start : int64 (n_features + 1,)
+    rows : uint32
+        Active rows of feature ``j``: ``rows[row_start[j] : row_start[j + 1]]``.
+    cells : int64 (n_features,)
+        Cells that each feature needs.
+    n_rows, budget : int
+    by_sum : int
+        1: the conflicts of all members together must keep to the budget;
+        0: those of each member.
+    taken : uint64 (N_OPEN, words for n_rows bits)
+        Zeros; rows of the open bundles.
+    bundle : int64 (n_features,)
+        Written for the features in ``order``.
+    conflicts : int64 (n_features,)
+        Conflicts that each of them brings into its bundle.
+    """
+    n_open, n_bundles = 0, np.int64(0)
+    number = np.zeros(N_OPEN, np.int64)  # of the open bundles, in the order of their making
+    place = np.zeros(N_OPEN, np.int64)  # their rows in ``taken``
+    room = np.zeros(N_OPEN, np.int64)
+    spent = np.zeros(N_OPEN, np.int64)
+    active = np.zeros(N_OPEN, np.int64)
+    for k in range(N_OPEN):
+        place[k] = k
+    for feature in order:
+        start, stop = row_start[feature], row_start[feature + 1]
+        chosen, met = -1, np.int64(0)
+        for k in range(n_open):
+            most = budget - spent[k]
+            # More rows than there are cannot be active without meeting.
+            if room[k] < cells[feature] or active[k] + stop - start - n_rows > most:
+                continue
+            met = count_conflicts(taken[place[k]], rows, start, stop, most)
+            if met <= most:
+                chosen = k
+                break
+        if chosen < 0:
+            met = np.int64(0)
+            if n_open == N_OPEN:
+                n_open -= 1
+                close_fullest(number, place, room, spent, active, taken)
+            chosen = n_open
+            n_open += 1
+            number[chosen], room[chosen] = n_bundles, MOST_CELLS
+            spent[chosen] = active[chosen] = 0
+            n_bundles += 1
+        mark_rows(taken[place[chosen]], rows, start, stop)
+        bundle[feature], conflicts[feature] = number[chosen], met
+        room[chosen] -= cells[feature]
+        active[chosen] += stop - start - met
+        spent[chosen] += met * by_sum
+    return n_bundles
+
+
+@kernel
+def close_fullest(
+    number: IntArray,
+    place: IntArray,
+    room: IntArray,
+    spent: IntArray,
+    active: IntArray,
+    taken: AnyArray,
+) -> None:
+    """Take the open bundle with most active rows (the first of them) out of the list."""
+    last = len(number) - 1
+    full = 0
+    for k in range(last + 1):
+        if active[k] > active[full]:
+            full = k
+    freed = place[full]
+    for word in range(taken.shape[1]):
+        taken[freed, word] = np.uint64(0)
+    for k in range(full, last):
+        number[k], place[k], room[k] = number[k + 1], place[k + 1], room[k + 1]
+        spent[k], active[k] = spent[k + 1], active[k + 1]
+    place[last] = freed

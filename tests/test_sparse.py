@@ -1,0 +1,406 @@
+"""Sparse tables: read from any format, and the same model, predictions and bytes as dense ones."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow.arrays import MISSING_KEY
+from hedgerow.booster import Booster
+from hedgerow.data import (
+    Column,
+    Schema,
+    SparseTable,
+    bin_table,
+    fit_bins,
+    read_any,
+    read_table,
+)
+from hedgerow.data.sparse import sparse_of
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.io import model_to_bytes
+
+sparse = pytest.importorskip("scipy.sparse")
+
+FORMATS = ("csr", "csc", "coo", "lil", "dok", "bsr", "dia")
+
+
+def random_table(seed, n_rows=200, n_features=12, density=0.2, dtype=np.float32, missing=0.0):
+    """Numbers with many zeros, negative ones, ties, and perhaps missing values."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.standard_normal((n_rows, n_features)) * rng.choice([1, 4, 300]))
+    X[rng.random(X.shape) > density] = 0.0
+    if missing and np.dtype(dtype).kind == "f":
+        X[rng.random(X.shape) < missing] = np.nan
+    return (X + 0.0).astype(dtype)
+
+
+def with_explicit_zeros(X, seed=0):
+    """A CSR matrix of X that records some of its zeros."""
+    rng = np.random.default_rng(seed)
+    recorded = (X != 0) | (rng.random(X.shape) < 0.1)
+    rows, columns = np.nonzero(recorded)
+    return sparse.csr_matrix((X[recorded], (rows, columns)), shape=X.shape)
+
+
+tables = st.builds(
+    random_table,
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.integers(1, 120),
+    n_features=st.integers(1, 9),
+    density=st.sampled_from([0.0, 0.02, 0.3, 0.9, 1.0]),
+    dtype=st.sampled_from([np.float32, np.float64, np.int64, np.int8]),
+    missing=st.sampled_from([0.0, 0.05]),
+)
+
+
+# -- reading ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("wrap", ["array", "matrix"])
+def test_every_format_is_read(kind, wrap):
+    X = random_table(0)
+    if kind == "dia":
+        X = np.diag(np.arange(1.0, 9.0))
+    table = read_any(getattr(sparse, f"{kind}_{wrap}")(X))
+    assert isinstance(table, SparseTable)
+    np.testing.assert_array_equal(table.dense(), X)
+    assert table.schema.names == tuple(f"x{j}" for j in range(X.shape[1]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "plain", "kind"),
+    [
+        (np.bool_, np.float32, "float"),
+        (np.int8, np.float32, "float"),
+        (np.uint16, np.float32, "float"),
+        (np.int32, np.float64, "float"),
+        (np.int64, np.int64, "int"),
+        (np.uint64, np.int64, "int"),
+        (np.float32, np.float32, "float"),
+        (np.float64, np.float64, "float"),
+    ],
+)
+def test_types_are_those_of_dense_tables(dtype, plain, kind):
+    X = np.abs(random_table(1, dtype=np.float64)).astype(dtype)
+    table, dense = read_any(sparse.csr_array(X)), read_table(X)
+    assert table.value.dtype == dense.values.dtype == plain
+    assert table.schema == dense.schema
+    assert set(table.schema.kinds) == {kind}
+    np.testing.assert_array_equal(table.dense(), dense.values)
+
+
+def test_empty_rows_columns_and_whole_tables():
+    X = np.zeros((5, 4))
+    X[2, 1] = 3.0
+    np.testing.assert_array_equal(read_any(sparse.csc_array(X)).dense(), X)
+    nothing = read_any(sparse.csr_array((3, 2)))
+    assert nothing.n_entries == 0
+    model = HedgerowRegressor(min_samples_leaf=1).fit(sparse.csr_array((3, 2)), [1.0, 2.0, 6.0])
+    np.testing.assert_allclose(model.predict(np.zeros((2, 2))), 3.0)
+
+
+def test_read_only_arrays_and_long_indices():
+    X = random_table(2)
+    S = sparse.csr_matrix(X)
+    S.indices, S.indptr = S.indices.astype(np.int64), S.indptr.astype(np.int64)
+    for array in (S.data, S.indices, S.indptr):
+        array.flags.writeable = False
+    table = read_any(S)
+    np.testing.assert_array_equal(table.dense(), X)
+    assert table.column.dtype == np.int32
+    spec = fit_bins(table, 255)
+    bin_table(table, spec)
+
+
+def test_duplicates_are_summed_in_a_copy():
+    data, columns, starts = np.array([1.0, 2.0, 4.0]), np.array([2, 2, 0]), np.array([0, 3, 3])
+    S = sparse.csr_matrix((data, columns, starts), shape=(2, 3))
+    np.testing.assert_array_equal(read_any(S).dense(), [[4.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(S.data, [1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(S.indices, [2, 2, 0])
+
+
+def test_rows_are_taken_in_any_order():
+    X = random_table(3)
+    table = read_any(sparse.csr_array(X))
+    for rows in ([0, 5, 7], [7, 5, 5, 0], [], list(range(200))):
+        taken = table.take(np.array(rows, dtype=np.int64))
+        assert taken.n_rows == len(rows)
+        if rows:
+            np.testing.assert_array_equal(taken.dense(), X[rows])
+
+
+def test_values_compare_as_the_columns_of_the_model():
+    schema = Schema((Column("a", "float"), Column("b", "int")))
+    X = np.array([[0.5, 1.5], [0.0, 0.0], [-2.0, np.nan]])
+    table = read_any(sparse.csr_array(X), schema)
+    np.testing.assert_array_equal(table.dense(), read_table(X, schema).values)
+    assert table.dense()[2, 1] == MISSING_KEY
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: sparse.csr_array((0, 3)), DataError, r"0 sample\(s\)"),
+        (lambda: sparse.csr_array((3, 0)), DataError, r"0 feature\(s\)"),
+        (lambda: sparse.coo_array(np.ones(3)), DataError, "Expected 2D array, got 1D"),
+        (lambda: sparse.csr_array(np.eye(2) * 1j), DataError, "Complex data not supported"),
+        (
+            lambda: sparse.csr_array(np.array([[0, 0], [0, 2**63]], dtype=np.uint64)),
+            DataError,
+            "'x1' holds 9223372036854775808 .row 1.",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(make, error, words):
+    with pytest.raises(error, match=words):
+        read_any(make())
+
+
+def test_other_numbers_of_features_and_categories_are_refused():
+    model = HedgerowRegressor(n_estimators=1).fit(np.eye(30), np.arange(30.0))
+    with pytest.raises(DataError, match="X has 2 features, but HedgerowRegressor is expecting 30"):
+        model.predict(sparse.eye_array(2))
+    levels = Schema((Column("a", "category", ("x", "y")),))
+    with pytest.raises(DataError, match="'a' is a category"):
+        read_any(sparse.csr_array([[1.0]]), levels)
+
+
+def test_single_trees_still_ask_for_dense_tables():
+    with pytest.raises(DataTypeError, match="toarray"):
+        read_table(sparse.eye_array(3))
+
+
+@given(tables)
+def test_entries_of_a_dense_table(X):
+    for zero_missing in (False, True):
+        table = read_any(X, zero_missing=zero_missing)
+        np.testing.assert_array_equal(sparse_of(table).dense(), table.values)
+
+
+# -- zeros as missing values --------------------------------------------------------------
+
+
+@given(tables)
+def test_zeros_can_be_missing_values_in_both_kinds_of_table(X):
+    dense = read_any(X, zero_missing=True)
+    recorded = read_any(with_explicit_zeros(X), zero_missing=True)
+    assert dense.schema.zero_missing
+    assert (recorded.value != 0).all()
+    np.testing.assert_array_equal(recorded.dense(), dense.values)
+    again = read_any(X, dense.schema)
+    np.testing.assert_array_equal(again.values, dense.values)
+
+
+def test_zeros_are_missing_in_prediction_and_after_loading(tmp_path):
+    X = random_table(5, n_rows=400)
+    y = np.where(X[:, 0] == 0, 5.0, X[:, 0])
+    model = HedgerowRegressor(zero_as_missing=True, min_samples_leaf=5).fit(X, y)
+    with_nan = np.where(X == 0, np.nan, X)
+    np.testing.assert_array_equal(model.predict(X), model.predict(with_nan))
+    model.save(tmp_path / "m")
+    loaded = HedgerowRegressor.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(sparse.csr_array(X)), model.predict(X))
+    model.booster_.save(tmp_path / "b")
+    assert load(tmp_path / "b").model.schema.zero_missing
+
+
+# -- bins -----------------------------------------------------------------------------------
+
+
+@given(tables, st.sampled_from([2, 3, 10, 255]), st.booleans(), st.booleans())
+def test_cuts_and_bins_are_those_of_the_dense_table(X, max_bins, weighted, zero_missing):
+    dense = read_any(X, zero_missing=zero_missing)
+    table = read_any(with_explicit_zeros(X), zero_missing=zero_missing)
+    weight = np.random.default_rng(0).integers(1, 9, len(X)) / 8 if weighted else None
+    expected, spec = fit_bins(dense, max_bins, weight), fit_bins(table, max_bins, weight, 0, 2)
+    np.testing.assert_array_equal(spec.cut_keys, expected.cut_keys)
+    np.testing.assert_array_equal(spec.cut_start, expected.cut_start)
+    assert spec.stride == expected.stride
+    one, other = bin_table(dense, spec), bin_table(table, spec)
+    np.testing.assert_array_equal(other.by_row, one.by_row)
+    np.testing.assert_array_equal(other.by_column, one.by_column)
+
+
+def test_cuts_of_very_many_rows_come_from_the_same_sample():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((210_000, 2)) < 0.1, rng.standard_normal((210_000, 2)), 0.0)
+    dense, table = fit_bins(read_any(X), 64), fit_bins(read_any(sparse.csr_array(X)), 64)
+    np.testing.assert_array_equal(dense.cut_keys, table.cut_keys)
+
+
+# -- models -----------------------------------------------------------------------------------
+
+
+def bytes_of(model):
+    return model_to_bytes(model.booster_.model)
+
+
+@settings(max_examples=15)
+@given(tables, st.booleans(), st.booleans(), st.integers(1, 3))
+def test_models_are_the_same_bytes(X, weighted, zero_missing, n_jobs):
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(len(X)) + np.nan_to_num(X[:, 0].astype(float))
+    weight = rng.integers(0, 3, len(X)) + (np.arange(len(X)) == 0) if weighted else None
+    params = {"n_estimators": 3, "min_samples_leaf": 2, "zero_as_missing": zero_missing}
+    dense = HedgerowRegressor(**params).fit(X, y, weight)
+    model = HedgerowRegressor(**params, n_jobs=n_jobs).fit(with_explicit_zeros(X), y, weight)
+    assert bytes_of(model) == bytes_of(dense)
+    S = sparse.csr_array(X)
+    np.testing.assert_array_equal(model.predict(S), dense.predict(X))
+    np.testing.assert_array_equal(model.apply(S), dense.apply(X))
+    for stage, expected in zip(model.staged_predict(S), dense.staged_predict(X), strict=True):
+        np.testing.assert_array_equal(stage, expected)
+
+
+def test_recorded_nan_is_a_missing_value():
+    X = random_table(7, n_rows=500, missing=0.1)
+    y = np.where(np.isnan(X[:, 0]), 3.0, 0.0)
+    S = sparse.csr_array(X)
+    assert np.isnan(S.data).any()
+    dense, model = (HedgerowRegressor(n_estimators=5).fit(table, y) for table in (X, S))
+    assert bytes_of(model) == bytes_of(dense)
+    assert model.predict(S)[np.isnan(X[:, 0])].min() > 1.0
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"early_stopping": True, "patience": 2},
+        {"subsample": 0.6, "oob_score": True},
+        {"boosting": "dart"},
+        {"boosting": "rf", "subsample": 0.6},
+        {"colsample_bytree": 0.5, "colsample_bynode": 0.5},
+        {"grow_policy": "depthwise", "max_depth": 3},
+        {"monotone_constraints": [1, -1, 0] * 12},
+        {"feature_penalties": [1.0, 0.5] * 18},
+        {"interaction_constraints": [[0, 1], list(range(2, 36))]},
+        {"forced_bins": {0: [-0.5, 1.5], 3: [0.5]}},
+        {"max_bins_by_feature": [3, 100] * 18},
+    ],
+    ids=str,
+)
+def test_every_way_of_growing_is_the_same_with_and_without_bundles(params):
+    rng = np.random.default_rng(0)
+    X = random_table(8, n_rows=600, n_features=30, density=0.05)
+    X = np.hstack([X, np.eye(6, dtype=np.float32)[rng.integers(0, 6, 600)]])
+    y = X[:, :5].sum(axis=1) + 2 * X[:, 31] + rng.standard_normal(600)
+    params = {"n_estimators": 8, "min_samples_leaf": 5, **params}
+    dense = HedgerowRegressor(**params, bundle_features=False).fit(X, y)
+    model = HedgerowRegressor(**params).fit(sparse.csc_matrix(X), y)
+    assert bytes_of(model) == bytes_of(dense)
+
+
+def test_classes_validation_rows_and_datasets():
+    X = random_table(9, n_rows=600, n_features=30, density=0.05)
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
+    S, half = sparse.csr_array(X), slice(0, 300)
+    kw = {"X_val": X[300:], "y_val": y[300:]}
+    dense = HedgerowClassifier(n_estimators=6, patience=3).fit(X[half], y[half], **kw)
+    kw["X_val"] = S[300:]
+    model = HedgerowClassifier(n_estimators=6, patience=3).fit(S[half], y[half], **kw)
+    assert bytes_of(model) == bytes_of(dense)
+    names = [f"f{j}" for j in range(30)]
+    data = [Dataset(t, y.astype(float), feature_names=names) for t in (X, S)]
+    one, other = (train({"n_estimators": 3}, d) for d in data)
+    assert model_to_bytes(one.model) == model_to_bytes(other.model)
+    assert isinstance(other, Booster)
+    assert other.feature_names == tuple(names)
+    assert other.split_table(0, 0, data[1], None) == one.split_table(0, 0, data[0], None)
+
+
+@pytest.mark.parametrize("method", ["exact", "approx"])
+def test_methods_that_sort_columns_say_so(method):
+    with pytest.raises(ParameterError, match="X is sparse: use tree_method='hist'"):
+        HedgerowRegressor(tree_method=method).fit(sparse.eye_array(30), np.arange(30.0))
+
+
+def test_integers_and_wide_batches_predict_alike():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((3000, 200)) < 0.05, rng.integers(1, 2**62, (3000, 200)), 0)
+    y = (X[:, :20] > 0).sum(axis=1) + rng.standard_normal(3000)
+    model = HedgerowRegressor(n_estimators=30, early_stopping=False).fit(sparse.csr_array(X), y)
+    assert model.booster_.model.schema.has_int
+    for n_jobs in (1, 2):
+        model.set_params(n_jobs=n_jobs)
+        np.testing.assert_array_equal(model.predict(sparse.csr_array(X)), model.predict(X))
+
+
+# -- memory and real data -----------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_memory_is_linear_in_the_entries():
+    rng = np.random.default_rng(0)
+    n_rows, n_features, per_row = 200_000, 2_000, 10
+    level = rng.integers(0, n_features // per_row, (n_rows, per_row), dtype=np.int32)
+    column = level + np.arange(per_row, dtype=np.int32) * (n_features // per_row)
+    starts = np.arange(0, n_rows * per_row + 1, per_row)
+    X = sparse.csr_array((np.ones(column.size, np.float32), column.ravel(), starts))
+    y = (level[:, 0] % 7).astype(float)
+    model = HedgerowRegressor(n_estimators=2, early_stopping=False)
+    model.fit(X[:1000], y[:1000])  # compiled
+    n_bytes = X.data.nbytes + X.indices.nbytes
+    for action in (lambda: model.fit(X, y), lambda: model.predict(X)):
+        tracemalloc.start()
+        action()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        # Rows cost about 70 bytes by themselves; a dense byte each would take 400 MB.
+        assert peak < 6 * n_bytes + 100 * n_rows < n_rows * n_features / 2
+
+
+def read_a9a(path):
+    rows, columns, labels = [], [], []
+    with gzip.open(path, "rt") as lines:
+        for row, line in enumerate(lines):
+            label, *entries = line.split()
+            labels.append(int(label) > 0)
+            columns += [int(entry.split(":")[0]) - 1 for entry in entries]
+            rows += [row] * len(entries)
+    ones = np.ones(len(rows), dtype=np.float32)
+    return sparse.csr_array((ones, (rows, columns)), shape=(len(labels), 123)), np.array(labels)
+
+
+def test_a9a_is_as_good_as_with_lightgbm(shared_data):
+    from sklearn.metrics import log_loss
+
+    folder = shared_data("a9a")
+    (X, y), (X_test, y_test) = (read_a9a(folder / name) for name in ("a9a.gz", "a9a.t.gz"))
+    model = HedgerowClassifier(early_stopping=False).fit(X, y)
+    dense = HedgerowClassifier(early_stopping=False, bundle_features=False).fit(X.toarray(), y)
+    assert bytes_of(model) == bytes_of(dense)
+    loss = log_loss(y_test, model.predict_proba(X_test))
+    assert loss < 0.33
+    lightgbm = pytest.importorskip("lightgbm")
+    peer = lightgbm.LGBMClassifier(reg_lambda=1.0, n_jobs=2, verbose=-1).fit(X, y)
+    assert loss < log_loss(y_test, peer.predict_proba(X_test)) + 0.003
+
+
+def test_santander_is_as_good_as_with_lightgbm(shared_data):
+    import pandas as pd
+    from sklearn.metrics import roc_auc_score
+
+    frame = pd.read_parquet(shared_data("santander_cs") / "data.parquet")
+    frame = frame.iloc[:20_000]
+    X = frame.drop(columns=["TARGET", "ID"], errors="ignore").to_numpy(dtype=np.float32)
+    y = frame["TARGET"].to_numpy()
+    S, half = sparse.csr_array(X), np.arange(len(X)) % 2 == 0
+    params = {"early_stopping": False, "max_leaves": 15, "n_estimators": 40}
+    model = HedgerowClassifier(**params).fit(S[half], y[half])
+    dense = HedgerowClassifier(**params, bundle_features=False).fit(X[half], y[half])
+    assert bytes_of(model) == bytes_of(dense)
+    lightgbm = pytest.importorskip("lightgbm")
+    peer = lightgbm.LGBMClassifier(
+        n_estimators=40, num_leaves=15, reg_lambda=1.0, n_jobs=2, verbose=-1
+    ).fit(S[half], y[half])
+    ours, theirs = (roc_auc_score(y[~half], m.predict_proba(S[~half])[:, 1]) for m in (model, peer))
+    assert ours > theirs - 0.01
