@@ -137,7 +137,8 @@ def table_of(seed, n_rows=400, levels=(2, 5, 30, 400), keys=False):
 
 def train(table, y, n_jobs=1, objective="squared_error", **more):
     params = BoostParams(**{"n_estimators": 12, "min_samples_leaf": 3, "cat_smooth": 2.0,
-                            "min_data_per_group": 5, **more})  # fmt: skip
+                            "min_data_per_group": 5, "target_statistics": False,
+                            **more})  # fmt: skip
     return fit(Sample(table, y), make_objective(objective), params, n_jobs=n_jobs)
 
 
@@ -187,7 +188,10 @@ def test_validation_rows_are_scored_as_they_are_predicted() -> None:
     table, y = table_of(3, n_rows=1200)
     first, second = np.arange(700), np.arange(700, 1200)
     train_rows, valid_rows = (Sample(table, y).take(rows) for rows in (first, second))
-    params = BoostParams(n_estimators=8, min_samples_leaf=3, min_data_per_group=5, subsample=0.7)
+    params = BoostParams(
+        n_estimators=8, min_samples_leaf=3, min_data_per_group=5, subsample=0.7,
+        target_statistics=False,
+    )  # fmt: skip
     model = fit(train_rows, make_objective("squared_error"), params, validation=valid_rows)
     raw = Predictor(model.forest, table.schema.kinds).raw_scores(valid_rows.table.values)[0]
     curve = model.training["history"]["validation"]["loss"]
