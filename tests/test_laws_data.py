@@ -568,3 +568,13 @@ def test_rows_in_any_order_make_the_same_model(path, data, seed, policy) -> None
     a = fit(path, X, y, objective, **policy)
     b = fit(path, take(X, order), y[order], objective, **policy)
     assert content(a) == content(b)
+
+
+def test_zeros_of_either_sign_are_one_target() -> None:
+    X = np.arange(20.0)[:, None] % 5
+    for objective in ("absolute_error", "quantile", "squared_error"):
+        files = set()
+        for zeros in ([0.0, -0.0], [-0.0, 0.0], [0.0, 0.0]):
+            y = np.concatenate([np.repeat([-1.0, 1.0], 5), zeros * 5])
+            files.add(content(fit(Path(), X, y, objective)))
+        assert len(files) == 1
