@@ -14,6 +14,9 @@ Laws that hold on some paths only:
   ``max_conflict_rate`` count rows: weight k is k rows where they decide nothing.
 * What a node has not seen goes with the side of more rows, counted, not weighed:
   so weight k is k rows for values that were seen.
+* MVS evens out the weights of rows whose gradients have one size (absolute error,
+  quantiles), so that many cuts tie but for rounding, and a factor on all weights
+  that is no power of two may choose another of them.
 * With ``max_conflict_rate`` above 0 training sees a table with values left out, and
   prediction the whole one.
 """
@@ -413,6 +416,8 @@ def test_common_power_of_two_on_weights_changes_no_bit(path, data, seed, power, 
 @pytest.mark.parametrize("factor", [1e-12, 1.7])
 def test_common_factor_on_weights_changes_nothing(path, factor) -> None:
     for number, objective in enumerate(path.objectives):
+        if path.params.get("sampling") == "mvs" and objective in ("absolute_error", "quantile"):
+            continue  # cuts tie, see above
         rng, X, y = sample(path, objective, number)
         weight = rng.uniform(0.5, 2, len(y))
         offset = rng.normal(size=(len(y), n_outputs(objective)))
