@@ -47,7 +47,7 @@ def sets_tried(g, h, n, node, rules, category):
 def _prefixes(groups, node, category):
     def key(place):
         below = Fraction(groups[place][2]) + Fraction(category.smooth)
-        return (groups[place][1] / below if below > 0 else 0, place)
+        return (np.float32(float(groups[place][1] / below)) if below > 0 else 0.0, place)
 
     order = sorted(range(len(groups)), key=key)
     most = min(category.most, (len(groups) + 1) // 2, len(groups) - 1)

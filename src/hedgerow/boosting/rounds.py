@@ -138,7 +138,8 @@ def rounds(
     if data.offset is None:
         base = objective.initial_score(data.target, data.weight)
     train = Scores(data, base, n_threads)
-    unseen = None if validation is None else Scores(validation, base, n_threads)
+    spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
+    unseen = None if validation is None else Scores(validation, base, n_threads, spec)
     mode = make_mode(params, train, unseen)
     state = BoostState(base, train, unseen, mode)
     grower = _make_grower(data, mode.grown_at, objective, params, n_threads)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
+from hedgerow.boosting.assembly import make_forest
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
+from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
-from hedgerow.model.forest import Forest, node_arrays
 from hedgerow.model.predict import Predictor
 
 
@@ -55,10 +56,15 @@ class Scores:
     data : TrainingData
     raw : float64 (n_outputs, n_rows)
         Changed in place.
+
+    ``spec`` are the bins that trees are grown on; None if they are grown on values.
     """
 
-    def __init__(self, data: TrainingData, base: FloatArray, n_threads: int) -> None:
+    def __init__(
+        self, data: TrainingData, base: FloatArray, n_threads: int, spec: BinSpec | None = None
+    ) -> None:
         self.data = data
+        self._spec = spec
         self.raw = np.empty((len(base), data.matrix.n_rows))
         self.raw[:] = base[:, None]
         if data.offset is not None:
@@ -83,19 +89,10 @@ class Scores:
             return
         table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
         table = table if len(rows) == 0 else table.take(rows)
-        predictor = Predictor(_forest_of(tree, table.n_features), table.schema.kinds)
+        forest = make_forest([tree], np.zeros(1), table.n_features, self._spec)
+        predictor = Predictor(forest, table.schema.kinds)
         added = predictor.raw_scores(numbers_of(table), self._n_threads)[0]
         if len(rows) == 0:
             scores += added
         else:
             scores[rows] += added
-
-
-def _forest_of(tree: GrownTree, n_features: int) -> Forest:
-    """A forest of one tree."""
-    return Forest(
-        **node_arrays(tree),
-        tree_start=np.array([0, len(tree.feature)], dtype=np.int64),
-        base_score=np.zeros(1),
-        n_features=n_features,
-    )

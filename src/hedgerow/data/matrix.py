@@ -278,12 +278,26 @@ def bin_unseen(
     """Bin validation rows as training rows were, by row only.
 
     Rows are returned as they are if one of them has what no training row had: two
-    features of a bundle away from rest, or a missing value where none was.  The
-    walk over the values is slower and always right.
+    features of a bundle away from rest, a missing value where none was, or a category
+    at which prediction would stop ("backoff").  The walk over the values is slower and
+    always right.
     """
     spec, layout = trained.spec, trained.layout
     if layout is None:
+        if isinstance(table, Table) and _backs_off(table):
+            return table
         return bin_table(table, spec, n_threads, columns=False)
     entries = table if isinstance(table, SparseTable) else sparse_of(table)
     matrix = bin_table(entries, spec, n_threads, columns=False, layout=layout)
     return matrix if matrix.n_lost == 0 else table
+
+
+def _backs_off(table: Table) -> bool:
+    """Whether some value is a category that no level is equal to, and is to stay one."""
+    if table.schema.unknown != "backoff":
+        return False
+    return any(
+        bool((codes_of(table.values[:, j], len(column.levels)) == len(column.levels)).any())
+        for j, column in enumerate(table.schema.columns)
+        if column.kind == "category"
+    )

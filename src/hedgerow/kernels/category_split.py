@@ -95,7 +95,8 @@ def gather_bins(wide: Wide, at: int, stride: int, smooth: float, places: IntArra
 def sort_bins(places: IntArray, numbers: FloatArray, n_groups: int, smooth: float) -> int:
     """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
 
-    Shell sort; equal keys stand in the order of their bins.
+    Shell sort; equal keys stand in the order of their bins.  Keys are rounded to 24
+    bits: levels whose rows have one gradient tie, but for the rounding of gradients.
     """
     order, key = places[ORDER], numbers[KEY]
     n = np.int64(0)
@@ -104,7 +105,8 @@ def sort_bins(places: IntArray, numbers: FloatArray, n_groups: int, smooth: floa
             order[n] = group
             n += 1
         below = float(places[GROUP_H, group]) + smooth
-        key[group] = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
+        exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
+        key[group] = np.float64(np.float32(exact))
     gap = np.int64(1)
     while gap < n // 3:
         gap = 3 * gap + 1

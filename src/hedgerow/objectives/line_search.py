@@ -29,6 +29,10 @@ score of 16 is a probability of 1 - 1e-7)."""
 
 _STEPS = 100
 _CLOSE = 1e-12
+_PLAY = 1e-7
+"""Share of a leaf's weight that decides nothing: weights of sampled rows come from rounded
+gradients, and with MVS and a loss of constant slope all rows of a leaf count the same, so
+that the weight up to one of them often is the level but for rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +65,8 @@ class LeafRows:
         """Weighted quantile of ``values`` in each leaf.
 
         The smallest value at which the weight up to it reaches ``level`` of the
-        whole; midway to the next where it is just reached.
+        whole; midway to the next where it is just reached.  Never -0.0, which would
+        depend on the order of the rows.
         """
         found = np.empty(len(self.starts) - 1)
         for leaf, (start, stop) in enumerate(zip(self.starts, self.starts[1:], strict=False)):
@@ -69,13 +74,13 @@ class LeafRows:
             ordered = values[start:stop][order]
             below = np.cumsum(self.weight[start:stop][order])
             # Sums are rounded: what is this near has reached the level.
-            play = _CLOSE * below[-1]
+            play = _PLAY * below[-1]
             goal = level * below[-1]
             at = min(int(np.searchsorted(below, goal - play)), len(ordered) - 1)
             after = min(at + 1, len(ordered) - 1)
             exact = abs(below[at] - goal) <= play
             found[leaf] = 0.5 * (ordered[at] + ordered[after]) if exact else ordered[at]
-        return found
+        return found + 0.0
 
     def search(self, slopes: Callable[[FloatArray], tuple[FloatArray, FloatArray]]) -> FloatArray:
         """Root of the sum of the first derivatives in each leaf.

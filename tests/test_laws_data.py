@@ -1,0 +1,585 @@
+"""Laws of :mod:`test_laws` on every way that data can take through a fit.
+
+A *path* is a kind of table with the settings that go with it: categories, sparse
+tables, bundles, row samples that follow gradients, and what is asked of columns.
+
+Laws that hold on some paths only:
+
+* Row samples are drawn by the position of a row (``"subsample"``, ``"goss"``,
+  ``"mvs"``), so the order of rows and a row repeated k times keep them on average
+  only.  The average is tested in ``test_goss.py``: weighted sums over a sample are
+  unbiased.
+* Rows set aside for early stopping are drawn by position, too.
+* ``min_samples_leaf``, ``cat_smooth``, ``min_data_per_group`` and
+  ``max_conflict_rate`` count rows: weight k is k rows where they decide nothing.
+* What a node has not seen goes with the side of more rows, counted, not weighed:
+  so weight k is k rows for values that were seen.
+* MVS evens out the weights of rows whose gradients have one size (absolute error,
+  quantiles), so that many cuts tie but for rounding, and a factor on all weights
+  that is no power of two may choose another of them.
+* With ``max_conflict_rate`` above 0 training sees a table with values left out, and
+  prediction the whole one.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow.boosting import fit as fit_module
+from hedgerow.boosting import rounds as rounds_module
+from hedgerow.boosting.stopping import split_rows
+from hedgerow.data import bins as bins_module
+from hedgerow.data import bundles as bundles_module
+from hedgerow.data import drop_unused_levels, fit_bins, read_any
+from hedgerow.data import matrix as matrix_module
+from hedgerow.data.bundles import BundleRules
+from hedgerow.data.matrix import bin_bundled
+from hedgerow.data.sparse import SparseTable
+from hedgerow.errors import HedgerowError
+from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.io import model_to_bytes
+from hedgerow.objectives import make_objective
+from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+
+NO_PENALTY = {
+    "reg_lambda": 0.0, "reg_alpha": 0.0, "gamma": 0.0, "min_child_weight": 0.0,
+    "cat_l2": 0.0, "cat_smooth": 0.0,
+}  # fmt: skip
+STOP = {"early_stopping": True, "n_estimators": 12, "patience": 3, "validation_fraction": 0.2}
+
+seeds = st.integers(0, 2**32 - 1)
+policies = st.sampled_from(
+    [{}, {"grow_policy": "depthwise", "max_leaves": None, "max_depth": 3}]
+)
+
+
+# -- tables -----------------------------------------------------------------------------
+
+
+def mixed(rng, n, n_levels=12):
+    """Columns of numbers and of text, both with missing values."""
+    size, age = rng.normal(size=(2, n))
+    size[rng.random(n) < 0.1] = np.nan
+    colour = rng.choice(np.array(["red", "green", "blue", None], dtype=object), n)
+    town = np.array([f"t{k:03d}" for k in rng.integers(0, n_levels, n)], dtype=object)
+    town[rng.random(n) < 0.05] = None
+    return {"size": size, "age": age, "colour": colour, "town": town}
+
+
+def many(rng, n):
+    """Levels beyond the bins, each in a row or more."""
+    table = mixed(rng, n)
+    table["town"][:290] = [f"t{k:03d}" for k in range(290)]
+    return table
+
+
+def keyed(rng, n):
+    """Named numbers beside keys of 64 bits and narrow floats."""
+    return {
+        "key": 2**60 + rng.integers(0, 30, n),
+        "code": rng.integers(0, 9, n).astype(np.int16),
+        "rate": np.where(rng.random(n) < 0.1, np.nan, rng.integers(0, 5, n) / 4),
+        "size": rng.normal(size=n).astype(np.float32),
+    }
+
+
+def scattered(rng, n):
+    """Entries that meet, some of them recorded zeros and NaN."""
+    values = rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0, np.nan], (n, 12))
+    held = rng.random((n, 12)) < 0.3
+    rows, columns = np.nonzero(held)
+    return sparse.csr_array((values[held], (rows, columns)), shape=(n, 12))
+
+
+def indicators(rng, n):
+    """Three categories as indicators: columns that never meet, and one of counts."""
+    parts = [np.eye(k)[rng.integers(0, k, n)] for k in (5, 9, 14)]
+    counts = rng.poisson(0.2, (n, 1)) * (parts[0][:, :1] == 0)
+    return sparse.csc_array(np.hstack([*parts, counts]))
+
+
+def meeting(rng, n):
+    """Columns that seldom meet."""
+    return sparse.csr_array(np.where(rng.random((n, 20)) < 0.04, rng.integers(1, 4, (n, 20)), 0.0))
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way of data through a fit.
+
+    make    table of n rows
+    params  of the fit
+    data    further arguments of the Dataset
+    n_rows  rows that show what is meant
+    sampled, conflicts  see the module's text
+    dense   whether the table is given dense
+    """
+
+    make: Callable[[Any, int], Any] = mixed
+    params: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    n_rows: int = 300
+    objectives: tuple[str, ...] = (
+        "squared_error", "absolute_error", "quantile", "logistic", "softmax",
+    )  # fmt: skip
+    dense: bool = False
+
+    @property
+    def sampled(self) -> bool:
+        return self.params.get("subsample", 1.0) < 1.0 or "sampling" in self.params
+
+    @property
+    def conflicts(self) -> bool:
+        return "max_conflict_rate" in self.params
+
+    def table(self, rng, n=None):
+        made = self.make(rng, self.n_rows if n is None else n)
+        return made.toarray() if self.dense else made
+
+
+LIGHT = {"cat_smooth": 2.0, "cat_l2": 1.0, "min_data_per_group": 5}
+ONE_OUTPUT = ("squared_error", "absolute_error", "quantile", "logistic")
+GOSS = {"sampling": "goss", "goss_top_rate": 0.3, "goss_other_rate": 0.3}
+MVS = {"sampling": "mvs", "subsample": 0.5}
+PATHS = {
+    "levels": Path(),
+    "levels, guards low": Path(params=LIGHT),
+    "levels one by one": Path(params={"max_cat_to_onehot": 20}),
+    "many levels": Path(many, {"min_data_per_group": 1, "cat_smooth": 1.0}, n_rows=600),
+    "backoff": Path(params=LIGHT, data={"unknown_category": "backoff"}),
+    "error": Path(params=LIGHT, data={"unknown_category": "error"}),
+    "named numbers": Path(keyed, LIGHT, {"categorical_features": ["code", "rate"]}),
+    "rows sampled": Path(params={**LIGHT, "subsample": 0.6}),
+    "goss": Path(params={**LIGHT, **GOSS}),
+    "mvs": Path(params={**LIGHT, **MVS}),
+    "monotone": Path(
+        params={**LIGHT, "monotone_constraints": {"size": 1, "age": -1}}, objectives=ONE_OUTPUT
+    ),
+    "interactions": Path(
+        params={**LIGHT, "interaction_constraints": [["size", "town"], ["age", "town", "colour"]]}
+    ),
+    "penalties": Path(params={**LIGHT, "feature_penalties": {"size": 0.3, "town": 0.7}}),
+    "forced bins": Path(params={"forced_bins": {"size": [-0.5, 0.25]}, "max_bins": 8}),
+    "bins by feature": Path(params={**LIGHT, "max_bins_by_feature": {"size": 4, "town": 6}}),
+    "sparse": Path(scattered),
+    "sparse as dense": Path(scattered, dense=True),
+    "zeros missing": Path(scattered, {"zero_as_missing": True}),
+    "zeros missing, dense": Path(scattered, {"zero_as_missing": True}, dense=True),
+    "bundles": Path(indicators),
+    "bundles by degree": Path(indicators, {"bundle_order": "degree"}),
+    "bundles, zeros missing": Path(indicators, {"zero_as_missing": True}),
+    "no bundles": Path(indicators, {"bundle_features": False}),
+    "dense bundles": Path(indicators, {"bundle_features": True}, dense=True),
+    "conflicts": Path(meeting, {"max_conflict_rate": 0.05}),
+    "conflicts of one": Path(
+        meeting, {"max_conflict_rate": 0.02, "bundle_conflicts": "max", "bundle_order": "degree"}
+    ),
+    "bundles, goss": Path(indicators, GOSS),
+    "bundles, mvs": Path(indicators, MVS),
+    "bundles, constrained": Path(
+        indicators,
+        {
+            "monotone_constraints": {"x0": 1, "x28": -1},
+            "interaction_constraints": [[0, 1, 2, 28], list(range(2, 29))],
+            "feature_penalties": {3: 0.5},
+            "forced_bins": {"x28": [0.5]},
+        },
+        objectives=ONE_OUTPUT,
+    ),
+}  # fmt: skip
+every_path = pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+
+
+def paths_where(wanted):
+    chosen = {name: path for name, path in PATHS.items() if wanted(path)}
+    return pytest.mark.parametrize("path", chosen.values(), ids=chosen)
+
+
+def n_rows_of(X):
+    return X.shape[0] if not isinstance(X, dict) else len(next(iter(X.values())))
+
+
+def take(X, rows):
+    """Some rows of a table of any kind."""
+    if isinstance(X, dict):
+        return {name: column[rows] for name, column in X.items()}
+    return X.tocsr()[rows].asformat(X.format) if sparse.issparse(X) else X[rows]
+
+
+def join(X, other):
+    """The rows of two tables, one below the other."""
+    if isinstance(X, dict):
+        return {name: np.concatenate([X[name], other[name]]) for name in X}
+    if sparse.issparse(X):
+        return sparse.vstack([X, other], format=X.format)
+    return np.vstack([X, other])
+
+
+def strangers(X, rng, n):
+    """Rows with what no other row has: levels, sizes, and entries in all columns."""
+    if not isinstance(X, dict):
+        dense = rng.normal(0, 100, (n, X.shape[1]))
+        return type(X)(dense) if sparse.issparse(X) else dense
+    made = take(X, rng.integers(0, n_rows_of(X), n))
+    for name, column in made.items():
+        if column.dtype == object:
+            made[name] = np.array([f"~{k}" for k in rng.integers(0, 40, n)], dtype=object)
+        elif column.dtype.kind == "f":
+            made[name] = (100 * rng.normal(size=n)).astype(column.dtype)
+        else:
+            made[name] = rng.integers(100, 200, n).astype(column.dtype)
+    return made
+
+
+def numbers(X):
+    """The table as floats, a level by its place."""
+    if not isinstance(X, dict):
+        return np.nan_to_num(X.toarray() if sparse.issparse(X) else X)
+    columns = []
+    for column in X.values():
+        if column.dtype == object:
+            _, column = np.unique([str(value) for value in column], return_inverse=True)
+        columns.append(np.nan_to_num(column.astype(float)))
+    return np.column_stack(columns)
+
+
+def target_of(X, objective, rng, grid=None):
+    """Targets that the columns explain in part."""
+    found = numbers(X)
+    found = (found - found.mean(axis=0)) / (found.std(axis=0) + 1e-9)
+    y = np.sin(2 * found) @ rng.normal(size=found.shape[1]) + 0.4 * rng.normal(size=len(found))
+    if objective in ("logistic", "softmax"):
+        n_classes = 2 if objective == "logistic" else 3
+        y = np.argsort(np.argsort(y)) * n_classes // len(y)
+    return np.round(grid * y) / grid if grid and objective not in ("logistic", "softmax") else y
+
+
+def n_outputs(objective):
+    return 3 if objective == "softmax" else 1
+
+
+def fit(path, X, y, objective, weight=None, offset=None, valid=None, spy=None, **params):
+    """Train on a path; ``spy`` gathers the raw scores that training keeps, by round."""
+    given_ = {
+        "n_estimators": 5, "max_leaves": 8, "min_samples_leaf": 5, "n_jobs": 1,
+        "early_stopping": False, **path.params, **params,
+    }  # fmt: skip
+    if objective == "quantile":
+        given_["quantile"] = 0.7
+    data = Dataset(X, y, weight, offset, **path.data)
+    if spy is None:
+        return train({"objective": objective, **given_}, data, valid)
+    evaluate = fit_module.evaluate
+
+    def watch(metrics, objective_, target, raw, weight_):
+        spy.append(raw.copy())
+        return evaluate(metrics, objective_, target, raw, weight_)
+
+    with mock.patch.object(fit_module, "evaluate", watch):
+        return train({"objective": objective, "eval_metric": "loss", **given_}, data, valid)
+
+
+def raw(booster, X):
+    return booster.raw_scores(X, n_jobs=1)
+
+
+def content(booster):
+    return model_to_bytes(booster.model)
+
+
+def sample(path, objective, seed, grid=None):
+    rng = np.random.default_rng(seed)
+    X = path.table(rng)
+    return rng, X, target_of(X, objective, rng, grid)
+
+
+def an_objective(data, path):
+    return data.draw(st.sampled_from(path.objectives), label="objective")
+
+
+# -- the same bytes -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def many_threads(monkeypatch):
+    """Use as many threads as are asked for, however small the data."""
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    for module in (bins_module, matrix_module):
+        monkeypatch.setattr(module, "_VALUES_PER_THREAD", 1)
+
+
+@every_path
+@pytest.mark.parametrize("stopping", ["none", "automatic", "given"])
+def test_model_file_does_not_depend_on_threads(many_threads, path, stopping) -> None:
+    for number, objective in enumerate(path.objectives):
+        rng, X, y = sample(path, objective, number)
+        weight = rng.uniform(0.5, 2, len(y)) if number % 2 else None
+        policy = {} if number % 3 else {"grow_policy": "depthwise", "max_depth": 4}
+        more = {} if stopping == "none" else STOP
+        valid = None
+        if stopping == "given":
+            rows = rng.integers(0, len(y), 80)
+            valid = Dataset(take(X, rows), y[rows])
+        one, two, three = (
+            content(fit(path, X, y, objective, weight, None, valid, n_jobs=n, **more, **policy))
+            for n in (1, 2, 3)
+        )
+        assert one == two == three
+
+
+# -- weights --------------------------------------------------------------------------------
+
+
+@every_path
+@given(st.data(), seeds, st.sampled_from(["none", "automatic", "given"]), policies)
+@settings(max_examples=4)
+def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    n_strange = 60
+    places = rng.permutation(len(y) + n_strange)
+    mixed_up = np.empty(len(places), dtype=np.int64)  # the rows that count keep their order
+    mixed_up[np.sort(places[:n_strange])] = len(y) + np.arange(n_strange)
+    mixed_up[np.sort(places[n_strange:])] = np.arange(len(y))
+    weight = rng.choice([1.0, 2.5], len(y))
+
+    def with_strangers(X, y, weight):
+        X = take(join(X, strangers(X, rng, n_strange)), mixed_up)
+        y = np.append(y, rng.choice(y, n_strange))[mixed_up]
+        return X, y, np.append(weight, np.zeros(n_strange))[mixed_up]
+
+    valid = valid_more = None
+    if stopping == "given":
+        again = rng.permutation(len(y))
+        of_valid = take(X, again), y[again], weight
+        valid, valid_more = Dataset(*of_valid), Dataset(*with_strangers(*of_valid))
+    more = {**policy, **({} if stopping == "none" else STOP)}
+    a = fit(path, X, y, objective, weight, None, valid, **more)
+    X_more, y_more, weight_more = with_strangers(X, y, weight)
+    b = fit(path, X_more, y_more, objective, weight_more, None, valid_more, **more)
+    assert content(a) == content(b)
+
+
+@paths_where(lambda path: not path.sampled and not path.conflicts)
+@given(st.data(), seeds, st.booleans())
+@settings(max_examples=4)
+def test_weight_k_is_a_row_repeated_k_times(path, data, seed, watched) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    weight = rng.integers(1, 5, len(y))
+    repeated = np.repeat(np.arange(len(y)), weight)
+    # Gradients that differ: equal ones make cuts that tie but for rounding.
+    offset = rng.normal(size=(len(y), n_outputs(objective)))
+    params = {
+        "min_samples_leaf": 1, "min_child_weight": 2.0, "max_leaves": 6,
+        "min_data_per_group": 1, "cat_smooth": 0.0,
+    }  # fmt: skip
+    one = many = None
+    if watched:
+        params |= STOP
+        one = Dataset(X, y, weight, offset)
+        many = Dataset(take(X, repeated), y[repeated], None, offset[repeated])
+    a = fit(path, X, y, objective, weight, offset, one, **params)
+    b = fit(
+        path, take(X, repeated), y[repeated], objective, None, offset[repeated], many, **params
+    )
+    assert a.num_rounds == b.num_rounds
+    np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
+
+
+@every_path
+@given(st.data(), seeds, st.integers(-40, 40), policies)
+@settings(max_examples=4)
+def test_common_power_of_two_on_weights_changes_no_bit(path, data, seed, power, policy) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    weight = rng.uniform(0.5, 2, len(y))
+    params = {**NO_PENALTY, **policy}
+    a = fit(path, X, y, objective, weight, **params)
+    b = fit(path, X, y, objective, weight * 2.0**power, **params)
+    np.testing.assert_array_equal(raw(a, X), raw(b, X))
+
+
+@every_path
+@pytest.mark.parametrize("factor", [1e-12, 1.7])
+def test_common_factor_on_weights_changes_nothing(path, factor) -> None:
+    for number, objective in enumerate(path.objectives):
+        if path.params.get("sampling") == "mvs" and objective in ("absolute_error", "quantile"):
+            continue  # cuts tie, see above
+        rng, X, y = sample(path, objective, number)
+        weight = rng.uniform(0.5, 2, len(y))
+        offset = rng.normal(size=(len(y), n_outputs(objective)))
+        params = {**NO_PENALTY, "min_samples_leaf": 15}
+        a = fit(path, X, y, objective, weight, offset, **params)
+        b = fit(path, X, y, objective, weight * factor, offset, **params)
+        np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
+
+
+# -- training and serving agree ---------------------------------------------------------------
+
+
+@paths_where(lambda path: not path.conflicts)
+@given(st.data(), seeds, policies, st.booleans())
+@settings(max_examples=5)
+def test_scores_of_training_are_predictions(path, data, seed, policy, weighted) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    weight = rng.uniform(0.5, 2, len(y)) if weighted else None
+    kept: list[Any] = []
+    booster = fit(path, X, y, objective, weight, spy=kept, **policy)
+    stages = booster.staged_raw_scores(X, n_jobs=1)
+    for scores, predicted in zip(kept, stages, strict=True):
+        np.testing.assert_array_equal(scores, predicted)
+
+
+@every_path
+@given(st.data(), seeds, policies)
+@settings(max_examples=5)
+def test_scores_of_validation_rows_are_predictions(path, data, seed, policy) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    rows = rng.integers(0, len(y), 100)
+    X_val, y_val = take(X, rows), y[rows]
+    if path.data.get("unknown_category") != "error":
+        X_val, y_val = join(X_val, strangers(X, rng, 30)), np.append(y_val, rng.choice(y, 30))
+    kept: list[Any] = []
+    valid = Dataset(X_val, y_val)
+    booster = fit(path, X, y, objective, valid=valid, spy=kept, **STOP, **policy)
+    stages = booster.staged_raw_scores(X_val, n_jobs=1)
+    for scores, predicted in zip(kept, stages, strict=False):
+        np.testing.assert_array_equal(scores, predicted)
+
+
+@every_path
+@given(st.data(), seeds, policies)
+@settings(max_examples=5)
+def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    stratify = objective in ("logistic", "softmax")
+    aside = split_rows(y, STOP["validation_fraction"], stratify, 0)[1]
+    kept: list[Any] = []
+    lenient = path
+    if path.data.get("unknown_category") == "error":
+        lenient = Path(path.make, path.params, {})  # a prediction would refuse such rows
+    booster = fit(lenient, X, y, objective, spy=kept, **STOP, **policy)
+    stages = booster.staged_raw_scores(take(X, aside), n_jobs=1)
+    for scores, predicted in zip(kept, stages, strict=False):
+        np.testing.assert_array_equal(scores, predicted)
+
+
+# -- batches, rows and columns -------------------------------------------------------------------
+
+
+@every_path
+@given(st.data(), seeds)
+@settings(max_examples=4)
+def test_prediction_does_not_depend_on_the_batch(path, data, seed) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    booster = fit(path, X, y, objective)
+    rows = X if path.data.get("unknown_category") == "error" else join(X, strangers(X, rng, 40))
+    n = n_rows_of(rows)
+    whole, leaves = raw(booster, rows), booster.leaves(rows)
+    np.testing.assert_array_equal(booster.raw_scores(rows, n_jobs=3), whole)
+    ends = np.sort(rng.integers(0, n, 4))
+    parts = [part for part in np.split(rng.permutation(n), ends) if len(part)]
+    parts += [np.array([row]) for row in rng.integers(0, n, 3)]
+    for part in parts:
+        np.testing.assert_array_equal(raw(booster, take(rows, part)), whole[:, part])
+        np.testing.assert_array_equal(booster.leaves(take(rows, part)), leaves[part])
+
+
+@paths_where(lambda path: path.make in (mixed, many, keyed))
+@given(st.data(), seeds)
+@settings(max_examples=4)
+def test_columns_of_a_frame_come_in_any_order(path, data, seed) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    booster = fit(path, X, y, objective)
+    names = rng.permutation(list(X)).tolist()
+    other = {name: X[name] for name in names}
+    np.testing.assert_array_equal(raw(booster, other), raw(booster, X))
+    rows = [{name: X[name][row] for name in names} for row in range(20)]
+    np.testing.assert_array_equal(raw(booster, rows), raw(booster, X)[:, :20])
+
+
+def binned(path, X, weight):
+    """Bins and layout of a training table."""
+    table = read_any(
+        X,
+        zero_missing=path.params.get("zero_as_missing", False),
+        categorical=path.data.get("categorical_features", "auto"),
+        unknown=path.data.get("unknown_category", "missing"),
+    )
+    if not isinstance(table, SparseTable):
+        table = drop_unused_levels(table)
+    named = {name: value for name, value in path.params.items() if name in BOOST_PARAMETER_NAMES}
+    params = boost_params(named)
+    params = resolve_constraints(params, table.schema, make_objective("squared_error"))
+    most, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(table, most, weight, forced=forced)
+    rules = BundleRules(
+        params.bundle_features,
+        params.bundle_order,
+        params.bundle_conflicts,
+        params.max_conflict_rate,
+    )
+    matrix = bin_bundled(table, spec, rules)
+    layout = matrix.layout
+    return table.schema, spec, [] if layout is None else [
+        getattr(layout, field.name) for field in fields(layout)
+    ]  # fmt: skip
+
+
+@every_path
+@given(seeds, st.booleans())
+@settings(max_examples=5)
+def test_rows_in_any_order_have_the_same_bins(path, seed, weighted) -> None:
+    rng = np.random.default_rng(seed)
+    X = path.table(rng)
+    order = rng.permutation(n_rows_of(X))
+    weight = rng.gamma(1.0, size=len(order)) if weighted else None
+    schema, spec, layout = binned(path, X, weight)
+    schema2, spec2, layout2 = binned(path, take(X, order), weight[order] if weighted else None)
+    assert schema == schema2
+    for name in ("cut_keys", "cut_start", "stride", "level_bin", "level_start"):
+        np.testing.assert_array_equal(getattr(spec, name), getattr(spec2, name))
+    assert len(layout) == len(layout2)
+    for ours, theirs in zip(layout, layout2, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@paths_where(lambda path: not path.sampled)
+@given(st.data(), seeds, policies)
+@settings(max_examples=4)
+def test_rows_in_any_order_make_the_same_model(path, data, seed, policy) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed, grid=64)
+    X, y = take(X, np.arange(256)), y[:256]  # the base score is then exact
+    order = rng.permutation(256)
+    a = fit(path, X, y, objective, **policy)
+    b = fit(path, take(X, order), y[order], objective, **policy)
+    assert content(a) == content(b)
+
+
+def test_zeros_of_either_sign_are_one_target() -> None:
+    X = np.arange(20.0)[:, None] % 5
+    for objective in ("absolute_error", "quantile", "squared_error"):
+        files = set()
+        for zeros in ([0.0, -0.0], [-0.0, 0.0], [0.0, 0.0]):
+            y = np.concatenate([np.repeat([-1.0, 1.0], 5), zeros * 5])
+            files.add(content(fit(Path(), X, y, objective)))
+        assert len(files) == 1
