@@ -23,8 +23,6 @@ Laws that hold on some paths only:
 
 from __future__ import annotations
 
-import copy
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -36,18 +34,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow import Dataset, train
 from hedgerow.boosting import fit as fit_module
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.stopping import split_rows
 from hedgerow.data import bins as bins_module
-from hedgerow.data import bundles as bundles_module
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
 from hedgerow.data import matrix as matrix_module
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.sparse import SparseTable
-from hedgerow.errors import HedgerowError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -60,9 +56,7 @@ NO_PENALTY = {
 STOP = {"early_stopping": True, "n_estimators": 12, "patience": 3, "validation_fraction": 0.2}
 
 seeds = st.integers(0, 2**32 - 1)
-policies = st.sampled_from(
-    [{}, {"grow_policy": "depthwise", "max_leaves": None, "max_depth": 3}]
-)
+policies = st.sampled_from([{}, {"grow_policy": "depthwise", "max_leaves": None, "max_depth": 3}])
 
 
 # -- tables -----------------------------------------------------------------------------
@@ -392,9 +386,7 @@ def test_weight_k_is_a_row_repeated_k_times(path, data, seed, watched) -> None:
         one = Dataset(X, y, weight, offset)
         many = Dataset(take(X, repeated), y[repeated], None, offset[repeated])
     a = fit(path, X, y, objective, weight, offset, one, **params)
-    b = fit(
-        path, take(X, repeated), y[repeated], objective, None, offset[repeated], many, **params
-    )
+    b = fit(path, take(X, repeated), y[repeated], objective, None, offset[repeated], many, **params)
     assert a.num_rounds == b.num_rounds
     np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
 
