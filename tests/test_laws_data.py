@@ -459,7 +459,7 @@ def test_scores_of_validation_rows_are_predictions(path, data, seed, policy) -> 
 @settings(max_examples=5)
 def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> None:
     objective = an_objective(data, path)
-    rng, X, y = sample(path, objective, seed)
+    _, X, y = sample(path, objective, seed)
     stratify = objective in ("logistic", "softmax")
     aside = split_rows(y, STOP["validation_fraction"], stratify, 0)[1]
     kept: list[Any] = []

@@ -84,14 +84,15 @@ from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, sha
 from hedgerow.kernels.exact import (
     NO_CUT,
     CutBuffer,
+    ExactSplit,
     divide_entries,
     mark_sides,
     search_list,
     thin_runs,
 )
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.monotone import AskedColumn, bounds_of
-from hedgerow.kernels.split import NodeSums, SplitRules, limits_of
+from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, is_scored
+from hedgerow.kernels.split import Limits, NodeSums, SplitRules, limits_of
 from hedgerow.objectives.derivatives import LossData
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
@@ -323,6 +324,25 @@ def split_node(thread: int, mine: tuple[int, int], state: ExactState, parent: in
 
 
 @kernel(inner=True)
+def search_bounded(
+    entries: RowArray,
+    place: tuple[int, int],
+    fixed: np.ndarray,
+    cuts: CutBuffer,
+    node: tuple[NodeSums, Limits, Bounds],
+    column: int,
+    best: ExactSplit,
+    asked: Constraints | None,
+) -> ExactSplit:
+    """The better of ``best`` and the best cut of a column whose gains are constrained."""
+    if asked is None:
+        return best
+    sums, limits, bounds = node
+    wanted = AskedColumn(asked.sign[column], asked.factor[column], place[1] - place[0], bounds)
+    return search_list(entries, place, fixed, cuts, sums, limits, column, best, wanted)
+
+
+@kernel(inner=True)
 def search_node(
     thread: int,
     mine: tuple[int, int],
@@ -341,7 +361,7 @@ def search_node(
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     bounded = False
     if extras is not None:
-        sampled, bounded = True, extras.constraints.scored == 1
+        sampled, bounded = True, is_scored(extras.constraints)
         bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
     source, scratch = lists.work, lists.scratch[thread]
     if node == 0:
@@ -363,9 +383,16 @@ def search_node(
         # Two questions, not one with "and": the first drops the branch at compile time.
         if extras is not None:  # noqa: SIM102
             if bounded:
-                sign, factor = extras.constraints.sign[column], extras.constraints.factor[column]
-                asked = AskedColumn(sign, factor, stop - start, bounds)
-                best = search_list(entries, place, fixed, cuts, sums, limits, column, best, asked)
+                best = search_bounded(
+                    entries,
+                    place,
+                    fixed,
+                    cuts,
+                    (sums, limits, bounds),
+                    column,
+                    best,
+                    extras.constraints,
+                )
     score = -1.0
     if best.score >= 0:
         score = float_of_bits(best.score) * units.g * (units.g / units.h)

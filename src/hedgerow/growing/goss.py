@@ -61,7 +61,6 @@ from hedgerow.growing.state import (
     IS_ROUND,
     IS_TREE,
     MVS,
-    UNIFORM,
     ExactExtras,
     Extras,
     Rows,
@@ -374,6 +373,23 @@ def sample_by_gradient(
 
 
 @kernel(inner=True)
+def draw_with(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    sampler: Sampler | None,
+    rows: Rows,
+    counts: IntArray,
+    scalars: IntArray,
+) -> None:
+    """Put the tree's rows to the front of the row ids, by their gradients if asked for."""
+    if sampler is not None:
+        sample_by_gradient(thread, crew, settings, sampler, rows, counts, scalars)
+    else:
+        sample_rows(thread, crew, settings, rows.rows, counts, scalars)
+
+
+@kernel(inner=True)
 def draw_rows(
     thread: int,
     crew: Crew,
@@ -385,10 +401,7 @@ def draw_rows(
 ) -> None:
     """Put the tree's rows to the front of the row ids."""
     if extras is not None:
-        if extras.sampler.method == UNIFORM:
-            sample_rows(thread, crew, settings, rows.rows, counts, scalars)
-        else:
-            sample_by_gradient(thread, crew, settings, extras.sampler, rows, counts, scalars)
+        draw_with(thread, crew, settings, extras.sampler, rows, counts, scalars)
     else:
         sample_rows(thread, crew, settings, rows.rows, counts, scalars)
 
@@ -422,19 +435,21 @@ def unit_scale(params: BoostParams) -> float:
     return 2.0 / float(params.subsample) if params.sampling == "mvs" else 1.0
 
 
-def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler:
-    """The sampler of a fit; an empty one if samples do not follow gradients.
+def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler | None:
+    """The sampler of a fit; None if samples do not follow gradients.
 
     Weights are kept where leaves are searched by the loss of their rows.
     """
-    used, goss = follows_gradients(params), params.sampling == "goss"
-    n_weights = n_rows if used and params.leaf_estimation == "line_search" else 0
+    if not follows_gradients(params):
+        return None
+    goss = params.sampling == "goss"
+    n_weights = n_rows if params.leaf_estimation == "line_search" else 0
     return Sampler(
-        method=np.int64((GOSS if goss else MVS) if used else UNIFORM),
+        method=np.int64(GOSS if goss else MVS),
         top_rate=np.float64(params.goss_top_rate),
         rate=np.float64(_other_chance(params) if goss else params.subsample),
         packs=np.int64(packs),
-        tallies=aligned_zeros((n_threads if used else 0, _LEVELS, 2, _CELLS), np.int64),
+        tallies=aligned_zeros((n_threads, _LEVELS, 2, _CELLS), np.int64),
         weights=np.ones(n_weights),
     )
 
@@ -452,6 +467,6 @@ def weights_of(extras: Extras | ExactExtras | None, rows: RowArray) -> FloatArra
     float64 (len(rows),) or None
         Known with ``leaf_estimation="line_search"`` only.
     """
-    if extras is None or len(extras.sampler.weights) == 0:
+    if extras is None or extras.sampler is None or len(extras.sampler.weights) == 0:
         return None
     return np.asarray(extras.sampler.weights[rows])

@@ -120,9 +120,7 @@ def search_categories(
         split = find_category_split(
             wide, at, bins.stride, sums, units, rules, categories.rules, numbers, places
         )
-        score = split.score
-        if asked.scored == 1:
-            score = gain_of_sides(asked, number, feature, split, sums, units, rules)
+        score = gain_of_sides(asked, number, feature, split, sums, units, rules)
         if is_better(score, feature, found):
             found[FOUND_SCORE] = bits_of_float(score)
             found[FOUND_FEATURE] = feature

@@ -172,13 +172,13 @@ class Search(NamedTuple):
     allowed: np.ndarray
 
 
-UNIFORM, GOSS, MVS = 0, 1, 2
+GOSS, MVS = 1, 2
 
 
 class Sampler(NamedTuple):
     """How rows are sampled, and space for it.
 
-    method    UNIFORM (whatever the gradients: the rest is not used), GOSS or MVS
+    method    GOSS or MVS
     top_rate  GOSS: share of the rows that are kept for sure
     rate      GOSS: chance of each other row; MVS: expected share of the rows
     packs     1: histograms will be built of the sample
@@ -261,6 +261,7 @@ class Extras(NamedTuple):
     Numba drops a branch behind ``if extras is not None`` from the code that it
     compiles for None, so that the usual fit neither compiles nor runs any of it.
 
+    Constraints and sampler are None where they are not in use, for the same reason.
     ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES
     of them.
     """
@@ -269,16 +270,16 @@ class Extras(NamedTuple):
     categories: Categories
     bundles: Bundles
     lists: RowLists
-    constraints: Constraints
-    sampler: Sampler
+    constraints: Constraints | None
+    sampler: Sampler | None
 
 
 class ExactExtras(NamedTuple):
     """The same for exact growth."""
 
     features: np.ndarray
-    constraints: Constraints
-    sampler: Sampler
+    constraints: Constraints | None
+    sampler: Sampler | None
 
 
 class State(NamedTuple):

@@ -116,9 +116,11 @@ def score_at(g: float, d: float, alpha: float, weight: float) -> float:
 
 @kernel(inner=True)
 def bounds_of(
-    asked: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
+    asked: Constraints | None, number: int, node: NodeSums, units: Units, rules: SplitRules
 ) -> Bounds:
     """What the search needs to know of node ``number`` with these sums."""
+    if asked is None:
+        return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0)
     low, high = asked.bounds[number, 0], asked.bounds[number, 1]
     g, h = float(node.g) * units.g, float(node.h) * units.h
     weight = clamp(leaf_weight(g, h, rules), low, high)
@@ -304,19 +306,28 @@ def search_asked(
     stride: int,
     limits: Limits,
     bounds: Bounds,
-    asked: Constraints,
+    asked: Constraints | None,
     best: Split,
 ) -> Split:
-    """Search columns as the constraints of the fit ask for."""
-    if asked.scored == 1:
-        return search_constrained(wide, lanes, n_bins, stride, limits, bounds, asked, best)
+    """Search columns as the constraints of the fit, if any, ask for."""
+    if asked is not None:  # noqa: SIM102 (the first question drops the branch at compile time)
+        if asked.scored == 1:
+            return search_constrained(wide, lanes, n_bins, stride, limits, bounds, asked, best)
     return search_columns(wide, lanes[0], lanes[1], n_bins, stride, limits, best)
 
 
 @kernel(inner=True)
-def found_gain(asked: Constraints, score: float, gain: float) -> float:
+def is_scored(asked: Constraints | None) -> bool:
+    """Whether the search compares gains instead of scores."""
+    if asked is None:
+        return False
+    return asked.scored == 1
+
+
+@kernel(inner=True)
+def found_gain(asked: Constraints | None, score: float, gain: float) -> float:
     """Gain of the split found in a node; ``gain`` if scores are no gains."""
-    if asked.scored == 0:
+    if not is_scored(asked):
         return gain
     return score if score > 0.0 else -1.0
 
@@ -333,7 +344,7 @@ def lost_score(asked: Constraints, number: int, g: float, h: float, rules: Split
 
 @kernel(inner=True)
 def gain_of_sides(
-    asked: Constraints,
+    asked: Constraints | None,
     number: int,
     feature: int,
     left: Any,
@@ -341,9 +352,14 @@ def gain_of_sides(
     units: Units,
     rules: SplitRules,
 ) -> float:
-    """Gain of a split found without constraints, or -1; ``left`` has its score, g and h."""
-    if left.score < 0.0:
-        return -1.0
+    """Score, or gain, that constraints give to a split found without them.
+
+    -1 if it is not worth its price; ``left`` has the score, g and h of the split.
+    """
+    if asked is None:
+        return float(left.score)
+    if asked.scored == 0 or left.score < 0.0:
+        return float(left.score)
     g, h = float(node.g) * units.g, float(node.h) * units.h
     g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
     lost = lost_score(asked, number, g_left, h_left, rules)
