@@ -279,8 +279,11 @@ def table(results: dict[str, dict[str, dict[str, Any] | None]]) -> Iterator[str]
                 for by_peer in results.values()
                 if by_peer[peer] and by_peer["lightgbm"]
             ]
-            mean = np.exp(np.mean(np.log(ratios)))
-            yield f"\n{peer}: {mean:.4f} times LightGBM's score (geometric mean of {len(ratios)})"
+            ahead = sum(ratio < 1.0 for ratio in ratios)
+            yield (
+                f"\n{peer}: {statistics.median(ratios):.4f} times LightGBM's score (median of "
+                f"{len(ratios)}), better on {ahead}"
+            )
 
 
 def main() -> None:

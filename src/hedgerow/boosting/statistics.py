@@ -103,7 +103,7 @@ def copies_of(n_rows: int, params: BoostParams) -> int:
     """How many copies of the rows a fit with statistics is made of.
 
     Four are as good as six on 26,000 rows (Amazon, see docs/categories.md), two
-    lose half of the gain.  More rows have more before them in one order, and
+    lose a third of the gain.  More rows have more before them in one order, and
     cost more.  Modes that judge rows by the trees that did not see them need each
     row once.
 
