@@ -211,7 +211,7 @@ def _with_own_levels(
     """Categories of the training rows alone: no others are known to the model."""
     if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
         return train, validation
-    table = drop_unused_levels(train.table)
+    table = drop_unused_levels(train.table, weight=train.weight)
     if table.schema is not train.table.schema and validation is not None:
         assert isinstance(validation.table, Table)  # sparse data hold no categories
         policy: UnknownCategory = table.schema.unknown
