@@ -9,6 +9,9 @@ Laws that hold on some paths only:
   ``"mvs"``), so the order of rows and a row repeated k times keep them on average
   only.  The average is tested in ``test_goss.py``: weighted sums over a sample are
   unbiased.
+* Ordered target statistics (``docs/categories.md``) depend on the order of the rows,
+  of two equal rows the second knows the first, and a training row is scored by the
+  rows before it; serving knows them all.
 * Rows set aside for early stopping are drawn by position, too.
 * ``min_samples_leaf``, ``cat_smooth``, ``min_data_per_group`` and
   ``max_conflict_rate`` count rows: weight k is k rows where they decide nothing.
@@ -135,6 +138,10 @@ class Path:
         return self.params.get("subsample", 1.0) < 1.0 or "sampling" in self.params
 
     @property
+    def ordered(self) -> bool:
+        return self.params.get("target_statistics", self.make is many) is not False
+
+    @property
     def conflicts(self) -> bool:
         return "max_conflict_rate" in self.params
 
@@ -151,7 +158,27 @@ PATHS = {
     "levels": Path(),
     "levels, guards low": Path(params=LIGHT),
     "levels one by one": Path(params={"max_cat_to_onehot": 20}),
-    "many levels": Path(many, {"min_data_per_group": 1, "cat_smooth": 1.0}, n_rows=600),
+    "many levels": Path(
+        many,
+        {"min_data_per_group": 1, "cat_smooth": 1.0, "target_statistics": False},
+        n_rows=600,
+    ),
+    "statistics": Path(many, n_rows=600),
+    "statistics, backoff": Path(
+        params={**LIGHT, "target_statistics": True, "statistics_order": 1},
+        data={"unknown_category": "backoff"},
+    ),
+    "statistics, constrained": Path(
+        params={
+            "target_statistics": True,
+            "monotone_constraints": {"size": 1},
+            "interaction_constraints": [["size", "town"], ["age", "town", "colour"]],
+            "feature_penalties": {"town": 0.7},
+            "max_bins_by_feature": {"colour": 5},
+        },
+        objectives=ONE_OUTPUT,
+    ),
+    "statistics, goss": Path(params={"target_statistics": True, **GOSS}),
     "backoff": Path(params=LIGHT, data={"unknown_category": "backoff"}),
     "error": Path(params=LIGHT, data={"unknown_category": "error"}),
     "named numbers": Path(keyed, LIGHT, {"categorical_features": ["code", "rate"]}),
@@ -317,7 +344,8 @@ def many_threads(monkeypatch):
 @every_path
 @pytest.mark.parametrize("stopping", ["none", "automatic", "given"])
 def test_model_file_does_not_depend_on_threads(many_threads, path, stopping) -> None:
-    for number, objective in enumerate(path.objectives):
+    first = ["none", "automatic", "given"].index(stopping)
+    for number, objective in list(enumerate(path.objectives))[first::2]:
         rng, X, y = sample(path, objective, number)
         weight = rng.uniform(0.5, 2, len(y)) if number % 2 else None
         policy = {} if number % 3 else {"grow_policy": "depthwise", "max_depth": 4}
@@ -349,8 +377,10 @@ def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> Non
     mixed_up[np.sort(places[n_strange:])] = np.arange(len(y))
     weight = rng.choice([1.0, 2.5], len(y))
 
-    def with_strangers(X, y, weight):
-        X = take(join(X, strangers(X, rng, n_strange)), mixed_up)
+    def with_strangers(X, y, weight, known=False):
+        """Rows of weight 0 among the others, which keep their order."""
+        strange = take(X, np.arange(n_strange)) if known else strangers(X, rng, n_strange)
+        X = take(join(X, strange), mixed_up)
         y = np.append(y, rng.choice(y, n_strange))[mixed_up]
         return X, y, np.append(weight, np.zeros(n_strange))[mixed_up]
 
@@ -358,7 +388,9 @@ def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> Non
     if stopping == "given":
         again = rng.permutation(len(y))
         of_valid = take(X, again), y[again], weight
-        valid, valid_more = Dataset(*of_valid), Dataset(*with_strangers(*of_valid))
+        # An error about an unknown value looks at every row of a validation table.
+        known = path.data.get("unknown_category") == "error"
+        valid, valid_more = Dataset(*of_valid), Dataset(*with_strangers(*of_valid, known))
     more = {**policy, **({} if stopping == "none" else STOP)}
     a = fit(path, X, y, objective, weight, None, valid, **more)
     X_more, y_more, weight_more = with_strangers(X, y, weight)
@@ -366,7 +398,7 @@ def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> Non
     assert content(a) == content(b)
 
 
-@paths_where(lambda path: not path.sampled and not path.conflicts)
+@paths_where(lambda path: not (path.sampled or path.conflicts or path.ordered))
 @given(st.data(), seeds, st.booleans())
 @settings(max_examples=4)
 def test_weight_k_is_a_row_repeated_k_times(path, data, seed, watched) -> None:
@@ -422,7 +454,7 @@ def test_common_factor_on_weights_changes_nothing(path, factor) -> None:
 # -- training and serving agree ---------------------------------------------------------------
 
 
-@paths_where(lambda path: not path.conflicts)
+@paths_where(lambda path: not (path.conflicts or path.ordered))
 @given(st.data(), seeds, policies, st.booleans())
 @settings(max_examples=5)
 def test_scores_of_training_are_predictions(path, data, seed, policy, weighted) -> None:
@@ -554,7 +586,7 @@ def test_rows_in_any_order_have_the_same_bins(path, seed, weighted) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-@paths_where(lambda path: not path.sampled)
+@paths_where(lambda path: not (path.sampled or path.ordered))
 @given(st.data(), seeds, policies)
 @settings(max_examples=4)
 def test_rows_in_any_order_make_the_same_model(path, data, seed, policy) -> None:
@@ -575,3 +607,310 @@ def test_zeros_of_either_sign_are_one_target() -> None:
             y = np.concatenate([np.repeat([-1.0, 1.0], 5), zeros * 5])
             files.add(content(fit(Path(), X, y, objective)))
         assert len(files) == 1
+
+
+# -- levels by value -----------------------------------------------------------------------------
+
+
+def renamed(column, names):
+    """The column with other names of its levels."""
+    return np.array([None if value is None else names[value] for value in column], dtype=object)
+
+
+@paths_where(lambda path: path.make in (mixed, many))
+@given(st.data(), seeds)
+@settings(max_examples=4)
+def test_new_names_in_the_same_order_change_nothing(path, data, seed) -> None:
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    levels = sorted({value for value in X["town"] if value is not None})
+    steps = np.cumsum(rng.integers(1, 9, len(levels)))
+    whole = dict(zip(levels, steps.tolist(), strict=True))
+    new = {
+        "text": {level: f"{number:09d}~" for level, number in whole.items()},
+        "whole": whole,
+        "halves": {level: number / 2 - 40 for level, number in whole.items()},
+    }[data.draw(st.sampled_from(["text", "whole", "halves"]))]
+    other = {**X, "town": renamed(X["town"], new)}
+    named = Path(path.make, path.params, {**path.data, "categorical_features": ["town", "colour"]})
+    a, b = fit(path, X, y, objective), fit(named, other, y, objective)
+    np.testing.assert_array_equal(raw(a, X), raw(b, other))
+
+
+def dictionaries(X, rng):
+    """The frame in the dictionaries of libraries, their codes in any order, some unused."""
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    frames = {"pandas": {}, "polars": {}, "arrow": {}}
+    for name, column in X.items():
+        if column.dtype != object:
+            frames["pandas"][name] = column
+            frames["polars"][name] = pl.Series(column, nan_to_null=True)
+            frames["arrow"][name] = pa.array(column)
+            continue
+        levels = sorted({value for value in column if value is not None}) + ["unused", "a"]
+        order = rng.permutation(levels).tolist()
+        codes = [None if value is None else order.index(value) for value in column]
+        frames["pandas"][name] = pd.Categorical(column, categories=order)
+        frames["polars"][name] = pl.Series(column.tolist(), dtype=pl.Enum(order))
+        frames["arrow"][name] = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), order)
+    return [
+        pd.DataFrame(frames["pandas"]), pl.DataFrame(frames["polars"]), pa.table(frames["arrow"])
+    ]  # fmt: skip
+
+
+@paths_where(lambda path: path.make in (mixed, many))
+@given(st.data(), seeds)
+@settings(max_examples=2)
+def test_codes_of_dictionaries_change_nothing(path, data, seed) -> None:
+    for library in ("pandas", "polars", "pyarrow"):
+        pytest.importorskip(library)
+    objective = an_objective(data, path)
+    rng, X, y = sample(path, objective, seed)
+    booster = fit(path, X, y, objective)
+    for frame, again in zip(dictionaries(X, rng), dictionaries(X, rng), strict=True):
+        other = fit(path, frame, y, objective)
+        assert content(other) == content(booster)
+        np.testing.assert_array_equal(raw(other, again), raw(booster, X))
+
+
+# -- copies and files ----------------------------------------------------------------------------
+
+
+@every_path
+def test_copies_and_files_predict_the_same(path, tmp_path) -> None:
+    for number, objective in enumerate(path.objectives[-2:]):
+        rng, X, y = sample(path, objective, number)
+        booster = fit(path, X, y, objective)
+        rows = X
+        if path.data.get("unknown_category") != "error":
+            rows = join(X, strangers(X, rng, 40))
+        expected = raw(booster, rows)
+        booster.save(tmp_path / "model")
+        for other in (
+            copy.deepcopy(booster), pickle.loads(pickle.dumps(booster)), load(tmp_path / "model")
+        ):  # fmt: skip
+            assert content(other) == content(booster)
+            np.testing.assert_array_equal(raw(other, rows), expected)
+
+
+@paths_where(lambda path: path.make in (mixed, many, keyed))
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_estimators_come_back_with_their_columns(path, library, tmp_path) -> None:
+    frame = pytest.importorskip(library).DataFrame
+    rng, X, y = sample(path, "logistic", 0)
+    rows = X if path.data.get("unknown_category") == "error" else join(X, strangers(X, rng, 9))
+    X, rows = ({k: v.tolist() for k, v in table.items()} for table in (X, rows))
+    X, rows = (frame(table) if library == "pandas" else frame(table, strict=False)
+               for table in (X, rows))  # fmt: skip
+    given_ = {"n_estimators": 4, "min_samples_leaf": 5, "n_jobs": 1, **path.params, **path.data}
+    for estimator in (HedgerowClassifier(**given_), HedgerowRegressor(**given_)):
+        estimator.fit(X, y)
+        estimator.save(tmp_path / "model")
+        for other in (
+            copy.deepcopy(estimator),
+            pickle.loads(pickle.dumps(estimator)),
+            type(estimator).load(tmp_path / "model"),
+        ):
+            np.testing.assert_array_equal(other.predict(rows), estimator.predict(rows))
+            assert content(other.booster_) == content(estimator.booster_)
+            parameters = estimator.get_params()
+            assert {k: str(v) for k, v in other.get_params().items()} == {
+                k: str(v) for k, v in parameters.items()
+            }
+            # Fitted again, it is the same model: no parameter was lost.
+            assert content(other.fit(X, y).booster_) == content(estimator.booster_)
+
+
+# -- failed fits ---------------------------------------------------------------------------------
+
+GOOD = {
+    "size": np.arange(60.0) % 7,
+    "age": np.arange(60.0) % 11,
+    "colour": np.array(["red", "green", "blue"] * 20, dtype=object),
+}
+GOOD_Y = np.arange(60) % 2
+
+
+def twice_named():
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(np.zeros((60, 3)), columns=["size", "age", "size"])
+
+
+def with_column(name, values):
+    return {**GOOD, name: np.array(values, dtype=object)}
+
+
+SPARSE_GOOD = sparse.csr_array(np.eye(60)[:, :8])
+BAD = {
+    "mixed types": (lambda: with_column("colour", ["red", 1] * 30), {}, {}, ["'colour'", "mixes"]),
+    "an object": (lambda: with_column("age", [object()] * 60), {}, {}, ["'age'", "row 0"]),
+    "bytes": (lambda: with_column("colour", [b"x"] * 60), {}, {}, ["'colour'"]),
+    "bad text": (lambda: with_column("colour", ["\ud800", "b"] * 30), {}, {}, ["'colour'"]),
+    "two of a name": (twice_named, {}, {}, ["names", "size"]),
+    "text not named": (
+        lambda: GOOD, {"categorical_features": ["size"]}, {}, ["'colour'", "categorical_features"]
+    ),
+    "no categories": (lambda: GOOD, {"categorical_features": None}, {}, ["'colour'"]),
+    "no such category": (
+        lambda: GOOD, {"categorical_features": ["color"]}, {}, ["categorical_features", "'color'"]
+    ),
+    "category named twice": (
+        lambda: GOOD, {"categorical_features": ["colour", 2]}, {}, ["'colour' twice"]
+    ),
+    "category out of range": (
+        lambda: GOOD, {"categorical_features": [3]}, {}, ["categorical_features", "3"]
+    ),
+    "policy": (lambda: GOOD, {"unknown_category": "mising"}, {}, ["unknown_category", "mising"]),
+    "unknown in validation": (
+        lambda: GOOD, {"unknown_category": "error"},
+        {"X_val": {**GOOD, "colour": ["red"] * 59 + ["lilac"]}, "y_val": GOOD_Y},
+        ["'colour'", "'lilac'", "row 59"],
+    ),
+    "text in validation": (
+        lambda: GOOD, {}, {"X_val": {**GOOD, "age": ["old"] * 60}, "y_val": GOOD_Y},
+        ["'age'", "text"],
+    ),
+    "column not in validation": (
+        lambda: GOOD, {},
+        {"X_val": {"size": [1.0] * 60, "colour": ["red"] * 60}, "y_val": GOOD_Y}, ["missing", "age"],
+    ),
+    "monotone category": (
+        lambda: GOOD, {"monotone_constraints": {"colour": 1}}, {},
+        ["monotone_constraints", "'colour'"],
+    ),
+    "monotone, no column": (
+        lambda: GOOD, {"monotone_constraints": {"sise": 1}}, {}, ["monotone_constraints", "'sise'"]
+    ),
+    "monotone, too short": (
+        lambda: GOOD, {"monotone_constraints": [1, 0]}, {}, ["monotone_constraints", "3 columns"]
+    ),
+    "interactions": (
+        lambda: GOOD, {"interaction_constraints": [["size", "sex"]]}, {},
+        ["interaction_constraints", "'sex'"],
+    ),
+    "penalties": (
+        lambda: GOOD, {"feature_penalties": {"sex": 0.1}}, {}, ["feature_penalties", "'sex'"]
+    ),
+    "bins": (
+        lambda: GOOD, {"max_bins_by_feature": {"sex": 9}}, {}, ["max_bins_by_feature", "'sex'"]
+    ),
+    "forced": (lambda: GOOD, {"forced_bins": {"sex": [1.0]}}, {}, ["forced_bins", "'sex'"]),
+    "forced category": (
+        lambda: GOOD, {"forced_bins": {"colour": [1.0]}}, {}, ["forced_bins", "'colour'"]
+    ),
+    "too many forced": (
+        lambda: GOOD, {"forced_bins": {"age": [1.0, 2.0]}, "max_bins_by_feature": {"age": 2}}, {},
+        ["forced_bins", "'age'"],
+    ),
+    "sparse categories": (
+        lambda: SPARSE_GOOD, {"categorical_features": [1]}, {}, ["'x1'", "category"]
+    ),
+    "sparse, no column": (
+        lambda: SPARSE_GOOD, {"monotone_constraints": {"x8": 1}}, {},
+        ["monotone_constraints", "'x8'"],
+    ),
+    "sparse text": (
+        lambda: SPARSE_GOOD.astype(complex), {}, {}, ["omplex"]
+    ),
+    "sparse exact": (lambda: SPARSE_GOOD, {"tree_method": "exact"}, {}, ["tree_method", "exact"]),
+    "exact categories": (
+        lambda: GOOD, {"tree_method": "exact"}, {}, ["tree_method", "'colour'"]
+    ),
+    "bundled categories": (
+        lambda: GOOD, {"bundle_features": True}, {}, ["bundle_features", "'colour'"]
+    ),
+    "statistics of nothing": (
+        lambda: SPARSE_GOOD, {"target_statistics": True}, {}, ["target_statistics"]
+    ),
+    "goss of too much": (
+        lambda: GOOD, {"sampling": "goss", "goss_top_rate": 0.7, "goss_other_rate": 0.7}, {},
+        ["goss_top_rate"],
+    ),
+    "goss by chance": (
+        lambda: GOOD, {"sampling": "goss", "early_stopping": "oob"}, {}, ["early_stopping"]
+    ),
+    "infinite weight": (
+        lambda: GOOD, {}, {"sample_weight": np.full(60, np.inf)}, ["weight", "infinity"]
+    ),
+    "negative weight": (
+        lambda: GOOD, {}, {"sample_weight": np.arange(60) - 1.0}, ["weight", "row 0"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("kind", [HedgerowClassifier, HedgerowRegressor])
+def test_a_failed_fit_leaves_the_estimator_as_it_was(kind, case) -> None:
+    make, params, more, words = case
+    estimator = kind(n_estimators=2, n_jobs=1).fit(GOOD, GOOD_Y)
+    expected = estimator.predict(GOOD)
+    estimator.set_params(**params)
+    before = dict(vars(estimator))
+    with pytest.raises(HedgerowError) as caught:
+        estimator.fit(make(), GOOD_Y, **more)
+    for word in words:
+        assert word in str(caught.value)
+    after = vars(estimator)
+    assert list(after) == list(before)
+    assert all(after[name] is before[name] for name in before)
+    np.testing.assert_array_equal(estimator.predict(GOOD), expected)
+
+
+@pytest.mark.parametrize("case", BAD.values(), ids=BAD)
+def test_a_failed_training_says_the_same(case) -> None:
+    make, params, more, words = case
+    names = ("categorical_features", "unknown_category")
+    of_data = {name: params[name] for name in names if name in params}
+    params = {name: value for name, value in params.items() if name not in names}
+    data = Dataset(make(), GOOD_Y, more.get("sample_weight"), **of_data)
+    valid = Dataset(more["X_val"], more["y_val"]) if "X_val" in more else None
+    before = dict(vars(data))
+    with pytest.raises(HedgerowError) as caught:
+        train({"n_estimators": 2, "n_jobs": 1, **params}, data, valid)
+    for word in words:
+        assert word in str(caught.value)
+    assert all(vars(data)[name] is before[name] for name in before)
+
+
+def test_recorded_nan_is_no_mistake() -> None:
+    dense = np.eye(60)[:, :8]
+    dense[::9, 0] = np.nan
+    a = fit(Path(), sparse.csr_array(dense), GOOD_Y, "logistic")
+    assert content(a) == content(fit(Path(), dense, GOOD_Y, "logistic"))
+
+
+@paths_where(lambda path: path.make in (scattered, indicators, meeting))
+@given(st.data(), seeds)
+@settings(max_examples=2)
+def test_dense_and_sparse_tables_are_one(path, data, seed) -> None:
+    objective = an_objective(data, path)
+    _, X, y = sample(path, objective, seed)
+    entries = sparse.csr_array(X)
+    files = {content(fit(path, table, y, objective))
+             for table in (entries, entries.tocsc(), entries.tocoo(), entries.toarray())}  # fmt: skip
+    assert len(files) == 1
+
+
+def test_rows_of_weight_zero_are_not_counted_as_left_out() -> None:
+    X, y = np.arange(12.0)[:, None], np.arange(12.0)
+    weight = np.where(np.arange(12) < 3, 1.0, 0.0)
+    params = {"subsample": 0.9, "early_stopping": "oob"}
+    for data in (Dataset(X, y, weight), Dataset(X[:3], y[:3])):
+        with pytest.raises(HedgerowError, match="of 3 rows"):
+            train(params, data)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 4)), min_size=1), seeds)
+def test_of_too_many_levels_the_heaviest_stay(rows, seed) -> None:
+    levels = np.array([level for level, _ in rows], dtype=object)
+    weight = np.array([times for _, times in rows], dtype=float)
+    table = read_any({"level": levels})
+    repeated = read_any({"level": np.repeat(levels, weight.astype(int))})
+    expected = drop_unused_levels(repeated, 3).schema
+    assert drop_unused_levels(table, 3, weight).schema == expected
+    assert drop_unused_levels(table, 3, weight * 2.0**-40).schema == expected
+    order = np.random.default_rng(seed).permutation(len(rows))
+    assert drop_unused_levels(table.take(order), 3, weight[order]).schema == expected

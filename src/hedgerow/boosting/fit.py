@@ -120,10 +120,10 @@ def fit(
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
     stopping = stopping or StoppingParams()
+    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     if stopping.by_out_of_bag:
         _check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
-    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
     scored = validation is not None or eval_metric is not None
@@ -211,7 +211,7 @@ def _with_own_levels(
     """Categories of the training rows alone: no others are known to the model."""
     if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
         return train, validation
-    table = drop_unused_levels(train.table)
+    table = drop_unused_levels(train.table, weight=train.weight)
     if table.schema is not train.table.schema and validation is not None:
         assert isinstance(validation.table, Table)  # sparse data hold no categories
         policy: UnknownCategory = table.schema.unknown

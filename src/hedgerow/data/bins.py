@@ -213,7 +213,7 @@ def fit_bins(
             f"got shape {np.shape(weight)}."
         )
     rows = _rows_to_look_at(table.n_rows, seed)
-    mass = None if weight is None else _integer_mass(np.asarray(weight)[rows])
+    mass = None if weight is None else integer_mass(np.asarray(weight)[rows])
     fixed = keys_of_forced(forced, table.schema)
     found: list[tuple[AnyArray, AnyArray]]
     level_bins: list[BinArray] = [np.zeros(0, np.uint8)] * table.n_features
@@ -338,7 +338,7 @@ def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
     return columns
 
 
-def _integer_mass(weight: FloatArray) -> FloatArray:
+def integer_mass(weight: FloatArray) -> FloatArray:
     """Scale weights by a power of two and round them: sums of integers are exact."""
     weight = np.asarray(weight, dtype=np.float64)
     _, exponent = np.frexp(weight.max())

@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.bins import integer_mass
 from hedgerow.data.categories import code_column
 from hedgerow.data.columns import float_keys
 from hedgerow.data.levels import (
@@ -28,15 +29,19 @@ from hedgerow.errors import DataError
 from hedgerow.kernels.keys import floats_of_keys
 
 
-def drop_unused_levels(table: Table, most: int = MOST_LEVELS) -> Table:
-    """Leave only levels that occur, and of more than ``most`` the most frequent.
+def drop_unused_levels(
+    table: Table, most: int = MOST_LEVELS, weight: FloatArray | None = None
+) -> Table:
+    """Leave only levels that occur, and of more than ``most`` the heaviest.
 
     Parameters
     ----------
     table : Table
     most : int, default=2**20
-        Of levels equally frequent the lower are kept; rows with others hold
+        Of levels equally heavy the lower are kept; rows with others hold
         missing values.
+    weight : array of shape (n_rows,), optional
+        Positive; None: a level is as heavy as it has rows.
 
     Returns
     -------
@@ -66,7 +71,11 @@ def drop_unused_levels(table: Table, most: int = MOST_LEVELS) -> Table:
         if len(kept) > most:
             if table.schema.unknown == "error":
                 raise _too_many(column, len(kept), most)
-            kept = np.sort(np.argsort(-counts, kind="stable")[:most])
+            heavy = counts
+            if weight is not None:
+                mass = integer_mass(weight)[codes >= 0]
+                heavy = np.bincount(codes[codes >= 0], mass, minlength=n_levels)[:n_levels]
+            kept = np.sort(np.argsort(-heavy, kind="stable")[:most])
         levels = canonical(take_levels(column.levels, kept))
         if len(kept) == n_levels and levels == column.levels:
             continue
