@@ -26,6 +26,8 @@ Laws that hold on some paths only:
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -37,7 +39,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hedgerow import Dataset, train
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.boosting import fit as fit_module
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.stopping import split_rows
@@ -47,6 +49,7 @@ from hedgerow.data import matrix as matrix_module
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.sparse import SparseTable
+from hedgerow.errors import HedgerowError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -650,7 +653,7 @@ def dictionaries(X, rng):
             frames["polars"][name] = pl.Series(column, nan_to_null=True)
             frames["arrow"][name] = pa.array(column)
             continue
-        levels = sorted({value for value in column if value is not None}) + ["unused", "a"]
+        levels = [*sorted({value for value in column if value is not None}), "unused", "a"]
         order = rng.permutation(levels).tolist()
         codes = [None if value is None else order.index(value) for value in column]
         frames["pandas"][name] = pd.Categorical(column, categories=order)
@@ -775,7 +778,8 @@ BAD = {
     ),
     "column not in validation": (
         lambda: GOOD, {},
-        {"X_val": {"size": [1.0] * 60, "colour": ["red"] * 60}, "y_val": GOOD_Y}, ["missing", "age"],
+        {"X_val": {"size": [1.0] * 60, "colour": ["red"] * 60}, "y_val": GOOD_Y},
+        ["missing", "age"],
     ),
     "monotone category": (
         lambda: GOOD, {"monotone_constraints": {"colour": 1}}, {},
@@ -889,8 +893,8 @@ def test_dense_and_sparse_tables_are_one(path, data, seed) -> None:
     objective = an_objective(data, path)
     _, X, y = sample(path, objective, seed)
     entries = sparse.csr_array(X)
-    files = {content(fit(path, table, y, objective))
-             for table in (entries, entries.tocsc(), entries.tocoo(), entries.toarray())}  # fmt: skip
+    tables = (entries, entries.tocsc(), entries.tocoo(), entries.toarray())
+    files = {content(fit(path, table, y, objective)) for table in tables}
     assert len(files) == 1
 
 
