@@ -44,7 +44,6 @@ from hedgerow.boosting import fit as fit_module
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.stopping import split_rows
 from hedgerow.data import bins as bins_module
-from hedgerow.data import bundles as bundles_module
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
 from hedgerow.data import matrix as matrix_module
 from hedgerow.data.bundles import BundleRules
@@ -63,9 +62,7 @@ NO_PENALTY = {
 STOP = {"early_stopping": True, "n_estimators": 12, "patience": 3, "validation_fraction": 0.2}
 
 seeds = st.integers(0, 2**32 - 1)
-policies = st.sampled_from(
-    [{}, {"grow_policy": "depthwise", "max_leaves": None, "max_depth": 3}]
-)
+policies = st.sampled_from([{}, {"grow_policy": "depthwise", "max_leaves": None, "max_depth": 3}])
 
 
 # -- tables -----------------------------------------------------------------------------
@@ -424,9 +421,7 @@ def test_weight_k_is_a_row_repeated_k_times(path, data, seed, watched) -> None:
         one = Dataset(X, y, weight, offset)
         many = Dataset(take(X, repeated), y[repeated], None, offset[repeated])
     a = fit(path, X, y, objective, weight, offset, one, **params)
-    b = fit(
-        path, take(X, repeated), y[repeated], objective, None, offset[repeated], many, **params
-    )
+    b = fit(path, take(X, repeated), y[repeated], objective, None, offset[repeated], many, **params)
     assert a.num_rounds == b.num_rounds
     np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
 
@@ -499,7 +494,7 @@ def test_scores_of_validation_rows_are_predictions(path, data, seed, policy) -> 
 @settings(max_examples=5)
 def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> None:
     objective = an_objective(data, path)
-    rng, X, y = sample(path, objective, seed)
+    _, X, y = sample(path, objective, seed)
     stratify = objective in ("logistic", "softmax")
     aside = split_rows(y, STOP["validation_fraction"], stratify, 0)[1]
     kept: list[Any] = []
@@ -658,7 +653,7 @@ def dictionaries(X, rng):
             frames["polars"][name] = pl.Series(column, nan_to_null=True)
             frames["arrow"][name] = pa.array(column)
             continue
-        levels = sorted({value for value in column if value is not None}) + ["unused", "a"]
+        levels = [*sorted({value for value in column if value is not None}), "unused", "a"]
         order = rng.permutation(levels).tolist()
         codes = [None if value is None else order.index(value) for value in column]
         frames["pandas"][name] = pd.Categorical(column, categories=order)
@@ -783,7 +778,8 @@ BAD = {
     ),
     "column not in validation": (
         lambda: GOOD, {},
-        {"X_val": {"size": [1.0] * 60, "colour": ["red"] * 60}, "y_val": GOOD_Y}, ["missing", "age"],
+        {"X_val": {"size": [1.0] * 60, "colour": ["red"] * 60}, "y_val": GOOD_Y},
+        ["missing", "age"],
     ),
     "monotone category": (
         lambda: GOOD, {"monotone_constraints": {"colour": 1}}, {},
@@ -897,8 +893,8 @@ def test_dense_and_sparse_tables_are_one(path, data, seed) -> None:
     objective = an_objective(data, path)
     _, X, y = sample(path, objective, seed)
     entries = sparse.csr_array(X)
-    files = {content(fit(path, table, y, objective))
-             for table in (entries, entries.tocsc(), entries.tocoo(), entries.toarray())}  # fmt: skip
+    tables = (entries, entries.tocsc(), entries.tocoo(), entries.toarray())
+    files = {content(fit(path, table, y, objective)) for table in tables}
     assert len(files) == 1
 
 

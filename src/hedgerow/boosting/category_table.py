@@ -26,6 +26,7 @@ import numpy as np
 from hedgerow.arrays import BinArray, FloatArray, IntArray
 from hedgerow.params import BoostParams
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LevelSums:
     """A category column in the rows of a node.
