@@ -17,7 +17,8 @@ from hedgerow.boosting.rounds import TrainingData, rounds
 from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import SMALL_FIT, choose_packing, pack_block
-from hedgerow.growing.grower import TreeGrower, _bins
+from hedgerow.growing.grower import TreeGrower, _bins, _make_threads
+from hedgerow.growing.setup import list_columns
 from hedgerow.kernels.category_split import (
     CATEGORY_NUMBERS,
     CATEGORY_PLACES,
@@ -25,7 +26,7 @@ from hedgerow.kernels.category_split import (
     CategoryRules,
     find_category_split,
 )
-from hedgerow.kernels.histogram import Columns, Packing, Wide, add_wide, build_histogram
+from hedgerow.kernels.histogram import Packing, Wide, add_wide, build_histogram
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import (
@@ -133,9 +134,9 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
     bins = _bins(matrix)
     features = np.arange(matrix.n_features) if columns is None else np.asarray(columns)
     features = features.astype(np.int32)
-    chosen = Columns(features, features % np.int32(matrix.features_per_tile))
+    chosen = list_columns(matrix, features)
     stride = matrix.spec.stride
-    cells = aligned_zeros(matrix.features_per_tile * stride, np.int64)
+    cells = _make_threads(matrix, 1, 1).cells[0]
     size = matrix.n_features * stride
     slot = 3  # anywhere but at the start
     wide = Wide(*(np.full(size + slot, -7, dtype) for dtype in (np.int64, np.int64, np.int32)))
@@ -153,7 +154,8 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
         slot,
         None,
     )
-    assert not cells.any(), "scratch cells must be left empty"
+    in_bytes = matrix.bytes_per_tile * matrix.byte_stride
+    assert not cells[:in_bytes].any(), "scratch cells must be left empty"
     assert all((sums[:slot] == -7).all() for sums in wide)
     return tuple(sums[slot:].reshape(matrix.n_features, stride) for sums in wide)
 

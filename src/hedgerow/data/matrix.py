@@ -31,6 +31,7 @@ from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.binning import bin_rows
+from hedgerow.kernels.pairs import PAIR_CELLS
 from hedgerow.kernels.sparse import bin_entries
 from hedgerow.threads import run_blocks
 
@@ -61,6 +62,9 @@ class BinnedMatrix:
     n_lost : int
         Values that are not seen in a bundle, see
         :func:`hedgerow.kernels.sparse.bin_entries`.
+    paired : bool
+        Whether a byte of ``by_row`` holds two columns (:mod:`hedgerow.data.pairs`);
+        there are then half as many in a tile.
 
     Both arrays start on a cache line.
     """
@@ -70,6 +74,7 @@ class BinnedMatrix:
     spec: BinSpec
     layout: Layout | None = None
     n_lost: int = 0
+    paired: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -99,7 +104,20 @@ class BinnedMatrix:
     @property
     def features_per_tile(self) -> int:
         """Columns in each tile but the last, which may have fewer."""
+        if self.paired:
+            return 2 * self.bytes_per_tile
         return -(-self.n_columns // self.n_tiles)
+
+    @property
+    def bytes_per_tile(self) -> int:
+        """Bytes in use of a row of each tile but the last."""
+        n_bytes = (self.n_columns + 1) // 2 if self.paired else self.n_columns
+        return -(-n_bytes // self.n_tiles)
+
+    @property
+    def byte_stride(self) -> int:
+        """Cells that each byte of a row has in packed sums."""
+        return PAIR_CELLS if self.paired else self.stride
 
     @property
     def tile_width(self) -> int:

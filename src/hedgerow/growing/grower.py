@@ -29,6 +29,7 @@ from hedgerow.growing.setup import (
     features_of,
     finished_tree,
     has_constant_hessian,
+    list_columns,
     loss_data_of,
     most_leaves,
     row_arrays,
@@ -46,7 +47,7 @@ from hedgerow.kernels.category_split import (
     SCRATCH_SIZE,
     CategoryRules,
 )
-from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.objectives.base import Objective
@@ -145,8 +146,8 @@ class TreeGrower:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
             chosen = np.unique(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
-        state.columns.feature[: len(chosen)] = chosen
-        state.columns.position[: len(chosen)] = chosen % matrix.features_per_tile
+        for held, drawn in zip(state.columns, list_columns(matrix, chosen), strict=True):
+            held[: len(drawn)] = drawn
         state.scalars[layout.IS_N_COLUMNS] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
@@ -173,7 +174,6 @@ def _make_state(
     n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells))))
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
-    all_columns = np.arange(n_columns, dtype=np.int32)
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
     scratch_cells = 0 if extras is None else n_threads * N_LANES * matrix.stride
@@ -183,7 +183,7 @@ def _make_state(
         rules=split_rules(params),
         bins=_bins(matrix),
         loss_data=loss_data_of(target, weight, raw, objective),
-        columns=Columns(all_columns, all_columns % np.int32(matrix.features_per_tile)),
+        columns=list_columns(matrix, np.arange(n_columns, dtype=np.int32)),
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
@@ -266,11 +266,14 @@ def _bins(matrix: BinnedMatrix) -> Bins:
         features_per_tile=matrix.features_per_tile,
         n_bins=matrix.spec.bin_counts().astype(np.int32),
         stride=matrix.stride,
+        byte_stride=matrix.byte_stride,
     )
 
 
 def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layout.Threads:
-    tile_cells = matrix.features_per_tile * matrix.stride
+    tile_cells = matrix.bytes_per_tile * matrix.byte_stride
+    if matrix.paired:
+        tile_cells += matrix.features_per_tile * matrix.stride  # margins of the pairs
     return layout.Threads(
         cells=aligned_zeros((n_threads, tile_cells), np.int64),
         blocks=aligned_empty((n_threads, 2, BLOCK), np.float64),

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty
+from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.goss import follows_gradients, row_share, unit_scale
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.histogram import Columns
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX, LossData
@@ -132,6 +134,16 @@ def drawn_columns(params: BoostParams, tree: int, n_features: int) -> npt.NDArra
     seed, stream = np.uint64(params.seed), np.uint64(_COLUMN_STREAM + tree)
     order = np.array([hash64(seed, stream, np.uint64(j)) for j in range(n_features)])
     return np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
+
+
+def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns:
+    """The columns ``chosen``, ascending, and the bytes of a row that hold them."""
+    position = chosen % np.int32(matrix.features_per_tile)
+    if not matrix.paired:
+        return Columns(chosen, position, position.copy(), np.arange(len(chosen), dtype=np.int32))
+    pairs, held_in = np.unique(chosen // 2, return_inverse=True)
+    byte = (pairs % matrix.bytes_per_tile).astype(np.int32)
+    return Columns(chosen, position, byte, held_in.astype(np.int32))
 
 
 def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data import BinnedMatrix
+from hedgerow.data.pairs import left_bytes
 from hedgerow.kernels.traverse import add_tree_scores
 from hedgerow.threads import run_blocks
 
@@ -61,11 +62,14 @@ def add_scores(
     n_threads: int,
 ) -> None:
     """Add the tree's value of each of ``rows`` (of all, if there are none) to its score."""
-    nodes = (tree.column, tree.left_bins, tree.left, tree.right, tree.value)
+    column, sets = tree.column, tree.left_bins
+    if matrix.paired:
+        column, sets = column >> 1, left_bytes(column, sets)  # -1, in leaves, stays
+    nodes = (column, sets, tree.left, tree.right, tree.value)
     run_blocks(
         lambda start, stop: add_tree_scores(
             matrix.by_row,
-            matrix.features_per_tile,
+            matrix.bytes_per_tile,
             nodes,
             rows,
             start,

@@ -34,12 +34,16 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import prefetch
+from hedgerow.kernels.pairs import add_rows_apart, fold_pairs
 
 PREFETCH_ROWS = 16
 """Rows of bins and gradients are asked for this far ahead: a scattered row of
 28 features costs 9 ns with it, 13 to 80 ns without (``benchmarks/designs.py``)."""
 
 FULL_STRIDE = np.uint64(256)
+
+ROWS_TO_PAIR = 100
+"""Fewer rows are added to the features of a pair one by one."""
 
 
 class Bins(NamedTuple):
@@ -53,6 +57,8 @@ class Bins(NamedTuple):
     n_bins             int32 (n_features,): value bins of each feature
     stride             bins reserved per feature, a power of two; the last of
                        them is the bin of missing values
+    byte_stride        cells reserved per byte of a row: ``stride``, or 256 where a byte
+                       holds two features (:mod:`hedgerow.kernels.pairs`)
     """
 
     by_row: BinArray
@@ -62,6 +68,7 @@ class Bins(NamedTuple):
     features_per_tile: np.int64
     n_bins: np.ndarray
     stride: np.int64
+    byte_stride: np.int64
 
 
 class Packing(NamedTuple):
@@ -85,10 +92,15 @@ class Columns(NamedTuple):
 
     feature   int32, ascending
     position  int32, place of each within its tile
+    byte      int32, ascending within a tile: the bytes that hold the features, by
+              their place within the tile; as ``position``, but for pairs
+    held_in   int32, which of these bytes holds each feature
     """
 
     feature: np.ndarray
     position: np.ndarray
+    byte: np.ndarray
+    held_in: np.ndarray
 
 
 @kernel(inline=True, inner=True)
@@ -117,15 +129,15 @@ def add_rows(
     word_start: int,
     cells: IntArray,
 ) -> None:
-    """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile.
+    """Add the packed numbers of ``rows[start:stop]`` to the cells of some bytes of a tile.
 
-    Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  Where they are
+    Bytes ``part[0]:part[1]`` of the list all lie in ``tile``.  Where they are
     consecutive (no column sampling) the list is not read: 8.1 instead of 13 ns
     for a row of 28 features.
     """
     width = np.uint64(bins.tile_width)
-    stride = np.uint64(bins.stride)
-    position = columns.position
+    stride = np.uint64(bins.byte_stride)
+    position = columns.byte
     k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
     first = np.uint64(position[k_start])
     last = np.uint64(position[k_stop - np.uint64(1)])
@@ -238,6 +250,36 @@ def unpack_h(
 
 
 @kernel(inner=True)
+def add_part(
+    bins: Bins,
+    tile: int,
+    columns: Columns,
+    part: tuple[int, int],
+    rows: RowArray,
+    place: tuple[int, int],
+    packed: IntArray,
+    word: int,
+    cells: IntArray,
+) -> int:
+    """Add ``rows[place[0]:place[1]]`` for columns ``part``; return where their cells begin."""
+    held = (np.int64(columns.held_in[part[0]]), np.int64(columns.held_in[part[1] - 1]) + 1)
+    start, stop = place
+    if bins.byte_stride == bins.stride:
+        add_rows(bins, tile, columns, held, rows, start, stop, packed, word, cells)
+        return 0
+    margins = bins.features_per_tile // 2 * bins.byte_stride
+    if stop - start < ROWS_TO_PAIR:
+        base, width = tile * bins.tile_size, bins.tile_width
+        add_rows_apart(
+            bins.by_row, base, width, columns.byte, held, rows, place, packed, word, cells, margins
+        )
+        return margins
+    add_rows(bins, tile, columns, held, rows, start, stop, packed, word, cells)
+    fold_pairs(columns.byte, held[0], held[1], cells, margins)
+    return margins
+
+
+@kernel(inner=True)
 def build_tile(
     bins: Bins,
     packing: Packing,
@@ -261,7 +303,7 @@ def build_tile(
     start, stop = place
     keep = np.int64(0)
     while True:
-        end = min(start + chunk, stop)
+        end, begin = min(start + chunk, stop), np.int64(0)
         tile = columns.feature[part[0]] // bins.features_per_tile
         if extras is not None:
             lists, first = extras.lists, tile * bins.features_per_tile
@@ -269,15 +311,17 @@ def build_tile(
             if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
                 add_listed(lists, tile, first, last, stride, rows, start, end, packed, word, cells)
             else:
-                add_rows(bins, tile, columns, part, rows, start, end, packed, word, cells)
+                place = (start, end)
+                begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells)
         else:
-            add_rows(bins, tile, columns, part, rows, start, end, packed, word, cells)
+            place = (start, end)
+            begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells)
         for k in range(part[0], part[1]):
-            at = columns.position[k] * stride
+            at = begin + columns.position[k] * stride
             if not h_alone:
-                unpack_g(cells, shift, wide, to, at, at + stride, keep)
+                unpack_g(cells, shift, wide, to - begin, at, at + stride, keep)
             if not g_alone:
-                unpack_h(cells, packing, wide, to, at, at + stride, keep)
+                unpack_h(cells, packing, wide, to - begin, at, at + stride, keep)
         start, keep = end, np.int64(-1)
         if start >= stop:
             return
