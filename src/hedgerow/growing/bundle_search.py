@@ -34,7 +34,6 @@ from hedgerow.growing.state import (
     USABLE_ONES,
     USABLE_OWN,
     Bundles,
-    Extras,
 )
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.intrinsics import bits_of_float
@@ -93,6 +92,22 @@ def search_indicators(
         if lane_of(score, j) > best or (lane_of(score, j) == best and here < cell):
             best, cell = lane_of(score, j), here
     return best, cell
+
+
+@kernel(inline=True, inner=True)
+def feature_alone(bundles: Bundles | None, column: int) -> int:
+    """The feature that a column holds by itself, or -1."""
+    if bundles is None:
+        return column
+    return np.int64(bundles.alone[column])
+
+
+@kernel(inline=True, inner=True)
+def column_of(bundles: Bundles | None, feature: int) -> int:
+    """The column that holds a feature."""
+    if bundles is None:
+        return feature
+    return np.int64(bundles.column[feature])
 
 
 @kernel(inner=True)
@@ -162,11 +177,11 @@ def search_members(
     allowed: IntArray,
     scratch: int,
     node: tuple[NodeSums, Limits, Bounds],
-    extras: Extras,
+    parts: tuple[Bundles, Constraints | None],
     best: Split,
 ) -> Split:
     """The better of ``best`` and the best cut of ``members[part[0]:part[1]]``, as columns."""
-    bundles, n_lanes = extras.bundles, 0
+    bundles, n_lanes = parts[0], 0
     for m in range(part[0], part[1]):
         feature = np.int64(bundles.members[m])
         if allowed[feature] == 1:
@@ -174,7 +189,7 @@ def search_members(
             write_out(wide, start, bundles, feature, bins, node[0], lanes[1, n_lanes])
             n_lanes += 1
         if n_lanes == N_LANES or (n_lanes > 0 and m + 1 == part[1]):
-            best = search_written(wide, lanes, n_lanes, bins, node, extras.constraints, best)
+            best = search_written(wide, lanes, n_lanes, bins, node, parts[1], best)
             n_lanes = 0
     return best
 
@@ -214,14 +229,15 @@ def search_bundles(
     place: tuple[Wide, int],
     lanes: IntArray,
     allowed: IntArray,
-    node: tuple[NodeSums, Units],
-    number: int,
-    extras: Extras,
+    node: tuple[tuple[NodeSums, Units], int],
+    bundles: Bundles | None,
+    asked: Constraints | None,
 ) -> Split:
-    """Best cut in the bundles among ``columns[mine[0]:mine[1]]``, of node ``number``."""
+    """Best cut in the bundles among ``columns[mine[0]:mine[1]]``; ``node`` with its number."""
+    if bundles is None:
+        return NO_SPLIT
     wide, slot_start = place
-    sums, units = node
-    bundles, asked = extras.bundles, extras.constraints
+    (sums, units), number = node
     bounds = bounds_of(asked, number, sums, units, rules)
     numbers = (sums, limits_of(sums, units, rules), bounds)
     scratch = bundles.scratch_start + thread * N_LANES * bins.stride
@@ -239,11 +255,11 @@ def search_bundles(
         elif others > first:  # bounded leaf values and gains with a price
             part = (first, others)
             best = search_members(
-                wide, start, part, bins, lanes, allowed, scratch, numbers, extras, best
+                wide, start, part, bins, lanes, allowed, scratch, numbers, (bundles, asked), best
             )
         part = (others, last)
         best = search_members(
-            wide, start, part, bins, lanes, allowed, scratch, numbers, extras, best
+            wide, start, part, bins, lanes, allowed, scratch, numbers, (bundles, asked), best
         )
     if best.score < 0.0:
         return best
@@ -254,8 +270,10 @@ def search_bundles(
 
 
 @kernel(inner=True)
-def write_bundled(found: IntArray, best: Split, bundles: Bundles, n_bins: int) -> None:
+def write_bundled(found: IntArray, best: Split, bundles: Bundles | None, n_bins: int) -> None:
     """Note a cut of a member of a bundle: the set is one of the cells of its column."""
+    if bundles is None:
+        return
     feature = best.feature
     found[FOUND_SCORE] = bits_of_float(best.score)
     found[FOUND_FEATURE] = feature

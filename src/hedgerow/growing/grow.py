@@ -59,7 +59,15 @@ from hedgerow.growing.state import (
     State,
 )
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
-from hedgerow.kernels.histogram import Bins, Columns, Packing, Wide, add_wide, build_histogram
+from hedgerow.kernels.histogram import (
+    Bins,
+    Columns,
+    Packing,
+    RowLists,
+    Wide,
+    add_wide,
+    build_histogram,
+)
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 
 ROWS_TO_SHARE = 8192
@@ -97,6 +105,14 @@ def partition_node(
         right_at = start + row[NODE_N_LEFT] + right_before
         copy_reversed(ids, scratch, right_at, middle, start + last)
     barrier(crew)
+
+
+@kernel(inline=True, inner=True)
+def lists_of(extras: Extras | None) -> RowLists | None:
+    """Lists of cells, if there are any."""
+    if extras is None:
+        return None
+    return extras.lists
 
 
 @kernel(inner=True)
@@ -142,7 +158,7 @@ def build_node(
             cells,
             wide,
             target * slot_size,
-            extras,
+            lists_of(extras),
         )
     if n_groups == crew.n_threads:
         return  # each thread has built the very columns that it will search

@@ -15,7 +15,6 @@ from hedgerow.arrays import (
 )
 from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import BinSpec
-from hedgerow.data.bundles import one_each
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.branches import is_constrained, make_constraints
@@ -206,22 +205,12 @@ def _make_extras(
     asked = is_constrained(params) or follows_gradients(params)
     if not (chosen.any() or asked or matrix.layout is not None):
         return None
+    bundled = matrix.layout is not None
     return layout.Extras(
         features=np.arange(matrix.n_features, dtype=np.int32),
-        categories=layout.Categories(
-            chosen=chosen.astype(np.uint8),
-            rules=CategoryRules(
-                most_one_hot=params.max_cat_to_onehot,
-                most=params.max_cat_threshold,
-                smooth=float(params.cat_smooth),
-                penalty=float(params.cat_l2),
-                min_group=params.min_data_per_group,
-            ),
-            numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
-            places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
-        ),
-        bundles=_make_bundles(matrix, params, n_threads, scratch_start),
-        lists=make_row_lists(matrix, n_threads),
+        categories=_make_categories(chosen, params, n_threads) if chosen.any() else None,
+        bundles=_make_bundles(matrix, params, n_threads, scratch_start) if bundled else None,
+        lists=make_row_lists(matrix, n_threads) if bundled else None,
         constraints=make_constraints(
             params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
         ),
@@ -229,10 +218,28 @@ def _make_extras(
     )
 
 
+def _make_categories(
+    chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int
+) -> layout.Categories:
+    return layout.Categories(
+        chosen=chosen.astype(np.uint8),
+        rules=CategoryRules(
+            most_one_hot=params.max_cat_to_onehot,
+            most=params.max_cat_threshold,
+            smooth=float(params.cat_smooth),
+            penalty=float(params.cat_l2),
+            min_group=params.min_data_per_group,
+        ),
+        numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
+        places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
+    )
+
+
 def _make_bundles(
     matrix: BinnedMatrix, params: BoostParams, n_threads: int, scratch_start: int
 ) -> layout.Bundles:
-    found = matrix.layout or one_each(matrix.spec)
+    found = matrix.layout
+    assert found is not None
     leader = found.members[found.member_start[:-1]]
     usable = np.zeros((n_threads, layout.USABLE_SIZE), dtype=np.int64)
     usable[:, : layout.USABLE_ONES] = 1
@@ -253,6 +260,8 @@ def _make_bundles(
 
 
 def _for_copies(extras: layout.Extras, n_copies: int) -> layout.Extras:
+    if extras.categories is None:
+        return extras
     rules = extras.categories.rules._replace(n_copies=n_copies)
     return extras._replace(categories=extras.categories._replace(rules=rules))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import IntArray
-from hedgerow.data.bundles import one_each
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.kernels.histogram import RowLists
 from hedgerow.kernels.sparse import count_cells, list_cells
@@ -22,15 +21,12 @@ three to four times as much as one of a whole row."""
 
 
 def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
-    """Lists of the tiles that are worth it; of none where each feature has its column."""
+    """Lists of the tiles that are worth it, of a matrix with a layout."""
     n_tiles, n_rows, per_tile = matrix.n_tiles, matrix.n_rows, matrix.features_per_tile
-    layout = matrix.layout or one_each(matrix.spec)
-    rest = layout.resting_row(matrix.spec)
+    assert matrix.layout is not None
+    rest = matrix.layout.resting_row(matrix.spec)
     listed = np.zeros(n_tiles, dtype=np.uint8)
     base = np.zeros(n_tiles + 1, dtype=np.int64)
-    if matrix.layout is None:
-        none = np.zeros((0, 1), dtype=np.uint32)
-        return RowLists(listed, base, none, np.zeros(0, np.uint16), rest.astype(np.int64))
     counts: IntArray = np.zeros(n_tiles, dtype=np.int64)
     resting = np.zeros((n_tiles, per_tile), dtype=np.uint8)
     resting.reshape(-1)[: len(rest)] = rest

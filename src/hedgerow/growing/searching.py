@@ -14,7 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.bundle_search import search_bundles, write_bundled
+from hedgerow.growing.bundle_search import column_of, feature_alone, search_bundles, write_bundled
 from hedgerow.growing.gradients import units_of
 from hedgerow.growing.state import (
     FOUND_BIN,
@@ -33,6 +33,7 @@ from hedgerow.growing.state import (
     NODE_G,
     NODE_H,
     SET_WORDS,
+    Categories,
     Extras,
     Search,
     Settings,
@@ -41,7 +42,7 @@ from hedgerow.kernels.category_split import find_category_split
 from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
-from hedgerow.kernels.monotone import bounds_of, gain_of_sides, search_asked
+from hedgerow.kernels.monotone import Constraints, bounds_of, gain_of_sides, search_asked
 from hedgerow.kernels.split import (
     NO_SPLIT,
     NodeSums,
@@ -105,12 +106,14 @@ def search_categories(
     node: tuple[NodeSums, Units],
     number: int,
     found: IntArray,
-    extras: Extras,
+    categories: Categories | None,
+    asked: Constraints | None,
 ) -> None:
     """Search the category columns among ``features[mine[0]:mine[1]]``."""
+    if categories is None:
+        return
     sums, units = node
     wide, slot_start = place
-    categories, asked = extras.categories, extras.constraints
     numbers, places = categories.numbers[thread], categories.places[thread]
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
@@ -132,6 +135,14 @@ def search_categories(
             found[FOUND_N_LEFT] = split.n
             for w in range(SET_WORDS):
                 found[FOUND_SET + w] = split.words[w]
+
+
+@kernel(inline=True, inner=True)
+def is_category(categories: Categories | None, feature: int) -> bool:
+    """Whether a column of bins is searched for sets."""
+    if categories is None:
+        return False
+    return categories.chosen[feature] == 1
 
 
 @kernel(inner=True)
@@ -158,9 +169,9 @@ def search_plain(
         column = np.int64(columns[k])
         feature = column
         if extras is not None:
-            feature = np.int64(extras.bundles.alone[column])
+            feature = feature_alone(extras.bundles, column)
             plain = feature >= 0 and allowed[feature] == 1
-            plain = plain and extras.categories.chosen[feature] == 0
+            plain = plain and not is_category(extras.categories, feature)
         else:
             plain = not sampled or allowed[feature] == 1
         if plain:
@@ -182,8 +193,7 @@ def search_plain(
             n_lanes = 0
     start = slot_start
     if extras is not None and best.score >= 0.0:
-        shift = np.int64(extras.bundles.column[best.feature]) - best.feature
-        start = slot_start + shift * bins.stride
+        start += (column_of(extras.bundles, best.feature) - best.feature) * bins.stride
     return complete_split(wide, start, bins.n_bins, bins.stride, sums, units, best)
 
 
@@ -203,18 +213,19 @@ def search_others(
     extras: Extras,
 ) -> None:
     """Search the columns that are not plain; what was found in plain ones stands in ``found``."""
-    bundles, allowed = extras.bundles, search.allowed[child]
+    allowed, lanes = search.allowed[child], search.lanes[thread]
     if found[FOUND_FEATURE] >= 0:
-        found[FOUND_COLUMN] = bundles.column[found[FOUND_FEATURE]]
-    lanes = search.lanes[thread]
+        found[FOUND_COLUMN] = column_of(extras.bundles, found[FOUND_FEATURE])
     best = search_bundles(
-        thread, mine, rules, bins, columns, place, lanes, allowed, node, number, extras
-    )
+        thread, mine, rules, bins, columns, place, lanes, allowed, (node, number), extras.bundles,
+        extras.constraints,
+    )  # fmt: skip
     if is_better(best.score, best.feature, found):
-        write_bundled(found, best, bundles, np.int64(bins.n_bins[best.feature]))
+        write_bundled(found, best, extras.bundles, np.int64(bins.n_bins[best.feature]))
     search_categories(
-        thread, mine, rules, bins, columns, place, allowed, node, number, found, extras
-    )
+        thread, mine, rules, bins, columns, place, allowed, node, number, found, extras.categories,
+        extras.constraints,
+    )  # fmt: skip
 
 
 @kernel(inner=True)

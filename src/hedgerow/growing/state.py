@@ -261,15 +261,15 @@ class Extras(NamedTuple):
     Numba drops a branch behind ``if extras is not None`` from the code that it
     compiles for None, so that the usual fit neither compiles nor runs any of it.
 
-    Constraints and sampler are None where they are not in use, for the same reason.
+    For the same reason each part is None where it is not in use; what takes it asks.
     ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES
     of them.
     """
 
     features: np.ndarray
-    categories: Categories
-    bundles: Bundles
-    lists: RowLists
+    categories: Categories | None
+    bundles: Bundles | None
+    lists: RowLists | None
     constraints: Constraints | None
     sampler: Sampler | None
 

@@ -27,7 +27,7 @@ an integer, no order of rows and no number of threads changes any bit.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -292,7 +292,7 @@ def build_tile(
     cells: IntArray,
     wide: Wide,
     to: int,
-    extras: Any,
+    lists: RowLists | None,
 ) -> None:
     """:func:`build_histogram` of columns of one tile and the words that start at ``word``."""
     stride = bins.stride
@@ -305,8 +305,8 @@ def build_tile(
     while True:
         end, begin = min(start + chunk, stop), np.int64(0)
         tile = columns.feature[part[0]] // bins.features_per_tile
-        if extras is not None:
-            lists, first = extras.lists, tile * bins.features_per_tile
+        if lists is not None:
+            first = tile * bins.features_per_tile
             last = min(first + bins.features_per_tile, len(lists.rest))
             if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
                 add_listed(lists, tile, first, last, stride, rows, start, end, packed, word, cells)
@@ -340,13 +340,13 @@ def build_histogram(
     cells: IntArray,
     wide: Wide,
     slot_start: int,
-    extras: Any,
+    lists: RowLists | None,
 ) -> None:
     """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``wide``.
 
     ``cells`` is scratch space for one tile, zero before and after.  ``packed``
-    holds the words of all rows one after another.  ``extras`` is None or has
-    ``lists``, of type :class:`RowLists`.
+    holds the words of all rows one after another.  ``lists`` of cells
+    stand for tiles of which few are away from rest.
     """
     per_tile = bins.features_per_tile
     first = part[0]
@@ -371,7 +371,7 @@ def build_histogram(
                 cells,
                 wide,
                 to,
-                extras,
+                lists,
             )
         first = last
 
