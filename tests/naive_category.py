@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,12 @@ import numpy as np
 import naive
 from hedgerow.data.bins import codes_of
 from hedgerow.kernels.keys import MISSING_KEY, keys_of_floats
+
+
+def rounded(x):
+    """x with 17 bits, half away from zero."""
+    mantissa, exponent = math.frexp(abs(x))
+    return math.copysign(math.ldexp(math.floor(mantissa * 2**17 + 0.5), exponent - 17), x)
 
 
 def groups_of(g, h, n, smooth):
@@ -47,7 +54,7 @@ def sets_tried(g, h, n, node, rules, category):
 def _prefixes(groups, node, category):
     def key(place):
         below = Fraction(groups[place][2]) + Fraction(category.smooth)
-        return (np.float32(float(groups[place][1] / below)) if below > 0 else 0.0, place)
+        return (rounded(float(groups[place][1] / below)) if below > 0 else 0.0, place)
 
     order = sorted(range(len(groups)), key=key)
     most = min(category.most, (len(groups) + 1) // 2, len(groups) - 1)

@@ -407,21 +407,28 @@ def test_weight_zero_is_an_absent_row(path, data, seed, stopping, policy) -> Non
 def test_weight_k_is_a_row_repeated_k_times(path, data, seed, watched) -> None:
     objective = an_objective(data, path)
     rng, X, y = sample(path, objective, seed)
-    weight = rng.integers(1, 5, len(y))
-    repeated = np.repeat(np.arange(len(y)), weight)
-    # Gradients that differ: equal ones make cuts that tie but for rounding.
+    times = rng.integers(1, 5, len(y))
+    repeated = np.repeat(np.arange(len(y)), times)
+    # Gradients that differ: equal ones make cuts that tie but for rounding.  Where the
+    # slope of the loss is constant it takes weights to tell them apart.
     offset = rng.normal(size=(len(y), n_outputs(objective)))
+    constant = objective in ("absolute_error", "quantile")
+    one = rng.uniform(0.5, 2, len(y)) if constant else np.ones(len(y))
     params = {
         "min_samples_leaf": 1, "min_child_weight": 2.0, "max_leaves": 6,
         "min_data_per_group": 1, "cat_smooth": 0.0,
     }  # fmt: skip
-    one = many = None
+    once, again = (X, y, times * one, offset), (
+        take(X, repeated), y[repeated], one[repeated], offset[repeated],
+    )  # fmt: skip
+    validation = [None, None]
     if watched:
         params |= STOP
-        one = Dataset(X, y, weight, offset)
-        many = Dataset(take(X, repeated), y[repeated], None, offset[repeated])
-    a = fit(path, X, y, objective, weight, offset, one, **params)
-    b = fit(path, take(X, repeated), y[repeated], objective, None, offset[repeated], many, **params)
+        validation = [Dataset(*once), Dataset(*again)]
+    a, b = (
+        fit(path, X, y, objective, weight, offset, valid, **params)
+        for (X, y, weight, offset), valid in zip((once, again), validation, strict=True)
+    )
     assert a.num_rounds == b.num_rounds
     np.testing.assert_allclose(raw(a, X), raw(b, X), rtol=0, atol=1e-6)
 

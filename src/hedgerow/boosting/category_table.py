@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray
+from hedgerow.kernels.category_split import DROPPED_BITS
 from hedgerow.params import BoostParams
 
 
@@ -136,8 +137,10 @@ def _sorted_groups(groups: list[IntArray], node: LevelSums, smooth: float) -> li
     g = np.array([node.g[group].sum() for group in groups])
     below = np.array([node.h[group].sum() for group in groups]) + smooth
     key = np.divide(g, below, out=np.zeros(len(groups)), where=below > 0.0)
-    # As in the engine: of keys that agree in 24 bits the lower bin comes first.
-    order = np.argsort(key.astype(np.float32), kind="stable")
+    # As in the engine: of keys that agree in their upper bits the lower bin comes first.
+    half = 1 << (DROPPED_BITS - 1)
+    bits = (key.view(np.int64) + half) >> DROPPED_BITS << DROPPED_BITS
+    order = np.argsort(bits.view(np.float64), kind="stable")
     return [groups[place] for place in order]
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, node_score
 
 
@@ -59,6 +60,9 @@ class CategorySplit(NamedTuple):
 GROUP_G, GROUP_H, GROUP_N, GROUP_OF_BIN, ORDER, CATEGORY_PLACES = range(6)
 KEY, CATEGORY_NUMBERS = range(2)
 SCRATCH_SIZE = 256
+
+DROPPED_BITS = 36
+"""Of the 53 bits of a key of the order; see :func:`round_key`."""
 
 _POOLED = 0  # the group of the small categories
 
@@ -91,12 +95,25 @@ def gather_bins(wide: Wide, at: int, stride: int, smooth: float, places: IntArra
     return n_groups
 
 
+@kernel(inline=True, inner=True)
+def round_key(key: float) -> float:
+    """Round to 17 bits, half away from zero.
+
+    Levels whose rows have one mean gradient tie, but for the rounding of gradients,
+    which should not order them.  Keys that agree so far are not worth a division: it
+    gains the square of their difference, 1e-10 of what the node has (see
+    :func:`hedgerow.kernels.split.split_gain`).
+    """
+    half = np.int64(1) << (DROPPED_BITS - 1)
+    kept = ((bits_of_float(key) + half) >> DROPPED_BITS) << DROPPED_BITS
+    return float_of_bits(kept)
+
+
 @kernel(inner=True)
 def sort_bins(places: IntArray, numbers: FloatArray, n_groups: int, smooth: float) -> int:
     """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
 
-    Shell sort; equal keys stand in the order of their bins.  Keys are rounded to 24
-    bits: levels whose rows have one gradient tie, but for the rounding of gradients.
+    Shell sort; equal keys stand in the order of their bins.
     """
     order, key = places[ORDER], numbers[KEY]
     n = np.int64(0)
@@ -106,7 +123,7 @@ def sort_bins(places: IntArray, numbers: FloatArray, n_groups: int, smooth: floa
             n += 1
         below = float(places[GROUP_H, group]) + smooth
         exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
-        key[group] = np.float64(np.float32(exact))
+        key[group] = round_key(exact)
     gap = np.int64(1)
     while gap < n // 3:
         gap = 3 * gap + 1
