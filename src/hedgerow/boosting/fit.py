@@ -55,7 +55,7 @@ from hedgerow.data import (
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled, bin_unseen
-from hedgerow.data.pairs import can_pair, pair_columns
+from hedgerow.data.pairs import may_pay, pair_columns
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
@@ -312,7 +312,7 @@ def _prepare_rows(
         params.max_conflict_rate,
     )
     matrix = bin_bundled(train.table, spec, rules, n_threads)
-    if can_pair(matrix):
+    if may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
     if validation is None:
         return data(train, matrix), None

@@ -20,6 +20,9 @@ from hedgerow.data.matrix import BinnedMatrix, tile_shape
 from hedgerow.kernels.pairs import PAIR_STRIDE, put_in_pairs
 from hedgerow.threads import run_blocks
 
+FEWEST_ROWS = 10_000
+"""Smaller fits gain less than it takes to compile the stages a second time, for pairs."""
+
 _ROWS_PER_THREAD = 10_000
 
 
@@ -31,6 +34,11 @@ def can_pair(matrix: BinnedMatrix) -> bool:
         and not matrix.paired
         and matrix.n_features > 1
     )
+
+
+def may_pay(matrix: BinnedMatrix) -> bool:
+    """Whether a fit on the matrix is faster with pairs."""
+    return can_pair(matrix) and matrix.n_rows >= FEWEST_ROWS
 
 
 def pair_columns(matrix: BinnedMatrix, n_threads: int = 1) -> BinnedMatrix:
@@ -78,4 +86,4 @@ def left_bytes(
     return np.where((column % 2 == 0)[:, None], first, second)
 
 
-__all__ = ["can_pair", "left_bytes", "pair_columns"]
+__all__ = ["can_pair", "left_bytes", "may_pay", "pair_columns"]

@@ -31,6 +31,7 @@ from hedgerow.growing.setup import (
     list_columns,
     loss_data_of,
     most_leaves,
+    replace_columns,
     row_arrays,
     segments_of,
     settings_of,
@@ -145,8 +146,7 @@ class TreeGrower:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
             chosen = np.unique(held[held >= 0]) if held.max() >= 0 else held[:1] * 0
-        for held, drawn in zip(state.columns, list_columns(matrix, chosen), strict=True):
-            held[: len(drawn)] = drawn
+        replace_columns(state.columns, list_columns(matrix, chosen))
         state.scalars[layout.IS_N_COLUMNS] = len(chosen)
 
     def _copy_tree(self) -> GrownTree:
@@ -275,7 +275,6 @@ def _bins(matrix: BinnedMatrix) -> Bins:
         features_per_tile=matrix.features_per_tile,
         n_bins=matrix.spec.bin_counts().astype(np.int32),
         stride=matrix.stride,
-        byte_stride=matrix.byte_stride,
     )
 
 

@@ -18,6 +18,7 @@ from hedgerow.growing.goss import follows_gradients, row_share, unit_scale
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Columns
+from hedgerow.kernels.pairs import Pairs
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX, LossData
@@ -140,10 +141,19 @@ def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns
     """The columns ``chosen``, ascending, and the bytes of a row that hold them."""
     position = chosen % np.int32(matrix.features_per_tile)
     if not matrix.paired:
-        return Columns(chosen, position, position.copy(), np.arange(len(chosen), dtype=np.int32))
+        return Columns(chosen, position, None)
     pairs, held_in = np.unique(chosen // 2, return_inverse=True)
     byte = (pairs % matrix.bytes_per_tile).astype(np.int32)
-    return Columns(chosen, position, byte, held_in.astype(np.int32))
+    return Columns(chosen, position, Pairs(byte, held_in.astype(np.int32)))
+
+
+def replace_columns(columns: Columns, drawn: Columns) -> None:
+    """Write the list ``drawn`` over a longer one, where it stands."""
+    columns.feature[: len(drawn.feature)] = drawn.feature
+    columns.position[: len(drawn.feature)] = drawn.position
+    if columns.pairs is not None and drawn.pairs is not None:
+        columns.pairs.byte[: len(drawn.pairs.byte)] = drawn.pairs.byte
+        columns.pairs.held_in[: len(drawn.feature)] = drawn.pairs.held_in
 
 
 def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> None:

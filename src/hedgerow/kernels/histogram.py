@@ -34,7 +34,7 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import prefetch
-from hedgerow.kernels.pairs import add_rows_apart, fold_pairs
+from hedgerow.kernels.pairs import PAIR_CELLS, Pairs, add_rows_apart, fold_pairs
 
 PREFETCH_ROWS = 16
 """Rows of bins and gradients are asked for this far ahead: a scattered row of
@@ -57,8 +57,6 @@ class Bins(NamedTuple):
     n_bins             int32 (n_features,): value bins of each feature
     stride             bins reserved per feature, a power of two; the last of
                        them is the bin of missing values
-    byte_stride        cells reserved per byte of a row: ``stride``, or 256 where a byte
-                       holds two features (:mod:`hedgerow.kernels.pairs`)
     """
 
     by_row: BinArray
@@ -68,7 +66,6 @@ class Bins(NamedTuple):
     features_per_tile: np.int64
     n_bins: np.ndarray
     stride: np.int64
-    byte_stride: np.int64
 
 
 class Packing(NamedTuple):
@@ -92,15 +89,13 @@ class Columns(NamedTuple):
 
     feature   int32, ascending
     position  int32, place of each within its tile
-    byte      int32, ascending within a tile: the bytes that hold the features, by
-              their place within the tile; as ``position``, but for pairs
-    held_in   int32, which of these bytes holds each feature
+    pairs     which bytes hold them, if two share a byte; None: each has its own,
+              and nothing of :mod:`hedgerow.kernels.pairs` is compiled
     """
 
     feature: np.ndarray
     position: np.ndarray
-    byte: np.ndarray
-    held_in: np.ndarray
+    pairs: Pairs | None
 
 
 @kernel(inline=True, inner=True)
@@ -129,15 +124,15 @@ def add_rows(
     word_start: int,
     cells: IntArray,
 ) -> None:
-    """Add the packed numbers of ``rows[start:stop]`` to the cells of some bytes of a tile.
+    """Add the packed numbers of ``rows[start:stop]`` to the cells of some columns of a tile.
 
-    Bytes ``part[0]:part[1]`` of the list all lie in ``tile``.  Where they are
+    Columns ``part[0]:part[1]`` of the list all lie in ``tile``.  Where they are
     consecutive (no column sampling) the list is not read: 8.1 instead of 13 ns
     for a row of 28 features.
     """
     width = np.uint64(bins.tile_width)
-    stride = np.uint64(bins.byte_stride)
-    position = columns.byte
+    stride = np.uint64(bins.stride)
+    position = columns.position
     k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
     first = np.uint64(position[k_start])
     last = np.uint64(position[k_stop - np.uint64(1)])
@@ -260,22 +255,30 @@ def add_part(
     packed: IntArray,
     word: int,
     cells: IntArray,
+    pairs: Pairs | None,
 ) -> int:
-    """Add ``rows[place[0]:place[1]]`` for columns ``part``; return where their cells begin."""
-    held = (np.int64(columns.held_in[part[0]]), np.int64(columns.held_in[part[1] - 1]) + 1)
+    """Add rows ``place`` for columns ``part`` of a tile; return where their cells begin."""
     start, stop = place
-    if bins.byte_stride == bins.stride:
-        add_rows(bins, tile, columns, held, rows, start, stop, packed, word, cells)
-        return 0
-    margins = bins.features_per_tile // 2 * bins.byte_stride
-    if stop - start < ROWS_TO_PAIR:
-        base, width = tile * bins.tile_size, bins.tile_width
-        add_rows_apart(
-            bins.by_row, base, width, columns.byte, held, rows, place, packed, word, cells, margins
-        )
-        return margins
-    add_rows(bins, tile, columns, held, rows, start, stop, packed, word, cells)
-    fold_pairs(columns.byte, held[0], held[1], cells, margins)
+    if pairs is None:
+        add_rows(bins, tile, columns, part, rows, start, stop, packed, word, cells)
+        margins = np.int64(0)
+    else:
+        byte, size, width = pairs.byte, bins.tile_size, bins.tile_width
+        held = (np.int64(pairs.held_in[part[0]]), np.int64(pairs.held_in[part[1] - 1]) + 1)
+        n_bytes = bins.features_per_tile // 2
+        margins = n_bytes * PAIR_CELLS
+        if stop - start < ROWS_TO_PAIR:
+            base = tile * size
+            add_rows_apart(
+                bins.by_row, base, width, byte, held, rows, place, packed, word, cells, margins
+            )
+        else:
+            whole = Bins(
+                bins.by_row, bins.by_column, size, width, n_bytes, bins.n_bins, np.int64(PAIR_CELLS)
+            )
+            alone = Columns(byte, byte, None)
+            add_rows(whole, tile, alone, held, rows, start, stop, packed, word, cells)
+            fold_pairs(byte, held[0], held[1], cells, margins)
     return margins
 
 
@@ -311,11 +314,11 @@ def build_tile(
             if lists.listed[tile] == 1 and part[1] - part[0] == last - first:
                 add_listed(lists, tile, first, last, stride, rows, start, end, packed, word, cells)
             else:
-                place = (start, end)
-                begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells)
+                place, pairs = (start, end), columns.pairs
+                begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
         else:
-            place = (start, end)
-            begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells)
+            place, pairs = (start, end), columns.pairs
+            begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
         for k in range(part[0], part[1]):
             at = begin + columns.position[k] * stride
             if not h_alone:

@@ -24,6 +24,8 @@ are whole numbers: the margins are the histograms to the last bit.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray, RowArray
@@ -38,6 +40,17 @@ _CELLS = np.uint64(PAIR_CELLS)
 _ONE = np.uint64(1)
 _FOUR = np.uint64(4)
 _BLOCK = np.uint64(512)
+
+
+class Pairs(NamedTuple):
+    """The bytes that hold the features in a list of columns.
+
+    byte     int32: their places within the tile, ascending in each
+    held_in  int32, for each feature of the list: which of these bytes it is in
+    """
+
+    byte: np.ndarray
+    held_in: np.ndarray
 
 
 @kernel
