@@ -343,6 +343,28 @@ def search_bounded(
 
 
 @kernel(inner=True)
+def write_cut(
+    found: IntArray, best: ExactSplit, score: float, lists: Lists, slot: int, n_rows: int
+) -> None:
+    """Note the best cut of a node of ``n_rows`` rows."""
+    found[FOUND_SCORE] = bits_of_float(score)
+    found[FOUND_FEATURE] = best.feature
+    found[FOUND_BIN] = best.n_present
+    found[FOUND_MISSING_LEFT] = best.missing_left
+    found[FOUND_G_LEFT] = best.g_left
+    found[FOUND_H_LEFT] = best.h_left
+    found[FOUND_N_LEFT] = best.n_left
+    found[FOUND_SET] = 1  # side 0 goes left
+    found[FOUND_COLUMN] = 0
+    if best.score >= 0 and best.missing_left == 0:
+        place = (lists.segments[slot, best.feature, 0], lists.segments[slot, best.feature, 1])
+        found[FOUND_COLUMN] = np.int64(best.n_present == place[1] - place[0])  # SETS_APART
+        # Where no row is missing, a later one goes with the larger part.
+        if place[1] - place[0] == n_rows:
+            found[FOUND_MISSING_LEFT] = np.int64(2 * best.n_left >= n_rows)
+
+
+@kernel(inner=True)
 def search_node(
     thread: int,
     mine: tuple[int, int],
@@ -396,21 +418,7 @@ def search_node(
     score = -1.0
     if best.score >= 0:
         score = float_of_bits(best.score) * units.g * (units.g / units.h)
-    found[FOUND_SCORE] = bits_of_float(score)
-    found[FOUND_FEATURE] = best.feature
-    found[FOUND_BIN] = best.n_present
-    found[FOUND_MISSING_LEFT] = best.missing_left
-    found[FOUND_G_LEFT] = best.g_left
-    found[FOUND_H_LEFT] = best.h_left
-    found[FOUND_N_LEFT] = best.n_left
-    found[FOUND_SET] = 1  # side 0 goes left
-    found[FOUND_COLUMN] = 0
-    if best.score >= 0 and best.missing_left == 0:
-        place = (lists.segments[slot, best.feature, 0], lists.segments[slot, best.feature, 1])
-        found[FOUND_COLUMN] = np.int64(best.n_present == place[1] - place[0])  # SETS_APART
-        # Where no row is missing, a later one goes with the larger part.
-        if place[1] - place[0] == sums.n:
-            found[FOUND_MISSING_LEFT] = np.int64(2 * best.n_left >= sums.n)
+    write_cut(found, best, score, lists, slot, sums.n)
 
 
 @kernel(inner=True)
