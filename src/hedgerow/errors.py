@@ -35,6 +35,14 @@ class LossError(HedgerowError, ValueError):
     """A user-written objective or metric returned something unusable."""
 
 
+class CommunicationError(HedgerowError, RuntimeError):
+    """Another process of a training is lost, does not answer, or sends what is not expected."""
+
+
+class StorageError(HedgerowError, OSError):
+    """A file that a training reads or writes is unreadable, has changed, or the disk is full."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known word, or ``""``."""
     close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)

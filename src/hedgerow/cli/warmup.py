@@ -31,6 +31,14 @@ def run(options: argparse.Namespace) -> None:
 
 def compile_all() -> None:
     """Fit and use one small model of each kind."""
+    _compile_numbers()
+    _compile_categories()
+    _compile_sparse()
+    _compile_few_bins()
+
+
+def _compile_numbers() -> None:
+    """Floats of both widths and whole numbers, one output and several."""
     import numpy as np
 
     import hedgerow
@@ -50,3 +58,49 @@ def compile_all() -> None:
             classifier.predict_proba(rows[:1])
     whole = rng.integers(0, 2**60, (200, 2))
     hedgerow.HedgerowRegressor(n_estimators=2, random_state=0).fit(whole, y).predict(whole)
+
+
+def _compile_categories() -> None:
+    """Sets of categories, and statistics of the target for columns of many levels."""
+    import numpy as np
+
+    import hedgerow
+
+    rng = np.random.default_rng(0)
+    columns = {"few": rng.integers(0, 5, 2000), "many": rng.integers(0, 600, 2000)}
+    texts = {name: [f"level {code}" for code in codes] for name, codes in columns.items()}
+    frame = [dict(zip(texts, row, strict=True)) for row in zip(*texts.values(), strict=True)]
+    y = columns["few"] + columns["many"] % 7 + rng.standard_normal(2000)
+    hedgerow.HedgerowRegressor(n_estimators=2, random_state=0).fit(frame, y).predict(frame)
+    labels = y > np.median(y)
+    classifier = hedgerow.HedgerowClassifier(n_estimators=2, random_state=0)
+    classifier.fit(frame, labels).predict_proba(frame)
+
+
+def _compile_sparse() -> None:
+    """Sparse rows, whose features share columns, and bounds on the leaves."""
+    import numpy as np
+    from scipy.sparse import random_array
+
+    import hedgerow
+
+    rng = np.random.default_rng(0)
+    X = random_array((2000, 200), density=0.01, format="csr", rng=rng)
+    y = np.asarray(X.sum(axis=1)).ravel()
+    hedgerow.HedgerowRegressor(n_estimators=2, random_state=0).fit(X, y).predict(X)
+    rows = rng.standard_normal((200, 2))
+    bounded = hedgerow.HedgerowRegressor(
+        n_estimators=2, random_state=0, monotone_constraints=[1, 0]
+    )
+    bounded.fit(rows, rows[:, 0])
+
+
+def _compile_few_bins() -> None:
+    """Two features a byte, which large tables of at most 15 bins use."""
+    import numpy as np
+
+    import hedgerow
+
+    X = np.random.default_rng(0).standard_normal((12_000, 2))
+    few = hedgerow.HedgerowRegressor(n_estimators=2, max_bins=15, random_state=0)
+    few.fit(X, X[:, 0])
