@@ -2,7 +2,8 @@
 
 A row is in the sample of a round if the hash of (seed, round, row) is small
 enough; the columns of a level or a node are a shuffle keyed by (seed, tree,
-depth or node).  No draw depends on threads or on the order of work.
+depth or way from the root).  No draw depends on threads, nor on the order in which
+nodes are split.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hedgerow.growing.state import (
     IS_SMALL,
     IS_TREE,
     NODE_DEPTH,
+    NODE_PATH,
     Extras,
     Settings,
 )
@@ -105,8 +107,9 @@ def allow_columns(
     if extras is not None:
         n = keep_permitted(extras.constraints, table, node, order, n)
     if settings.columns_by_node < 1.0 and n > 0:
-        stream = NODE_STREAM + (tree << 20) + node
-        n = shuffle_front(settings.seed, stream, order, n, settings.columns_by_node)
+        stream, path = np.uint64(NODE_STREAM + tree), np.uint64(table[node, NODE_PATH])
+        seed = hash64(settings.seed, stream, path)
+        n = shuffle_front(seed, NODE_STREAM, order, n, settings.columns_by_node)
     for j in range(allowed.shape[1]):
         allowed[child, j] = 0
     for k in range(n):

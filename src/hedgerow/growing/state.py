@@ -42,8 +42,9 @@ from hedgerow.objectives.derivatives import LossData
     NODE_N_LEFT,
     NODE_LEFT,  # children; 0 in a leaf
     NODE_RIGHT,
+    NODE_PATH,  # the way from the root, left or right at each step, as a number
     NODE_SET,  # SET_WORDS words: bit b is set if bin b goes left
-) = range(17)
+) = range(18)
 SET_WORDS = 4
 NODE_FIELDS = NODE_SET + SET_WORDS
 
