@@ -15,6 +15,7 @@ from hedgerow.compile import kernel
 from hedgerow.growing.branches import keep_permitted
 from hedgerow.growing.state import (
     COUNT_SAMPLED,
+    IS_FIRST_ROW,
     IS_LARGE,
     IS_N_FEATURES,
     IS_N_ROWS,
@@ -50,9 +51,10 @@ def sample_rows(
         return
     limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
     stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
+    first_row = np.uint64(scalars[IS_FIRST_ROW])
     taken = np.int64(0)
     for i in range(start, stop):
-        taken += np.int64(hash64(settings.seed, stream, np.uint64(i)) < limit)
+        taken += np.int64(hash64(settings.seed, stream, first_row + np.uint64(i)) < limit)
     counts[thread, COUNT_SAMPLED] = taken
     barrier(crew)
     before, total = np.int64(0), np.int64(0)
@@ -62,7 +64,7 @@ def sample_rows(
         total += counts[t, COUNT_SAMPLED]
     inside, outside = before, total + start - before
     for i in range(start, stop):
-        if hash64(settings.seed, stream, np.uint64(i)) < limit:
+        if hash64(settings.seed, stream, first_row + np.uint64(i)) < limit:
             rows[inside] = i
             inside += 1
         else:
