@@ -13,7 +13,7 @@ from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.errors import DataError, ParameterError, did_you_mean
-from hedgerow.objectives import Objective, make_objective
+from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
 
 _STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
@@ -22,7 +22,7 @@ _TRAIN_NAMES = (
     *_STOPPING_NAMES,
     "random_state",
     "objective",
-    "quantile",
+    *PARAMETERS,
     "eval_metric",
     "n_jobs",
 )
@@ -43,10 +43,10 @@ def train(
     params : mapping or None
         Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
         same default (``seed`` is another name of ``random_state``) but for
-        ``objective``: ``"squared_error"`` (default), ``"absolute_error"``,
-        ``"quantile"`` (with the parameter ``quantile``), ``"logistic"`` and
-        ``"exponential"`` for targets 0 and 1, ``"softmax"`` for targets
-        0, 1, ... K - 1.
+        ``objective``: ``"squared_error"`` (default) and the other losses of
+        numbers, ``"logistic"``, ``"exponential"``, ``"focal"`` and ``"hinge"`` for
+        targets 0 and 1, ``"softmax"`` and ``"one_vs_all"`` for targets
+        0, 1, ... K - 1, and functions of your own (:mod:`hedgerow.objectives.own`).
     dataset : Dataset
         With ``y``.
     valid : Dataset, optional
@@ -86,9 +86,12 @@ def train(
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     table = dataset.table(zero_missing=trees.zero_as_missing)
-    target = dataset.target(table.n_rows)
+    name = given.get("objective", "squared_error")
+    target = dataset.target(table.n_rows, name)
     objective = _objective_for(
-        given.get("objective", "squared_error"), _counted(dataset, target), given.get("quantile")
+        name,
+        _counted(dataset, target),
+        {name: given[name] for name in PARAMETERS if name in given},
     )
     validation = None
     if valid is not None:
@@ -96,7 +99,7 @@ def train(
             which = "validation" if valid.offset is None else "training"
             raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
         seen = valid.table(table.schema)
-        validation = valid.sample(seen, valid.target(seen.n_rows), objective.n_outputs)
+        validation = valid.sample(seen, valid.target(seen.n_rows, name), objective.n_outputs)
     model = fit(
         dataset.sample(table, target, objective.n_outputs),
         objective,
@@ -126,15 +129,15 @@ def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
     return target if weight is None else target[weight > 0.0]
 
 
-def _objective_for(name: Any, target: FloatArray, level: float | None) -> Objective:
+def _objective_for(name: Any, target: FloatArray, parameters: Mapping[str, Any]) -> Objective:
     """The objective, with as many outputs as the target has classes."""
-    if name != "softmax" or level is not None:
-        return make_objective(name, level=level)
+    if name not in ("softmax", "one_vs_all"):
+        return objective_for(name, target, parameters=parameters)
     n_classes = max(2, int(target.max()) + 1)
     if n_classes > len(target):
         raise DataError(
-            f"objective 'softmax' needs class indices 0, 1, ...; the largest is {target.max():g}, "
+            f"objective {name!r} needs class indices 0, 1, ...; the largest is {target.max():g}, "
             f"which makes more classes than there are rows ({len(target)}): number the classes "
             "anew, or use HedgerowClassifier, which takes any labels."
         )
-    return make_objective(name, n_classes)
+    return objective_for(name, target, n_classes, parameters)
