@@ -11,8 +11,8 @@ With z = (log t - raw) / scale, r = density / P and k = d log density / dz at bo
 
     g = (r_u - r_l) / scale        h = ((r_u - r_l)**2 - k_u r_u + k_l r_l) / scale**2
 
-All three distributions are log-concave, so h is not negative.  P is computed from
-logarithms, from the tail on the side where it is small.
+All three distributions are log-concave, so h is not negative.  P, r and h are computed
+from the tail in which the interval lies.
 
 Targets are two columns, lower and upper; one column of times, those of censored rows
 with a minus sign, stands for intervals that end at the time, or at infinity.
@@ -20,11 +20,12 @@ with a minus sign, stands for intervals that end at the time, or at infinity.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
-from scipy.special import log_expit, log_ndtr
+from scipy.special import erfcx, expit, log_expit, log_ndtr
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
@@ -44,12 +45,14 @@ from hedgerow.params import Interval
 
 Distribution = Literal["normal", "logistic", "extreme"]
 
-_NARROW = 1e-4
+_NARROW = 1e-3
 """Intervals narrower than this in z count by the density in their middle: the differences
 of the formulas would lose too many digits."""
 _FARTHEST = 1e5
 """z counts up to here: its square is finite by far."""
-_HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+_LEAST_LOG = -1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,32 +98,22 @@ class AcceleratedFailureTime(RowLoss):
         np.maximum(second, SMALLEST_HESSIAN, out=h)
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
-        ends = self._ends(target, raw)
-        exact, low, high = ends.exact, ends.low, ends.high
-        middle = np.where(exact, 0.5 * low + 0.5 * high, 0.0)
-        slope, curve = _point(middle, self.aft_distribution)
-        log_p = self._log_probability(low, high)
-        with np.errstate(over="ignore", invalid="ignore"):
-            of_high = np.exp(_log_density(high, self.aft_distribution) - log_p)
-            of_low = np.exp(_log_density(low, self.aft_distribution) - log_p)
-            bent_high = _times(_point(high, self.aft_distribution)[0], of_high)
-            bent_low = _times(_point(low, self.aft_distribution)[0], of_low)
-            first = np.where(exact, slope, of_high - of_low)
-            second = np.where(exact, curve, first * first - bent_high + bent_low)
-        scale = self.aft_scale
+        ends, name, scale = self._ends(target, raw), self.aft_distribution, self.aft_scale
+        slope, curve = _point(ends.middle, name)
+        of_low, of_high, second = _interval(ends.low, ends.high, name)
+        first = np.where(ends.exact, slope, of_high - of_low)
+        second = np.where(ends.exact, curve, second)
         return first / scale, np.maximum(second, 0.0) / (scale * scale)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         ends = self._ends(target, raw[0])
         lower, upper = intervals_of(target)
-        width = ends.high - ends.low
+        density = _log_density(ends.middle, self.aft_distribution)
         with np.errstate(divide="ignore", invalid="ignore"):
-            middle = np.where(ends.exact, 0.5 * ends.low + 0.5 * ends.high, 0.0)
-            density = _log_density(middle, self.aft_distribution)
-            known = lower == upper
             # A density in t where the time is known, a probability where it is not.
-            measure = np.where(known, -np.log(self.aft_scale * lower), np.log(width))
-            log_p = self._log_probability(ends.low, ends.high)
+            known = -np.log(self.aft_scale * lower)
+            measure = np.where(lower == upper, known, np.log(ends.width))
+        log_p = _log_probability(ends.low, ends.high, self.aft_distribution)
         return np.asarray(-np.where(ends.exact, density + measure, log_p))
 
     def _ends(self, target: FloatArray, raw: FloatArray) -> _Ends:
@@ -130,20 +123,10 @@ class AcceleratedFailureTime(RowLoss):
             high = (np.log(upper) - raw) / self.aft_scale
         low = np.where(lower == 0.0, -np.inf, np.clip(low, -_FARTHEST, _FARTHEST))
         high = np.where(upper == np.inf, np.inf, np.clip(high, -_FARTHEST, _FARTHEST))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            relative = np.log(upper) - np.log(lower)
-        return _Ends(low, high, relative < _NARROW * self.aft_scale)
-
-    def _log_probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Log P(low < z <= high), by the tail in which the interval lies."""
-        right = low > 0.0
-        name = self.aft_distribution
-        with np.errstate(invalid="ignore", divide="ignore"):
-            larger = np.where(right, _log_above(low, name), _log_below(high, name))
-            smaller = np.where(right, _log_above(high, name), _log_below(low, name))
-            less = np.where(np.isneginf(smaller), 0.0, np.exp(smaller - larger))
-            found = larger + np.log1p(-np.minimum(less, 1.0 - 1e-16))
-        return np.maximum(np.nan_to_num(found, nan=-1e300), -1e300)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            width = np.log1p((upper - lower) / lower) / self.aft_scale
+        exact = width < _NARROW
+        return _Ends(low, high, width, exact, np.where(exact, 0.5 * low + 0.5 * high, 0.0))
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """The root of the mean first derivative, near the smallest and largest time."""
@@ -176,11 +159,13 @@ class AcceleratedFailureTime(RowLoss):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ends:
-    """z at both ends of each interval, and whether it is (next to) a point."""
+    """z at both ends and in the middle, the width in z, and whether that is next to nothing."""
 
     low: FloatArray
     high: FloatArray
+    width: FloatArray
     exact: Any
+    middle: FloatArray
 
 
 def intervals_of(target: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -191,9 +176,69 @@ def intervals_of(target: FloatArray) -> tuple[FloatArray, FloatArray]:
     return time, np.where(target > 0.0, time, np.inf)
 
 
-def _times(factor: FloatArray, density: FloatArray) -> FloatArray:
-    """Their product; 0 where the density is, whatever the factor."""
-    return np.where(density == 0.0, 0.0, factor * density)
+def _log_probability(low: FloatArray, high: FloatArray, name: Distribution) -> FloatArray:
+    """Log P(low < z <= high), by the tail in which the interval lies."""
+    right = low > 0.0
+    nearer = np.where(right, _log_above(low, name), _log_below(high, name))
+    less, rest = _shares(low, high, name)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # log of 1 - less, of which rest has the digits where less is near 1.
+        found = nearer + np.where(less < 0.5, np.log1p(-less), np.log(rest))
+    return np.maximum(np.nan_to_num(found, nan=_LEAST_LOG), _LEAST_LOG)
+
+
+def _shares(low: FloatArray, high: FloatArray, name: Distribution) -> tuple[FloatArray, FloatArray]:
+    """Of the tail from the nearer end on, the share behind the other end, and the rest."""
+    right = low > 0.0
+    with np.errstate(invalid="ignore"):
+        above = _log_above(high, name) - _log_above(low, name)
+        below = _log_below(low, name) - _log_below(high, name)
+        log_share = np.minimum(np.nan_to_num(np.where(right, above, below), nan=0.0), 0.0)
+    return np.exp(log_share), np.maximum(-np.expm1(log_share), 1e-300)
+
+
+def _interval(
+    low: FloatArray, high: FloatArray, name: Distribution
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """R at both ends, and scale**2 times h, of rows that are not points.
+
+    From the hazard at the end in the thicker part, ``density / tail``, and the share of
+    its tail that is behind the other end: differences of large numbers do not occur.
+    """
+    right = low > 0.0
+    share, rest = _shares(low, high, name)
+    near, far = np.where(right, low, high), np.where(right, high, low)
+    hazard, bend = _hazard(near, right, name)
+    of_far, _ = _hazard(far, right, name)
+    slope_far = np.where(np.isinf(far), 0.0, _point(np.where(np.isinf(far), 0.0, far), name)[0])
+    r_near = np.where(np.isinf(near), 0.0, hazard / rest)
+    with np.errstate(invalid="ignore", over="ignore"):
+        r_far = np.where((share == 0.0) | np.isinf(far), 0.0, of_far * share / rest)
+        sign = np.where(right, 1.0, -1.0)
+        second = r_near * (bend + hazard * share / rest)
+        second += r_far * (r_far - 2.0 * r_near - sign * slope_far)
+    return np.where(right, r_near, r_far), np.where(right, r_far, r_near), second
+
+
+def _hazard(z: FloatArray, right: Any, name: Distribution) -> tuple[FloatArray, FloatArray]:
+    """Density over the tail above (``right``) or below z, and how its logarithm grows.
+
+    That is ``hazard + k`` above and ``hazard - k`` below, with k the slope of log density:
+    the derivative of log hazard away from the middle, in a form without cancellation.
+    """
+    z = np.where(np.isinf(z), 0.0, z)
+    if name == "normal":
+        outward = np.where(right, z, -z)
+        hazard = _ROOT_2_OVER_PI / erfcx(outward * math.sqrt(0.5))
+        return hazard, hazard - outward
+    if name == "logistic":
+        outward = np.where(right, z, -z)
+        return expit(outward), expit(-outward)
+    e = _exp(z)
+    with np.errstate(over="ignore"):
+        below = np.where(e < 1e-5, 1.0 - 0.5 * e, e / np.expm1(np.minimum(e, 700.0)))
+    grows = np.where(e < 1e-5, 0.5 * e, below - 1.0 + e)
+    return np.where(right, e, below), np.where(right, 1.0, grows)
 
 
 def _exp(z: FloatArray) -> FloatArray:
@@ -206,8 +251,7 @@ def _log_density(z: FloatArray, name: Distribution) -> FloatArray:
     if name == "logistic":
         size = np.abs(z)
         return -size - 2.0 * np.log1p(np.exp(-size))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(z == np.inf, -np.inf, z - np.exp(np.minimum(z, 700.0)))
+    return z - _exp(z)
 
 
 def _point(z: FloatArray, name: Distribution) -> tuple[FloatArray, FloatArray]:
