@@ -241,7 +241,7 @@ def _hazard(z: FloatArray, right: Any, name: Distribution) -> tuple[FloatArray, 
         outward = np.where(right, z, -z)
         return expit(outward), expit(-outward)
     e = _exp(z)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         below = np.where(e < 1e-5, 1.0 - 0.5 * e, e / np.expm1(np.minimum(e, 700.0)))
     grows = np.where(e < 1e-5, 0.5 * e, below - 1.0 + e)
     return np.where(right, e, below), np.where(right, 1.0, grows)
