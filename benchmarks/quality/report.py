@@ -21,12 +21,12 @@ import argparse
 from collections import defaultdict
 from pathlib import Path
 
+import models
 import numpy as np
+import tables
 from scipy.stats import rankdata, wilcoxon
 
-import models
 import run
-import tables
 
 MOST = 1.0
 TIE = 1e-3
@@ -96,9 +96,9 @@ def by_table(names: list[str], kept: list[str], scores: np.ndarray) -> list[str]
 
 def plot(names: list[str], scores: np.ndarray, seconds: np.ndarray, path: Path) -> None:
     """Distances as curves over the tables, and distance against time."""
-    import matplotlib
+    import matplotlib as mpl
 
-    matplotlib.use("Agg")
+    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     apart = distances(scores)

@@ -98,7 +98,7 @@ def _text_columns(frame: pd.DataFrame, target: str) -> list[str]:
 def _two_files(name: str, target: str, task: Task) -> Problem:
     parts = [pd.read_parquet(ROOT / name / f"{part}.parquet") for part in ("train", "test")]
     new = np.repeat([False, True], [len(part) for part in parts])
-    frame = pd.concat([part.astype({c: object for c in part.select_dtypes("category").columns})
+    frame = pd.concat([part.astype(dict.fromkeys(part.select_dtypes("category").columns, object))
                        for part in parts])  # fmt: skip
     cats = _text_columns(frame, target)
     if name == "amazon":
