@@ -90,11 +90,7 @@ SETTINGS = [
 ]
 
 
-def name_of(case) -> str:
-    return "-".join(str(getattr(v, "__name__", v)) for v in case.values()) if case else "plain"
-
-
-@pytest.mark.parametrize(("params", "given"), SETTINGS, ids=name_of)
+@pytest.mark.parametrize(("params", "given"), SETTINGS, ids=range(len(SETTINGS)))
 def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
     objective = params.get("objective", "squared_error")
     data = rows(objective, **given)
