@@ -35,7 +35,7 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
 N_ROWS = 400
-SMALL = {"n_estimators": 9, "max_leaves": 6, "min_samples_leaf": 5}
+SMALL = {"n_estimators": 9, "max_leaves": 6, "min_samples_leaf": 5, "n_jobs": 1}
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -137,10 +137,10 @@ FITS = {
     "goss": lambda: binary(sampling="goss"),
     "improvement": lambda: binary(**OOB),
     "out of bag stops": lambda: binary(
-        subsample=0.5, early_stopping="oob", patience=5, learning_rate=1.5, n_estimators=30
+        subsample=0.5, early_stopping="oob", patience=5, learning_rate=0.5, n_estimators=60
     ),
     "early stopping": lambda: watched(patience=5, learning_rate=1.0, n_estimators=40),
-    "rows set aside": lambda: binary(early_stopping=True, patience=5, learning_rate=1.0),
+    "rows set aside": lambda: binary(early_stopping=True, patience=5, n_estimators=60),
     "dart": lambda: watched(**DART, n_estimators=16, early_stopping=False),
     "dart, softmax, subsample": lambda: softmax(**DART, subsample=0.7),
     "dart, quantile": lambda: numeric(objective="quantile", quantile=0.3, **DART),
@@ -189,7 +189,10 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(name, tmp_path) -> None:
     kept = parts_of(tmp_path)
     assert [part[16:33] for part in kept] == ["00000001-00000003", "00000004-00000004"]
     assert run(fit, tmp_path) == whole
-    assert parts_of(tmp_path)[:2] == kept
+    names = parts_of(tmp_path)
+    assert names[:2] == kept
+    assert run(fit, tmp_path) == whole  # all of it from the checkpoint
+    assert parts_of(tmp_path) == names
 
 
 @pytest.mark.parametrize("name", ["gbdt", "dart, softmax, subsample", "forest", "goss", "exact"])
@@ -361,7 +364,7 @@ def kill_until_done(fit, folder, seconds, seed):
 @pytest.mark.parametrize("name", ["gbdt", "dart, softmax, subsample"])
 def test_killed_at_random_moments(name, tmp_path) -> None:
     params, data, valid = FITS[name]()
-    fit = (params | {"n_estimators": 40, "n_jobs": 1}, data, valid)
+    fit = (params | {"n_estimators": 40}, data, valid)
     whole = run(fit)
     assert kill_until_done(fit, tmp_path, 0.02, seed=len(name)) > 0
     assert run(fit, tmp_path) == whole
@@ -454,7 +457,7 @@ def begun(fit, folder, number=4):
 
 @pytest.mark.parametrize("lasting", [False, True])
 def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypatch) -> None:
-    fit = binary(n_estimators=6)
+    fit = binary(n_estimators=5)
     whole, failed, warned = run(fit), 0, 0
     for at in range(1, 1000):
         folder = tmp_path / str(at)
@@ -479,7 +482,7 @@ def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypa
 
 @forks
 def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
-    fit = binary(n_estimators=4, n_jobs=1)
+    fit = binary(n_estimators=4)
     whole = run(fit)
 
     def work(folder, at):
@@ -622,8 +625,9 @@ def test_damage_costs_time_alone(damage, which, tmp_path) -> None:
     if isinstance(which, int) and not vanished_last:
         done = (0, 2, 4)[which]
         assert f"Training goes on from round {done}." in str(found[0].message)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if path.is_dir() else "error")
+    if not path.is_dir():
+        ends = [0] + [int(name[25:33]) for name in parts_of(tmp_path)]
+        assert [int(name[16:24]) for name in parts_of(tmp_path)] == [end + 1 for end in ends[:-1]]
         assert run(fit, tmp_path) == whole
 
 
