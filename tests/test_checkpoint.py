@@ -155,8 +155,13 @@ FITS = {
 }
 
 
+FLUSH = os.fsync
+
+
 @pytest.fixture(autouse=True)
-def _no_warning():
+def _no_warning_and_no_flush(monkeypatch):
+    """Flushes of the disk matter to power cuts only, and wait for all other processes."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
@@ -348,8 +353,13 @@ def in_child(work):
 def kill_until_done(fit, folder, seconds, seed):
     """Run the fit in children that are killed at random moments; how many were."""
     moments, kills = random.Random(seed), 0
+
+    def work():
+        os.fsync = FLUSH
+        run(fit, folder, checkpoint_every=0)
+
     while True:
-        child = in_child(lambda: run(fit, folder, checkpoint_every=0))
+        child = in_child(work)
         time.sleep(moments.uniform(0.0, seconds))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -482,7 +492,7 @@ def test_faults_at_any_call_never_give_another_model(lasting, tmp_path, monkeypa
 
 @forks
 def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
-    fit = binary(n_estimators=4)
+    fit = binary(n_estimators=3)
     whole = run(fit)
 
     def work(folder, at):
@@ -492,7 +502,7 @@ def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
     for at in range(1, 1000):
         folder = tmp_path / str(at)
         if at % 2:
-            begun(fit, folder, 3)
+            begun(fit, folder, 2)
         _, status = os.waitpid(in_child(lambda f=folder, n=at: work(f, n)), 0)
         assert run(fit, folder) == whole
         assert not list(folder.glob(".*"))
@@ -502,7 +512,7 @@ def test_kills_at_any_call(tmp_path, monkeypatch) -> None:
 
 
 def test_interrupts_at_any_call(tmp_path, monkeypatch) -> None:
-    fit = binary(n_estimators=4)
+    fit = binary(n_estimators=3)
     whole = run(fit)
 
     def interrupt(*_):
@@ -800,7 +810,7 @@ def test_a_store_of_another_kind() -> None:
     store, objective = Memory(), make_objective("logistic")
 
     def fitted(n_estimators, checkpoint):
-        params = BoostParams(**{**SMALL, "n_estimators": n_estimators})
+        params = BoostParams(n_estimators=n_estimators, min_samples_leaf=5)
         return model_to_bytes(fit_module.fit(sample, objective, params, checkpoint=checkpoint))
 
     fitted(4, Checkpoint(store, 0.0))
