@@ -211,7 +211,7 @@ def put(place, value):
         {"format": "hedgerow"},
         {"other": "metadata"},
     ],
-    ids=str,
+    ids=lambda changes: ", ".join(changes),
 )
 def test_valid_checksums_do_not_make_valid_rounds(some_rounds, changes) -> None:
     assert same(rounds_from_bytes(resealed(some_rounds), "aa"), some_rounds)

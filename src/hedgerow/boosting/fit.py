@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -160,7 +160,7 @@ def _fit(
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     if stopping.by_out_of_bag:
-        _check_out_of_bag(params, train.n_rows)
+        check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
@@ -169,16 +169,14 @@ def _fit(
         metrics=metrics if scored or validation is not None else (),
         sample=watched,
         rows="train" if validation is None else "validation",
-        best=_best_round(metrics[0], stopping, stops),
+        best=best_round_of(metrics[0], stopping, stops),
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=callbacks,
         n_rounds=params.n_estimators,
     )
     asked = constraints_of_inputs(params, encoded.inputs)
     forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
-    record = _record(train, params, watch)
-    if objective.name == "quantile":
-        record["quantile"] = float(objective.level)
+    record = record_of(train.n_rows, params, watch)
     inputs = encoded.inputs
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
@@ -186,7 +184,7 @@ def _fit(
     return Model(forest, train.table.schema, objective.name, record, inputs)
 
 
-def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
+def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
     if params.sampling != "uniform":
         raise ParameterError(
             "early_stopping='oob' judges by the rows that a round leaves out, which "
@@ -205,7 +203,7 @@ def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
         )
 
 
-def _best_round(
+def best_round_of(
     metric: Metric, stopping: StoppingParams, stops: tuple[int, float] | None
 ) -> BestRound | None:
     if stops is None:
@@ -253,13 +251,20 @@ def _with_own_levels(
     return replace(train, table=table), validation
 
 
+class RoundState(Protocol):
+    """What a :class:`Watch` needs to know of a fit after a round."""
+
+    n_rounds: int
+    oob_improvement: list[float]
+
+
 @dataclass(slots=True, eq=False)
 class Watch:
     """Scores, early stopping and callbacks of one fit."""
 
     objective: Objective
     metrics: tuple[Metric, ...]
-    sample: Sample
+    sample: Sample | None
     rows: str
     best: BestRound | None
     callbacks: tuple[Callback, ...]
@@ -269,7 +274,7 @@ class Watch:
     out_of_bag: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
-    def after_round(self, state: BoostState) -> bool:
+    def after_round(self, state: RoundState) -> bool:
         """Note the scores, tell the callbacks; True if the fit should end."""
         stop = False
         if self.metrics:
@@ -316,7 +321,7 @@ class Watch:
             state.n_rounds - 1, state.newest(), state.base_score, scores, improvement, ended
         )
 
-    def _note_out_of_bag(self, state: BoostState) -> bool:
+    def _note_out_of_bag(self, state: RoundState) -> bool:
         """Note how the round changed the loss of the rows that it left out."""
         curves = self.history.setdefault("out_of_bag", {"improvement": []})
         curves["improvement"].append(state.oob_improvement[-1])
@@ -338,10 +343,12 @@ class Watch:
         metrics = make_metrics([name, "loss"], self.objective)
         self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
 
-    def _scores(self, state: BoostState) -> dict[str, float]:
+    def _scores(self, state: RoundState) -> dict[str, float]:
+        assert isinstance(state, BoostState)
         raw = state.train_raw if self.rows == "train" else state.validation_raw
-        assert raw is not None
         sample = self.sample
+        assert raw is not None
+        assert sample is not None
         if raw.shape[1] != sample.n_rows:  # copies of the rows: the first speaks for all
             raw = np.ascontiguousarray(raw[:, : sample.n_rows])
         try:
@@ -428,8 +435,9 @@ def _grow(
         return state.freeze(watch.best.round if watch.best is not None else None)
 
 
-def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
+def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """What the model file tells of the training; nothing of threads, time or machine."""
+    objective = watch.objective
     best = watch.best.round if watch.best is not None and watch.history else None
     parameters = {name: _plain(value) for name, value in asdict(params).items()}
     if params.max_conflict_rate == 0.0:
@@ -438,10 +446,11 @@ def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
             del parameters[name]
     return {
         "parameters": parameters,
-        "n_rows": train.n_rows,
+        "n_rows": n_rows,
         "history": watch.history,
         "best_round": best,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
+        **({"quantile": float(objective.level)} if objective.name == "quantile" else {}),
     }
 
 

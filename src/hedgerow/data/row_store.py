@@ -14,7 +14,7 @@ A pass goes through the chunks in order and sees one at a time::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -41,6 +41,30 @@ class ChunkWork(NamedTuple):
     fixed: np.ndarray
     packed: IntArray
     rows: RowArray
+
+
+class Uses(NamedTuple):
+    """What a pass reads and writes: a store on disk fetches and keeps nothing else.
+
+    by_row        whether ``matrix.by_row`` is read
+    columns       rows of ``matrix.by_column`` that are read; None: all
+    reads         fields of the work that are read
+    writes        fields of the work that are written, and kept for the next pass.  One
+                  that is not read is undefined at first, so all of it has to be written
+    packed_words  2: all of ``work.packed`` counts; 1: its first ``n_rows`` numbers only
+
+    What is not used is undefined in that pass.  Target, weight and offset are always there.
+    """
+
+    by_row: bool = True
+    columns: Sequence[int] | None = None
+    reads: Collection[str] = ChunkWork._fields
+    writes: Collection[str] = ChunkWork._fields
+    packed_words: int = 2
+
+
+EVERYTHING = Uses()
+NO_BINS = Uses(by_row=False, columns=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +120,9 @@ class RowStore(Protocol):
     def begin(self, n_outputs: int, keeps_probability: bool) -> None:
         """Make room for the work of a fit; contents are undefined."""
 
-    def chunks(self, numbers: Sequence[int] | None = None) -> Iterator[Chunk]:
+    def chunks(
+        self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
+    ) -> Iterator[Chunk]:
         """The chunks with these numbers, ascending (default: all)."""
 
     def close(self) -> None:
