@@ -753,6 +753,22 @@ def test_time_without_folder_is_refused() -> None:
         HedgerowClassifier().fit(X, y, checkpoint_every=3)
 
 
+class Batches:
+    """Rows that are read batch by batch: :class:`hedgerow.boosting.stored_sample.StoredData`."""
+
+    def survey(self, note, zero_missing):
+        pytest.fail("read")
+
+    def stored(self, plan):
+        pytest.fail("read")
+
+
+def test_rows_that_are_not_in_memory_are_refused(tmp_path) -> None:
+    with pytest.raises(ParameterError, match="checkpoint records fits on rows in memory"):
+        train({}, Batches(), checkpoint=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 # -- the command line, other stores ------------------------------------------------------
 
 
