@@ -26,6 +26,7 @@ from hedgerow.data.sources.binning import BatchReader
 from hedgerow.data.sources.opening import (
     Source,
     find_text_types,
+    keep_as_text,
     open_files,
     open_function,
     set_text_types,
@@ -45,6 +46,7 @@ __all__ = [
     "Survey",
     "TextTypes",
     "find_text_types",
+    "keep_as_text",
     "merge_surveys",
     "open_files",
     "open_function",

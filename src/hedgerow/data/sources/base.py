@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources.columns import ReadColumn
-from hedgerow.errors import DataError, did_you_mean
+from hedgerow.errors import DataError, ParameterError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,3 +197,35 @@ class Asked:
     unknown: UnknownCategory = "missing"
     zero_missing: bool = False
     feature_names: tuple[str, ...] | None = None
+
+
+def make_roles(target: Any, weight: Any, offset: Any, drop: Any, features: Any) -> Roles:
+    """Roles from what a user has given; ``ParameterError`` for what is no name of a column."""
+
+    def one(value: Any, role: str) -> str | None:
+        if value is not None and not isinstance(value, str):
+            raise ParameterError(f"{role} must be the name of a column; got {value!r}.")
+        return value
+
+    def several(value: Any, role: str) -> tuple[str, ...]:
+        names = (value,) if isinstance(value, str) else tuple(value)
+        for name in names:
+            one(name, role)
+            if names.count(name) > 1:
+                raise ParameterError(f"{role} names column {name!r} twice.")
+        return names
+
+    roles = Roles(
+        one(target, "target"),
+        one(weight, "weight"),
+        () if offset is None else several(offset, "offset"),
+        several(drop, "drop"),
+        None if features is None else several(features, "features"),
+    )
+    aside = (*roles.aside(), *roles.drop)
+    for name in aside:
+        if aside.count(name) > 1 or name in (roles.features or ()):
+            raise ParameterError(f"column {name!r} is given two roles: give it one.")
+    if roles.features == ():
+        raise ParameterError("features is empty: name at least one column, or leave it out.")
+    return roles

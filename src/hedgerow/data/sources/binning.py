@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from hedgerow.arrays import IntArray
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.categories import Encoded
@@ -32,12 +30,17 @@ class BatchReader:
     names : tuple of str
         Of the columns of batches, in the order of the schema.
     settled : bool
+    is_strict : bool, default=False
+        Raise for unknown categories if the schema says so. Those of rows that are set
+        aside need not be known: that is no mistake of the user.
     """
 
-    def __init__(self, schema: Schema, names: tuple[str, ...], settled: bool) -> None:
-        # Categories of rows set aside need not be known: no mistake of the user.
-        lenient = replace(schema, unknown="missing") if schema.unknown == "error" else schema
-        self.schema, self._names, self._settled = lenient, names, settled
+    def __init__(
+        self, schema: Schema, names: tuple[str, ...], settled: bool, is_strict: bool = False
+    ) -> None:
+        lenient = schema.unknown == "error" and not is_strict
+        self.schema = replace(schema, unknown="missing") if lenient else schema
+        self._names, self._settled = names, settled
 
     def table(self, batch: Batch, where: str) -> AnyTable:
         """All rows of a batch as numbers."""
@@ -55,15 +58,11 @@ class BatchReader:
             table = with_schema(columns, self.schema)
         except HedgerowError as error:
             raise type(error)(f"{where}: {error}") from error
-        return mark_zeros(Table(table.values, self.schema), self.schema.zero_missing)
+        marked = mark_zeros(table, self.schema.zero_missing)
+        return Table(marked.values, self.schema, table.unseen)
 
 
 def bin_rows_of(table: AnyTable, rows: IntArray, spec: BinSpec, n_threads: int = 1) -> BinnedMatrix:
     """Bins of some rows of a table that :class:`BatchReader` has read."""
     chosen = table if len(rows) == table.n_rows else table.take(rows)
     return bin_table(chosen, spec, n_threads)
-
-
-def all_rows(n_rows: int) -> IntArray:
-    """Places of all rows."""
-    return np.arange(n_rows, dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from hedgerow.data.schema import Schema
 from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
 from hedgerow.data.sources.base import Part, Roles, check_same_columns
 from hedgerow.data.sources.batches import BatchFunction, FunctionPart
@@ -120,3 +121,11 @@ def set_text_types(parts: Sequence[Part], types: TextTypes) -> None:
     for part in parts:
         if isinstance(part, TextPart):
             part.types = types
+
+
+def keep_as_text(parts: Sequence[Part], schema: Schema) -> None:
+    """Tell text files which columns were text in training, whatever they look like now."""
+    text = {c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)}
+    for part in parts:
+        if isinstance(part, TextPart):
+            part.text |= text

@@ -140,7 +140,7 @@ class TextPart:
     settled = True
 
     def __init__(self, file: DataFile, text: Sequence[str] = ()) -> None:
-        self.name, self._text = file.path, frozenset(text)
+        self.name, self.text = file.path, set(text)
         self._before = fingerprint(file.path)
         self.types: TextTypes | None = None
         self._names = self._look()
@@ -174,7 +174,7 @@ class TextPart:
         types = TextTypes()
         for piece in self._pieces(dict.fromkeys(self._names, pa.string()), None, max_bytes):
             for name in self._names:
-                if name not in self._text:
+                if name not in self.text:
                     types.add(name, piece.column(name))
         return types
 
@@ -191,7 +191,7 @@ class TextPart:
 
     def _kind_of(self, name: str) -> str:
         assert self.types is not None
-        return "text" if name in self._text else self.types.kind(name)
+        return "text" if name in self.text else self.types.kind(name)
 
     def _pieces(
         self, types: Mapping[str, Any], columns: Sequence[str] | None, max_bytes: int
