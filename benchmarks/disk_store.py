@@ -214,7 +214,8 @@ def measure_passes(folder: str, n_rows: int) -> None:
                 names = ("first", "gradients", "histogram", "partition", "leaves")
                 times = zip(names, times_of(store), strict=True)
                 print(
-                    f"  {mode:9s}{size / n_rows:5.1f} bytes a row; written{seconds * 1e9 / n_rows:7.1f}"
+                    f"  {mode:9s}{size / n_rows:5.1f} bytes a row"
+                    f"; written{seconds * 1e9 / n_rows:7.1f}"
                     + "".join(f", {name} {t * 1e9 / n_rows:6.2f}" for name, t in times)
                     + f"; {store.n_resident} of {len(store.chunk_sizes)} chunks resident"
                 )
