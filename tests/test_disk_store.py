@@ -175,7 +175,7 @@ def test_work_keeps_what_was_written(data, tmp_path_factory):
     with make_store(folder, matrix, np.zeros(100), limit=limit, **options) as store:
         for _ in range(2):
             store.begin(n_outputs, kept)
-            assert store.n_resident >= resident
+            assert store.n_resident >= min(resident, len(store.chunk_sizes))
             known = {}
             for _ in range(data.draw(st.integers(1, 5))):
                 reads = data.draw(st.sets(st.sampled_from(FIELDS)))
@@ -465,8 +465,8 @@ def test_bad_arguments(options, match, small, tmp_path):
 
 def test_a_store_is_used_between_begin_and_close(small, tmp_path):
     store = make_store(tmp_path, *small)
-    with pytest.raises(StorageError, match="begin"):
-        next(iter(store.chunks()))
+    assert_same(store, *small)
+    assert [len(array) for array in next(store.chunks()).work] == [0, 0, 0, 0, PAD]
     store.close()
     store.close()
     with pytest.raises(StorageError, match="closed"):
