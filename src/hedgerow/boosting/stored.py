@@ -41,7 +41,7 @@ from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.row_store import NO_BINS
+from hedgerow.data.row_store import GIVEN_ONLY
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.growing.chunk_grower import ChunkGrower, GrowMode
 from hedgerow.growing.constraints import resolve_constraints
@@ -233,14 +233,14 @@ def check_targets(sample: StoredSample, objective: Objective, others: Communicat
         offsets and others not, or there are no rows.
     """
     first = b""
-    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=NO_BINS):
+    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=GIVEN_ONLY):
         first = chunk.target[:1].astype("<f8").tobytes()
     origins = b"".join(others.allgather(first))
     if not origins:
         raise DataError("there are no rows with a weight above 0: give some.")
     origin = float(np.frombuffer(origins[:8], dtype="<f8")[0])
     fault, flags = b"", np.zeros(4, dtype=np.int64)
-    for chunk in sample.store.chunks(uses=NO_BINS):
+    for chunk in sample.store.chunks(uses=GIVEN_ONLY):
         if chunk.n_rows == 0:
             continue
         flags[0 if chunk.weight is None else 1] = 1
