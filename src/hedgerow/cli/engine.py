@@ -86,6 +86,13 @@ def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
         raise
     except (TypeError, ValueError) as error:  # from scikit-learn's checks
         raise UsageError(one_line(error)) from error
+    return finished(estimator)
+
+
+def finished(
+    estimator: HedgerowClassifier | HedgerowRegressor,
+) -> HedgerowClassifier | HedgerowRegressor:
+    """A fitted estimator without what depends on the terminal."""
     estimator.set_params(progress=False)
     model: Model = estimator.booster_.model
     curves = model.training.get("history", {})
