@@ -89,7 +89,7 @@ def start(
 ) -> list[Any]:
     client.wait_for_workers(2, timeout=LIMIT)
     run = run or os.urandom(16)
-    addresses = sorted(client.scheduler_info()["workers"])[:2]
+    addresses = sorted(client.nthreads())[:2]
     joined = [
         client.submit(join, run, epoch, rank, 2, workers=[address], pure=False)
         for rank, address in enumerate(addresses)
@@ -133,7 +133,7 @@ def test_a_stalled_rank_is_noticed_after_the_timeout(client: Any) -> None:
 
 def test_a_rank_of_an_older_attempt_has_no_part(client: Any) -> None:
     run = os.urandom(16)
-    addresses = sorted(client.scheduler_info()["workers"])
+    addresses = sorted(client.nthreads())
     for future in start(client, collectives, run=run, epoch=1):
         future.result(timeout=LIMIT)
     late = client.submit(
@@ -156,7 +156,7 @@ def test_ranks_end_when_nobody_wants_their_results(client: Any) -> None:
 
 def test_a_killed_worker_is_noticed_within_a_second(client: Any) -> None:
     futures = start(client, spin)
-    addresses = sorted(client.scheduler_info()["workers"])
+    addresses = sorted(client.nthreads())
     pids = client.run(os.getpid)
     time.sleep(0.5)
     killed_at = time.time()
@@ -165,7 +165,7 @@ def test_a_killed_worker_is_noticed_within_a_second(client: Any) -> None:
         futures[0].result(timeout=LIMIT)
     assert 0 <= float(str(caught.value).split()[0]) - killed_at < 1
     client.cancel(futures)
-    while set(addresses) == set(client.scheduler_info()["workers"]):
+    while set(addresses) == set(client.nthreads()):
         time.sleep(0.05)
     for future in start(client, collectives):
         future.result(timeout=LIMIT)
