@@ -93,7 +93,13 @@ class Carrier:
             self._mailboxes.clear()
 
     async def read_stream(
-        self, comm: Any, run: bytes = b"", epoch: int = 0, source: int = 0, target: int = 0
+        self,
+        comm: Any,
+        run: bytes = b"",
+        epoch: int = 0,
+        source: int = 0,
+        target: int = 0,
+        address: str = "",
     ) -> Any:
         """Handler of the worker: what another rank sends, until it or the connection ends."""
         from distributed.core import Status
@@ -113,7 +119,7 @@ class Carrier:
             reason = f"{type(error).__name__}: {error}"
             comm.abort()
         finally:
-            mailbox.lose(source, f"lost rank {source} at {comm.peer_address}: {reason}")
+            mailbox.lose(source, f"lost rank {source} at {address}: {reason}")
         return Status.dont_reply
 
 
@@ -190,6 +196,7 @@ class DaskTransport:
                 "epoch": self.stamp.epoch,
                 "source": self.rank,
                 "target": rank,
+                "address": self._worker.address,
             }
         )
 

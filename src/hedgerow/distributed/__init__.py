@@ -1,0 +1,1 @@
+"""Training on the workers of a Dask cluster: the same model as on one machine."""

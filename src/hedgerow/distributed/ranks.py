@@ -1,0 +1,151 @@
+"""What runs on a worker: one long task of each rank.
+
+The task leaves the worker's pool of threads (``secede``), so that the worker can compute
+lost partitions anew, and take part in another training, while it trains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hedgerow.comm.base import Communicator
+from hedgerow.comm.dask import dask_ranks
+from hedgerow.errors import CommunicationError
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a rank is told.
+
+    Attributes
+    ----------
+    run : bytes
+        16 bytes that are this training's own.
+    epoch : int
+        Number of the attempt.
+    rank : int
+    addresses : tuple of str
+        Of the workers of all ranks.
+    numbers : tuple of int
+        Which partitions the rank gets.
+    checkpoint : bytes or None
+        Where to go on.
+    timeout, connect_timeout : float
+        See :class:`hedgerow.distributed.cluster.Resilience`.
+    """
+
+    run: bytes
+    epoch: int
+    rank: int
+    addresses: tuple[str, ...]
+    numbers: tuple[int, ...]
+    checkpoint: bytes | None
+    timeout: float
+    connect_timeout: float
+
+    @property
+    def channel(self) -> str:
+        """Name under which the scheduler keeps the last checkpoint."""
+        return channel_of(self.run)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shard:
+    """What a rank works on.
+
+    Attributes
+    ----------
+    partitions : sequence
+        What the tasks of the partitions returned, in order.
+    numbers : tuple of int
+        Their places among all partitions.
+    n_threads : int
+        Threads of the worker.
+    checkpoint : bytes or None
+        The last that any rank has saved, in this attempt or an earlier one.
+    save : callable
+        ``save(bytes)`` keeps a checkpoint on the scheduler.  All ranks call it with the
+        same bytes; that of rank 0 is kept.
+    """
+
+    partitions: Sequence[Any]
+    numbers: tuple[int, ...]
+    n_threads: int
+    checkpoint: bytes | None
+    save: Callable[[bytes], None]
+
+
+class Work(Protocol):
+    """What all ranks do: the same bytes must come out on each."""
+
+    def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
+        """Work with the others on the rows of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankResult:
+    """What a rank returned, or why it could not go on with the others.
+
+    Attributes
+    ----------
+    digest : bytes
+        Of the result.
+    content : bytes
+        The result, from rank 0; nothing from others.
+    failure : str or None
+        Of the communication.
+    """
+
+    digest: bytes = b""
+    content: bytes = b""
+    failure: str | None = None
+
+
+def channel_of(run: bytes) -> str:
+    """Name under which the scheduler keeps the last checkpoint of a run."""
+    return f"hedgerow-{run.hex()}"
+
+
+def rank_task(assignment: Assignment, work: Work, partitions: Sequence[Any]) -> RankResult:
+    """The task of one rank."""
+    from distributed import get_worker, secede
+
+    worker = get_worker()
+    secede()
+    try:
+        with dask_ranks(
+            assignment.run,
+            assignment.epoch,
+            assignment.rank,
+            assignment.addresses,
+            timeout=assignment.timeout,
+            connect_timeout=assignment.connect_timeout,
+        ) as ranks:
+            shard = Shard(
+                partitions,
+                assignment.numbers,
+                worker.state.nthreads,
+                assignment.checkpoint,
+                _saver(assignment),
+            )
+            content = work(ranks, shard)
+            ranks.barrier()  # none is done before all are
+    except CommunicationError as error:
+        return RankResult(failure=str(error))
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return RankResult(digest, content if assignment.rank == 0 else b"")
+
+
+def _saver(assignment: Assignment) -> Callable[[bytes], None]:
+    if assignment.rank != 0:
+        return lambda content: None
+
+    def save(content: bytes) -> None:
+        from distributed import Variable, get_client
+
+        Variable(assignment.channel, client=get_client()).set(content)
+
+    return save
