@@ -1,0 +1,473 @@
+"""Data larger than memory for :func:`hedgerow.train`: ``Dataset.from_files``.
+
+::
+
+    survey     targets and weights of all rows (of files, no other columns are read)
+    stored     pass one: schema, levels, cuts, from the rows that are trained on
+               pass two: each batch to bins, bins to chunks on disk
+
+With several processes each has some of the parts, in order; what they find in pass one
+is put together by each of them in the same way, so they have the same cuts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.file_rows import ReadTarget, RowReader, Rows, numeric_target
+from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.bins import BinSpec, fit_bins
+from hedgerow.data.categories import CategoricalFeatures, check_unknown
+from hedgerow.data.disk_store import ChunkSink
+from hedgerow.data.memory import memory_bytes, shown_bytes
+from hedgerow.data.schema import Schema, UnknownCategory, check_same_names
+from hedgerow.data.sources import (
+    Asked,
+    Batch,
+    BatchFunction,
+    BatchReader,
+    Found,
+    Roles,
+    Source,
+    Survey,
+    TextTypes,
+    find_text_types,
+    keep_as_text,
+    open_files,
+    open_function,
+    set_text_types,
+)
+from hedgerow.data.sources.binning import bin_rows_of
+from hedgerow.data.sources.paths import PathLike
+from hedgerow.data.sources.spool import Spool
+from hedgerow.data.sparse import AnyTable
+from hedgerow.data.table import check_n_features
+from hedgerow.errors import DataError, ParameterError, StorageError
+from hedgerow.growing.constraints import resolve_bins
+from hedgerow.params import BoostParams
+
+LEAST_MEMORY = 32 * 10**6
+"""The smallest limit: below, batches are too small to be worth the while."""
+
+_BATCH_SHARE = 1 / 16
+_SPOOL_SHARE = 1 / 16
+_TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
+"""Of the memory limit; the rest is for what a fit holds beside its chunks."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What the survey of targets has found."""
+
+    n_rows: int
+    all_ones: bool
+    targets: Spool
+    weights: Spool | None
+
+
+class FileDataset(Dataset):
+    """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
+
+    A :class:`hedgerow.boosting.stored_sample.StoredData`.
+
+    Parameters
+    ----------
+    source : Source
+    asked : Asked
+    memory_limit : int
+        Bytes.
+    cache_dir : sequence of str
+        Folders for chunks.
+    read_target : callable
+    communicator : Communicator
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        asked: Asked,
+        *,
+        memory_limit: int,
+        cache_dir: Sequence[str],
+        read_target: ReadTarget = numeric_target,
+        communicator: Communicator | None = None,
+    ) -> None:
+        super().__init__(
+            None,
+            feature_names=asked.feature_names,
+            categorical_features=asked.categorical,
+            unknown_category=asked.unknown,
+        )
+        if memory_limit < LEAST_MEMORY:
+            raise ParameterError(
+                f"memory_limit of {shown_bytes(memory_limit)} is too small: give at least "
+                f"{shown_bytes(LEAST_MEMORY)}."
+            )
+        self.source, self.asked = source, asked
+        self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
+        self.communicator: Communicator = communicator or Alone()
+        self._reader = RowReader(source, int(_BATCH_SHARE * memory_limit), read_target)
+        self._counted: _Counted | None = None
+        self._has_types = False
+        self._names: tuple[str, ...] = ()
+        self._settled = False
+
+    # -- a table in memory it is not -------------------------------------------
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns, once they are known: of files at once."""
+        return self.asked.feature_names or self._reader.features()
+
+    def table(self, schema: Schema | None = None, zero_missing: bool = False) -> Any:
+        """Rows in files are no table in memory: raises ``DataError``."""
+        raise DataError(
+            "rows that are read from files or batches are not held in memory, as is needed here: "
+            "read them into a frame and give Dataset(X, y)."
+        )
+
+    # -- StoredData --------------------------------------------------------------
+
+    def survey(self, note: Callable[[FloatArray], None], zero_missing: bool) -> None:
+        """Read targets and weights; see :class:`~hedgerow.boosting.stored_sample.StoredData`."""
+        self.asked = replace(self.asked, zero_missing=zero_missing)
+        self._find_types()
+        self.close()
+        room = int(_SPOOL_SHARE * self.memory_limit)
+        targets, weights = Spool(self.cache_dir[0], room), Spool(self.cache_dir[0], room)
+        all_ones, weighted = True, False
+        for rows in self._reader.read(features=False):
+            targets.append(rows.target)
+            if rows.weight is not None:
+                weighted = True
+                weights.append(rows.weight)
+                all_ones = all_ones and bool((rows.weight == 1.0).all())
+            note(rows.target)
+        n_rows = targets.n_rows
+        totals = self.communicator.allreduce(np.array([n_rows, int(not all_ones)], dtype=np.int64))
+        if totals[0] == 0:
+            what = "weight is zero in all rows" if weighted else "the data have no rows"
+            raise DataError(f"{self._shown()}: {what}.")
+        all_ones = bool(totals[1] == 0)
+        self._counted = _Counted(n_rows, all_ones, targets, None if all_ones else weights)
+
+    def _shown(self) -> str:
+        parts = self.source.parts
+        if not parts:
+            return "no files"
+        return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+
+    def _find_types(self) -> None:
+        """What columns of text hold is known from all files of all processes."""
+        if self._has_types:
+            return
+        own = find_text_types(self.source.parts, int(_BATCH_SHARE * self.memory_limit))
+        types = TextTypes()
+        for message in self.communicator.allgather(json.dumps(own.to_json()).encode("ascii")):
+            types.merge(TextTypes.from_json(json.loads(message)))
+        set_text_types(self.source.parts, types)
+        self._has_types = True
+
+    def stored(self, plan: StorePlan) -> StoredSamples:
+        """Bin all rows; see :class:`~hedgerow.boosting.stored_sample.StoredData`."""
+        if self._counted is None:
+            self.survey(lambda target: None, plan.params.zero_as_missing)
+        _check_bundles(plan.params)
+        if plan.trained is not None:
+            return self._stored_like(plan)
+        found, first_row = self._found(plan)
+        params = resolve_bins(plan.params, found.schema)
+        spec = fit_bins(
+            found.table,
+            params.max_bins_by_feature or params.max_bins,
+            found.weight,
+            params.seed,
+            plan.n_threads,
+            params.forced_bins,
+            rows=np.arange(found.table.n_rows),
+        )
+        return self._binned(spec, plan, first_row)
+
+    def close(self) -> None:
+        """Let go of what the survey has kept."""
+        if self._counted is not None:
+            self._counted.targets.close()
+            if self._counted.weights is not None:
+                self._counted.weights.close()
+            self._counted = None
+
+    # -- pass one ------------------------------------------------------------------
+
+    def _found(self, plan: StorePlan) -> tuple[Found, int]:
+        """Pass one over the training rows, and the number of those on the ranks before."""
+        asked, limit = self.asked, self.memory_limit
+        first, n_total, largest = self._training_rows(plan)
+        survey = Survey(
+            asked,
+            seed=plan.params.seed,
+            memory_limit=limit,
+            first_row=first,
+            n_total=n_total,
+            largest_weight=largest,
+        )
+        for rows, chosen in self._divided(plan):
+            self._begin(survey, rows)
+            survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
+        if self.communicator.size > 1:
+            merged = Survey(asked, seed=plan.params.seed, memory_limit=limit, n_total=n_total)
+            for message in self.communicator.allgather(survey.to_bytes()):
+                other = Survey.from_bytes(message, asked, seed=plan.params.seed, memory_limit=limit)
+                merged.merge(other)
+            survey = merged
+        found = survey.finish()
+        # Ranks may have the columns in another order than the first one.
+        self._names, self._settled = survey.names or (), survey.settled
+        return found, first
+
+    @property
+    def _weighted(self) -> bool:
+        assert self._counted is not None
+        return self._counted.weights is not None
+
+    def _begin(self, survey: Survey, rows: Rows) -> None:
+        batch = rows.batch
+        if batch.sparse is not None:
+            survey.begin((), False, rows.part.settled, sparse=True)
+        else:
+            survey.begin(self._reader.features(), batch.named, rows.part.settled)
+
+    def _training_rows(self, plan: StorePlan) -> tuple[int, int, float | None]:
+        """Training rows on the ranks before and of all ranks; the largest weight of all."""
+        counted = self._counted
+        assert counted is not None
+        largest, n_train, row = 0.0, 0, self._rows_before(counted.n_rows)[0]
+        weights = None if counted.weights is None else counted.weights.read()
+        for target in counted.targets.read():
+            chosen = _chosen(plan, row, target)
+            row += len(target)
+            n_train += len(target) - int(chosen.sum())
+            if weights is not None:
+                largest = max(largest, float(next(weights)[~chosen].max(initial=0.0)))
+        first, total = self._rows_before(n_train)
+        if counted.weights is None:
+            return first, total, None
+        # Positive floats are in the order of their bits.
+        bits = np.array([largest]).view(np.int64)
+        return first, total, float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
+
+    def _rows_before(self, n_rows: int) -> tuple[int, int]:
+        """Sums of a number of rows over the ranks before this one, and over all."""
+        counts = [int(part) for part in self.communicator.allgather(str(n_rows).encode("ascii"))]
+        return sum(counts[: self.communicator.rank]), sum(counts)
+
+    def _divided(
+        self, plan: StorePlan, n_outputs: int | None = None
+    ) -> Iterator[tuple[Rows, npt.NDArray[np.bool_]]]:
+        """All rows, and of each batch which rows are set aside."""
+        assert self._counted is not None
+        row = self._rows_before(self._counted.n_rows)[0]
+        for rows in self._reader.read(n_outputs=n_outputs):
+            yield rows, _chosen(plan, row, rows.target)
+            row += rows.n_rows
+
+    # -- pass two ------------------------------------------------------------------
+
+    def _stored_like(self, plan: StorePlan) -> StoredSamples:
+        """Bin the rows as those that a model is trained on."""
+        assert plan.trained is not None
+        spec = plan.trained.store.spec
+        schema = spec.schema
+        names = self._reader.features()
+        if schema.named and self.asked.feature_names is None:
+            check_same_names(names, schema.names)
+            names = schema.names
+        if names:
+            check_n_features(len(names), schema, "Booster")
+        self._names, self._settled = names, self.source.parts[0].settled
+        keep_as_text(self.source.parts, schema)
+        return self._binned(spec, plan, 0, is_strict=True)
+
+    def _binned(
+        self, spec: BinSpec, plan: StorePlan, first_row: int, is_strict: bool = False
+    ) -> StoredSamples:
+        reader = BatchReader(spec.schema, self._names, self._settled, is_strict)
+        has_offset = bool(self.source.roles.offset)
+        outputs = plan.n_outputs if has_offset else None
+        n_train = n_aside = 0
+        with ExitStack() as stack:
+            train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE))
+            aside = None
+            if plan.set_aside is not None:
+                aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
+            for rows, chosen in self._divided(plan, outputs):
+                table = reader.table(rows.batch, rows.part.name)
+                if is_strict or chosen.any():
+                    _check_backoff(table)
+                n_train += self._append(train, spec, table, rows, ~chosen, plan.n_threads)
+                if aside is not None:
+                    n_aside += self._append(aside, spec, table, rows, chosen, plan.n_threads)
+            before = self._rows_before(n_train)[0] if is_strict else first_row
+            stored = StoredSample(train.finish(before), has_offset)
+            if aside is None:
+                return StoredSamples(stored)
+            try:
+                first = self._rows_before(n_aside)[0]
+                return StoredSamples(stored, StoredSample(aside.finish(first), has_offset))
+            except BaseException:
+                stored.store.close()
+                raise
+
+    def _append(
+        self,
+        sink: ChunkSink,
+        spec: BinSpec,
+        table: AnyTable,
+        rows: Rows,
+        wanted: npt.NDArray[np.bool_],
+        n_threads: int,
+    ) -> int:
+        """Hand some of the rows to a sink; how many they are."""
+        places = np.flatnonzero(wanted)
+        if len(places) == 0:
+            return 0
+        own = places if rows.kept is None else rows.kept[places]
+        matrix = bin_rows_of(table, own, spec, n_threads)
+        weight = rows.weight if self._weighted else None
+        sink.append(
+            matrix,
+            rows.target[places],
+            None if weight is None else weight[places],
+            None if rows.offset is None else np.ascontiguousarray(rows.offset[:, places]),
+        )
+        return len(places)
+
+    def _sink(self, spec: BinSpec, plan: StorePlan, share: float) -> ChunkSink:
+        return ChunkSink(
+            spec,
+            list(self.cache_dir),
+            int(share * self.memory_limit),
+            n_outputs=plan.n_outputs,
+            keeps_probability=plan.keeps_probability,
+        )
+
+
+def _chosen(plan: StorePlan, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which rows are set aside."""
+    if plan.set_aside is None:
+        return np.zeros(len(target), dtype=np.bool_)
+    return plan.set_aside(first_row, target)
+
+
+def _training_part(
+    rows: Rows, chosen: npt.NDArray[np.bool_], weighted: bool
+) -> tuple[Batch, IntArray | None, FloatArray | None]:
+    """What :meth:`Survey.add` takes of a batch."""
+    weight = rows.weight if weighted else None
+    if not chosen.any():
+        return rows.batch, rows.kept, weight
+    places = np.flatnonzero(~chosen)
+    own = places if rows.kept is None else rows.kept[places]
+    return rows.batch, own, None if weight is None else weight[places]
+
+
+def _check_bundles(params: BoostParams) -> None:
+    """Refuse what is decided on the whole table in memory."""
+    if params.bundle_features is True or params.max_conflict_rate > 0.0:
+        name = "bundle_features" if params.bundle_features is True else "max_conflict_rate"
+        raise ParameterError(
+            f"{name}={getattr(params, name)!r}: which features share a column is found out on the "
+            "whole table in memory, and rows are read from files here. Leave it at its default; "
+            "without conflicts, bundles are no part of the model."
+        )
+
+
+def _check_backoff(table: AnyTable) -> None:
+    """Refuse validation rows at which prediction would stop within a tree."""
+    if table.unseen and table.schema.unknown == "backoff":
+        name = next(iter(table.unseen))
+        raise DataError(
+            f"column {name!r}: a validation row has a category that no training row has. With "
+            "unknown_category='backoff' its prediction ends within a tree, which rows in chunks "
+            "do not know: use unknown_category='missing', or a table in memory."
+        )
+
+
+def cache_folders(cache_dir: Any) -> tuple[str, ...]:
+    """The folders for chunks, each there and writable.
+
+    Raises
+    ------
+    ParameterError
+        If it is no path or list of paths.
+    StorageError
+        If a folder is not there, or nothing can be written in it.
+    """
+    if cache_dir is None:
+        return (tempfile.gettempdir(),)
+    single = isinstance(cache_dir, (str, os.PathLike))
+    if not single and not (isinstance(cache_dir, Sequence) and len(cache_dir) > 0):
+        raise ParameterError(f"cache_dir must be a folder, or a list of them; got {cache_dir!r}.")
+    folders = []
+    for item in [cache_dir] if single else cache_dir:
+        if not isinstance(item, (str, os.PathLike)):
+            raise ParameterError(f"cache_dir must name folders; got {item!r}.")
+        folder = str(os.fspath(item))
+        if not os.path.isdir(folder):
+            raise StorageError(f"cache_dir {folder!r} is no folder that exists: create it first.")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
+        folders.append(folder)
+    return tuple(folders)
+
+
+def from_files(
+    paths: PathLike | Sequence[PathLike],
+    roles: Roles,
+    *,
+    categorical_features: CategoricalFeatures = "auto",
+    unknown_category: UnknownCategory = "missing",
+    cache_dir: Any = None,
+    memory_limit: Any = None,
+    settled: bool = False,
+    read_target: ReadTarget = numeric_target,
+) -> FileDataset:
+    """What :meth:`hedgerow.Dataset.from_files` does; ``settled`` as for ``open_files``."""
+    return FileDataset(
+        open_files(paths, roles, settled=settled),
+        Asked(roles, categorical_features, check_unknown(unknown_category)),
+        memory_limit=memory_bytes(memory_limit),
+        cache_dir=cache_folders(cache_dir),
+        read_target=read_target,
+    )
+
+
+def from_batches(
+    batches: BatchFunction,
+    roles: Roles,
+    *,
+    feature_names: Sequence[str] | None = None,
+    categorical_features: CategoricalFeatures = "auto",
+    unknown_category: UnknownCategory = "missing",
+    cache_dir: Any = None,
+    memory_limit: Any = None,
+) -> FileDataset:
+    """What :meth:`hedgerow.Dataset.from_batches` does."""
+    names = None if feature_names is None else tuple(feature_names)
+    return FileDataset(
+        open_function(batches, roles),
+        Asked(roles, categorical_features, check_unknown(unknown_category), feature_names=names),
+        memory_limit=memory_bytes(memory_limit),
+        cache_dir=cache_folders(cache_dir),
+    )
