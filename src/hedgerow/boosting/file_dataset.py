@@ -30,7 +30,7 @@ from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePl
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.categories import CategoricalFeatures, check_unknown
-from hedgerow.data.disk_store import ChunkSink
+from hedgerow.data.chunk_sink import ChunkSink
 from hedgerow.data.memory import memory_bytes, shown_bytes
 from hedgerow.data.schema import Schema, UnknownCategory, check_same_names
 from hedgerow.data.sources import (

@@ -145,6 +145,7 @@ class RowReader:
         if self._columns is None:
             self._columns, self._first = names, part.name
             self.features()
+            self._roles.check_drop(names, part.name)
         elif names != self._columns and not set(self._aside_and_features()) <= set(names):
             check_same_columns("the first batch", self._columns, "a batch", names, self._roles)
 

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray
 from hedgerow.data.row_store import RowStore
 from hedgerow.data.schema import Schema
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
@@ -103,6 +104,8 @@ class StorePlan:
         Training rows whose schema and bins these rows, for validation, are read with.
         Without ``by_column``: validation rows need only rows.
     n_threads : int
+    objective : Objective or None
+        What constraints are checked against, with the schema.
     """
 
     params: BoostParams
@@ -111,6 +114,7 @@ class StorePlan:
     set_aside: Choose | None = None
     trained: StoredSample | None = None
     n_threads: int = 1
+    objective: Objective | None = None
 
 
 @runtime_checkable

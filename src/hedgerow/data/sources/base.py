@@ -10,7 +10,7 @@ role     what a column is for: feature, target, weight, offset
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -122,7 +122,6 @@ class Roles:
             ("target", [self.target] if self.target is not None else []),
             ("weight", [self.weight] if self.weight is not None else []),
             ("offset", list(self.offset)),
-            ("drop", list(self.drop)),
             ("features", list(self.features or ())),
         ):
             for name in wanted:
@@ -134,6 +133,12 @@ class Roles:
         if not left:
             raise DataError(f"{where}: no column is left to predict from.")
         return left
+
+    def check_drop(self, names: Collection[str], where: str) -> None:
+        """Raise ``DataError`` if a column that is to be dropped is nowhere."""
+        for name in self.drop:
+            if name not in names:
+                raise no_column(where, name, "drop", tuple(names))
 
 
 def no_column(where: str, name: str, role: str, names: Sequence[str]) -> DataError:

@@ -155,7 +155,9 @@ def _of_series(series: Any, name: str) -> ReadColumn:
     if kind == "Unknown":
         return ReadColumn(values, None, "any", False, type_name)
     sort: Sort = "text" if isinstance(values, Encoded) else _OF_DTYPE.get(kind, "numbers")
-    small = kind == "Boolean" or (dtype.is_integer() and _exact(values) != "wide")
+    # Times without any value are read as floats.
+    small = kind in ("Boolean", "Time") or dtype.is_integer()
+    small = small and _exact(values) != "wide"
     exact: Exact = "any" if small else _exact(values)
     return ReadColumn(values, sort, exact, sort == "text", type_name)
 
