@@ -97,7 +97,7 @@ def expected(n_ranks: int = 1) -> bytes:
 
     def rank(ranks: Any) -> bytes:
         parts = [partition(number) for number in ranges[ranks.rank]]
-        return work(ranks, Shard(parts, tuple(ranges[ranks.rank]), 1, None, lambda content: None))
+        return work(ranks, Shard(parts, tuple(ranges[ranks.rank])))
 
     results = run_ranks(n_ranks, rank)
     assert len(set(results)) == 1

@@ -78,7 +78,7 @@ class _Lost(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parts:
-    """The data of a training.
+    """A table of a training.
 
     Attributes
     ----------
@@ -106,6 +106,7 @@ def run_on_workers(
     work: Work,
     parts: Parts,
     *,
+    more: Parts | None = None,
     workers: Sequence[str] | None = None,
     resilience: Resilience | None = None,
 ) -> bytes:
@@ -117,6 +118,8 @@ def run_on_workers(
     work : callable
         See :class:`hedgerow.distributed.ranks.Work`; must be importable or picklable.
     parts : Parts
+    more : Parts, optional
+        A second table, for validation.
     workers : sequence of str, optional
         Addresses; default: all workers that there are when an attempt begins.
     resilience : Resilience, optional
@@ -135,12 +138,13 @@ def run_on_workers(
         What the function raised of itself, on any rank: it is not tried again.
     """
     resilience = resilience or Resilience()
+    tables = (parts, more or Parts((), ()))
     run = os.urandom(16)
     problems: list[str] = []
     try:
         for epoch in range(resilience.max_restarts + 1):
             try:
-                return _attempt(client, work, parts, workers, resilience, run, epoch)
+                return _attempt(client, work, tables, workers, resilience, run, epoch)
             except _Lost as lost:
                 problems.append(str(lost))
                 logger.warning("attempt %d of a training failed: %s", epoch, lost)
@@ -162,17 +166,18 @@ def run_on_workers(
 def _attempt(
     client: Any,
     work: Work,
-    parts: Parts,
+    tables: tuple[Parts, Parts],
     workers: Sequence[str] | None,
     resilience: Resilience,
     run: bytes,
     epoch: int,
 ) -> bytes:
     """All ranks, once."""
-    ready(client, parts.futures)
+    for table in tables:
+        ready(client, table.futures)
     addresses = _join(client, workers, resilience, run, epoch)
     checkpoint = _last_checkpoint(client, run) if epoch > 0 else None
-    ranges = parts.of_ranks(len(addresses))
+    first, second = (table.of_ranks(len(addresses)) for table in tables)
     futures = [
         client.submit(
             rank_task,
@@ -181,13 +186,15 @@ def _attempt(
                 epoch,
                 rank,
                 tuple(addresses),
-                tuple(ranges[rank]),
+                tuple(first[rank]),
+                tuple(second[rank]),
                 checkpoint,
                 resilience.timeout,
                 resilience.connect_timeout,
             ),
             work,
-            [parts.futures[number] for number in ranges[rank]],
+            [tables[0].futures[number] for number in first[rank]],
+            [tables[1].futures[number] for number in second[rank]],
             workers=[address],
             allow_other_workers=False,
             pure=False,
@@ -238,7 +245,7 @@ def _join(
     Those that give no sign of life are removed from the cluster, so that their data are
     computed elsewhere, and the others join again.
     """
-    chosen = _present(client, workers, resilience.connect_timeout)
+    chosen = present_workers(client, workers, resilience.connect_timeout)
     futures = [
         client.submit(join, run, epoch, rank, len(chosen), workers=[address], pure=False)
         for rank, address in enumerate(chosen)
@@ -261,8 +268,16 @@ def _join(
     return chosen
 
 
-def _present(client: Any, workers: Sequence[str] | None, patience: float) -> list[str]:
-    """Workers that there are; waits for one if there is none."""
+def present_workers(
+    client: Any, workers: Sequence[str] | None = None, patience: float = 30.0
+) -> list[str]:
+    """Addresses of the workers that there are; waits for one if there is none.
+
+    Raises
+    ------
+    CommunicationError
+        If none comes within ``patience`` seconds.
+    """
     deadline = time.monotonic() + patience
     while True:
         there = sorted(_addresses(client))
@@ -384,4 +399,4 @@ def _forget_checkpoint(client: Any, run: bytes) -> None:
     Variable(channel_of(run), client=client).delete()
 
 
-__all__ = ["Parts", "Resilience", "ready", "run_on_workers"]
+__all__ = ["Parts", "Resilience", "present_workers", "ready", "run_on_workers"]

@@ -31,6 +31,8 @@ class Assignment:
         Of the workers of all ranks.
     numbers : tuple of int
         Which partitions the rank gets.
+    more_numbers : tuple of int
+        Which of the second table.
     checkpoint : bytes or None
         Where to go on.
     timeout, connect_timeout : float
@@ -42,6 +44,7 @@ class Assignment:
     rank: int
     addresses: tuple[str, ...]
     numbers: tuple[int, ...]
+    more_numbers: tuple[int, ...]
     checkpoint: bytes | None
     timeout: float
     connect_timeout: float
@@ -62,6 +65,12 @@ class Shard:
         What the tasks of the partitions returned, in order.
     numbers : tuple of int
         Their places among all partitions.
+    more, more_numbers
+        The same of a second table, for validation.
+    scratch : str
+        The worker's folder for temporary files.
+    memory : int or None
+        Bytes that the worker may use.
     n_threads : int
         Threads of the worker.
     checkpoint : bytes or None
@@ -73,9 +82,13 @@ class Shard:
 
     partitions: Sequence[Any]
     numbers: tuple[int, ...]
-    n_threads: int
-    checkpoint: bytes | None
-    save: Callable[[bytes], None]
+    n_threads: int = 1
+    checkpoint: bytes | None = None
+    save: Callable[[bytes], None] = lambda content: None
+    more: Sequence[Any] = ()
+    more_numbers: tuple[int, ...] = ()
+    scratch: str = ""
+    memory: int | None = None
 
 
 class Work(Protocol):
@@ -109,7 +122,9 @@ def channel_of(run: bytes) -> str:
     return f"hedgerow-{run.hex()}"
 
 
-def rank_task(assignment: Assignment, work: Work, partitions: Sequence[Any]) -> RankResult:
+def rank_task(
+    assignment: Assignment, work: Work, partitions: Sequence[Any], more: Sequence[Any]
+) -> RankResult:
     """The task of one rank."""
     from distributed import get_worker, secede
 
@@ -130,6 +145,10 @@ def rank_task(assignment: Assignment, work: Work, partitions: Sequence[Any]) -> 
                 worker.state.nthreads,
                 assignment.checkpoint,
                 _saver(assignment),
+                more,
+                assignment.more_numbers,
+                str(worker.local_directory),
+                worker.memory_manager.memory_limit,
             )
             content = work(ranks, shard)
             ranks.barrier()  # none is done before all are
