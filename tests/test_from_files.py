@@ -48,7 +48,7 @@ def stored(
     """Training and validation rows as a fit gets them."""
     settings = BoostParams(**params)
     hold_out = HoldOut(fraction or 0.1, False, settings.seed)
-    data.survey(hold_out.add, settings.zero_as_missing)
+    data.survey(hold_out.add, settings, fraction is not None)
     chosen = None if fraction is None else hold_out.finish()
     found = data.stored(StorePlan(settings, set_aside=chosen))
     try:
@@ -497,7 +497,7 @@ def test_bad_limits(tmp_path: Path, cache: Path) -> None:
 def test_changed_files(tmp_path: Path, cache: Path) -> None:
     path = write(simple(50), tmp_path / "a.parquet")
     data = from_files(path, cache)
-    data.survey(lambda target: None, False)
+    data.survey(lambda target: None)
     write(simple(51), path)
     with pytest.raises(StorageError, match=r"a\.parquet has changed since this training began"):
         data.stored(StorePlan(BoostParams()))

@@ -136,7 +136,7 @@ def _train_stored(
     name, level = given.get("objective", "squared_error"), given.get("quantile")
     stopping = stopping_of(given)
     survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)
-    dataset.survey(survey.note, trees.zero_as_missing)
+    dataset.survey(survey.note, trees, survey.may_set_aside)
     objective = _objective_for(name, survey.largest, survey.n_rows, level)
     model = fit_data(
         dataset,

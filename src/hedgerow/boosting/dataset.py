@@ -139,7 +139,7 @@ class Dataset:
         >>> Dataset.from_files(path, target="income").feature_names
         ('age', 'city')
         """
-        from hedgerow.boosting.file_dataset import from_files
+        from hedgerow.boosting.from_files import from_files
 
         return from_files(
             paths,
@@ -199,7 +199,7 @@ class Dataset:
         >>> data.feature_names
         ('height', 'width')
         """
-        from hedgerow.boosting.file_dataset import from_batches
+        from hedgerow.boosting.from_files import from_batches
 
         return from_batches(
             batches,

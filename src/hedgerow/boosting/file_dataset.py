@@ -13,8 +13,6 @@ is put together by each of them in the same way, so they have the same cuts.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -29,33 +27,28 @@ from hedgerow.boosting.file_rows import ReadTarget, RowReader, Rows, numeric_tar
 from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.bins import BinSpec, fit_bins
-from hedgerow.data.categories import CategoricalFeatures, check_unknown
 from hedgerow.data.chunk_sink import ChunkSink
-from hedgerow.data.memory import memory_bytes, shown_bytes
-from hedgerow.data.schema import Schema, UnknownCategory, check_same_names
+from hedgerow.data.disk_store import DiskStore
+from hedgerow.data.memory import shown_bytes
+from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
     Asked,
     Batch,
-    BatchFunction,
     BatchReader,
     Found,
-    Roles,
     Source,
     Survey,
     TextTypes,
     find_text_types,
     keep_as_text,
-    open_files,
-    open_function,
     set_text_types,
 )
 from hedgerow.data.sources.binning import bin_rows_of
-from hedgerow.data.sources.paths import PathLike
 from hedgerow.data.sources.spool import Spool
 from hedgerow.data.sparse import AnyTable
 from hedgerow.data.table import check_n_features
-from hedgerow.errors import DataError, ParameterError, StorageError
-from hedgerow.growing.constraints import resolve_bins
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.constraints import resolve_bins, resolve_constraints
 from hedgerow.params import BoostParams
 
 LEAST_MEMORY = 32 * 10**6
@@ -72,7 +65,6 @@ class _Counted:
     """What the survey of targets has found."""
 
     n_rows: int
-    all_ones: bool
     targets: Spool
     weights: Spool | None
 
@@ -120,6 +112,7 @@ class FileDataset(Dataset):
         self.communicator: Communicator = communicator or Alone()
         self._reader = RowReader(source, int(_BATCH_SHARE * memory_limit), read_target)
         self._counted: _Counted | None = None
+        self._survey: Survey | None = None
         self._has_types = False
         self._names: tuple[str, ...] = ()
         self._settled = False
@@ -140,28 +133,60 @@ class FileDataset(Dataset):
 
     # -- StoredData --------------------------------------------------------------
 
-    def survey(self, note: Callable[[FloatArray], None], zero_missing: bool) -> None:
-        """Read targets and weights; see :class:`~hedgerow.boosting.stored_sample.StoredData`."""
-        self.asked = replace(self.asked, zero_missing=zero_missing)
+    def survey(
+        self,
+        note: Callable[[FloatArray], None],
+        params: BoostParams | None = None,
+        sets_aside: bool = True,
+    ) -> None:
+        """Read targets and weights; see :class:`~hedgerow.boosting.stored_sample.StoredData`.
+
+        Where no row is set aside or weighted, this is pass one already.
+        """
+        params = params or BoostParams()
+        self.asked = replace(self.asked, zero_missing=bool(params.zero_as_missing))
         self._find_types()
         self.close()
+        alone = self.communicator.size == 1 and self.source.roles.weight is None
+        survey = None if sets_aside or not alone else self._new_survey(params)
         room = int(_SPOOL_SHARE * self.memory_limit)
         targets, weights = Spool(self.cache_dir[0], room), Spool(self.cache_dir[0], room)
         all_ones, weighted = True, False
-        for rows in self._reader.read(features=False):
+        for rows in self._reader.read(features=survey is not None):
             targets.append(rows.target)
             if rows.weight is not None:
-                weighted = True
+                survey, weighted = None, True
                 weights.append(rows.weight)
                 all_ones = all_ones and bool((rows.weight == 1.0).all())
             note(rows.target)
-        n_rows = targets.n_rows
-        totals = self.communicator.allreduce(np.array([n_rows, int(not all_ones)], dtype=np.int64))
+            if survey is not None:
+                self._begin(survey, rows)
+                survey.add(rows.batch, None, None, rows.part.name)
+        totals = self.communicator.allreduce(
+            np.array([targets.n_rows, int(not all_ones)], dtype=np.int64)
+        )
         if totals[0] == 0:
             what = "weight is zero in all rows" if weighted else "the data have no rows"
             raise DataError(f"{self._shown()}: {what}.")
-        all_ones = bool(totals[1] == 0)
-        self._counted = _Counted(n_rows, all_ones, targets, None if all_ones else weights)
+        kept = None if totals[1] == 0 else weights
+        self._counted = _Counted(targets.n_rows, targets, kept)
+        self._survey = survey
+
+    def _new_survey(
+        self,
+        params: BoostParams,
+        first_row: int = 0,
+        n_total: int | None = None,
+        largest_weight: float | None = None,
+    ) -> Survey:
+        return Survey(
+            self.asked,
+            seed=params.seed,
+            memory_limit=self.memory_limit,
+            first_row=first_row,
+            n_total=n_total,
+            largest_weight=largest_weight,
+        )
 
     def _shown(self) -> str:
         parts = self.source.parts
@@ -183,12 +208,14 @@ class FileDataset(Dataset):
     def stored(self, plan: StorePlan) -> StoredSamples:
         """Bin all rows; see :class:`~hedgerow.boosting.stored_sample.StoredData`."""
         if self._counted is None:
-            self.survey(lambda target: None, plan.params.zero_as_missing)
+            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
         _check_bundles(plan.params)
         if plan.trained is not None:
             return self._stored_like(plan)
         found, first_row = self._found(plan)
         params = resolve_bins(plan.params, found.schema)
+        if plan.objective is not None:  # before the longer pass
+            resolve_constraints(params, found.schema, plan.objective)
         spec = fit_bins(
             found.table,
             params.max_bins_by_feature or params.max_bins,
@@ -207,34 +234,38 @@ class FileDataset(Dataset):
             if self._counted.weights is not None:
                 self._counted.weights.close()
             self._counted = None
+        self._survey = None
 
     # -- pass one ------------------------------------------------------------------
 
     def _found(self, plan: StorePlan) -> tuple[Found, int]:
         """Pass one over the training rows, and the number of those on the ranks before."""
-        asked, limit = self.asked, self.memory_limit
-        first, n_total, largest = self._training_rows(plan)
-        survey = Survey(
-            asked,
-            seed=plan.params.seed,
-            memory_limit=limit,
-            first_row=first,
-            n_total=n_total,
-            largest_weight=largest,
-        )
-        for rows, chosen in self._divided(plan):
-            self._begin(survey, rows)
-            survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
-        if self.communicator.size > 1:
-            merged = Survey(asked, seed=plan.params.seed, memory_limit=limit, n_total=n_total)
-            for message in self.communicator.allgather(survey.to_bytes()):
-                other = Survey.from_bytes(message, asked, seed=plan.params.seed, memory_limit=limit)
-                merged.merge(other)
-            survey = merged
+        if self._survey is not None and plan.set_aside is None:
+            survey, first = self._survey, 0
+        else:
+            first, n_total, largest = self._training_rows(plan)
+            survey = self._new_survey(plan.params, first, n_total, largest)
+            for rows, chosen in self._divided(plan):
+                self._begin(survey, rows)
+                survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
+            if self.communicator.size > 1:
+                survey = self._merged(survey, plan.params, n_total)
         found = survey.finish()
         # Ranks may have the columns in another order than the first one.
         self._names, self._settled = survey.names or (), survey.settled
+        self._survey = None
         return found, first
+
+    def _merged(self, own: Survey, params: BoostParams, n_total: int) -> Survey:
+        """The survey of the rows of all ranks, in their order; the same on each."""
+        merged = self._new_survey(params, 0, n_total)
+        for message in self.communicator.allgather(own.to_bytes()):
+            merged.merge(
+                Survey.from_bytes(
+                    message, self.asked, seed=params.seed, memory_limit=self.memory_limit
+                )
+            )
+        return merged
 
     @property
     def _weighted(self) -> bool:
@@ -295,7 +326,8 @@ class FileDataset(Dataset):
             names = schema.names
         if names:
             check_n_features(len(names), schema, "Booster")
-        self._names, self._settled = names, self.source.parts[0].settled
+        self._names = names
+        self._settled = any(part.settled for part in self.source.parts)
         keep_as_text(self.source.parts, schema)
         return self._binned(spec, plan, 0, is_strict=True)
 
@@ -319,15 +351,27 @@ class FileDataset(Dataset):
                 if aside is not None:
                     n_aside += self._append(aside, spec, table, rows, chosen, plan.n_threads)
             before = self._rows_before(n_train)[0] if is_strict else first_row
-            stored = StoredSample(train.finish(before), has_offset)
+            stored = StoredSample(self._finished(train, before, plan), has_offset)
             if aside is None:
                 return StoredSamples(stored)
             try:
                 first = self._rows_before(n_aside)[0]
-                return StoredSamples(stored, StoredSample(aside.finish(first), has_offset))
+                return StoredSamples(
+                    stored, StoredSample(self._finished(aside, first, plan), has_offset)
+                )
             except BaseException:
                 stored.store.close()
                 raise
+
+    def _finished(self, sink: ChunkSink, first_row: int, plan: StorePlan) -> DiskStore:
+        """The store of a sink, from which chunks may be read at once."""
+        store = sink.finish(first_row)
+        try:
+            store.begin(plan.n_outputs, plan.keeps_probability)
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def _append(
         self,
@@ -402,72 +446,3 @@ def _check_backoff(table: AnyTable) -> None:
             "unknown_category='backoff' its prediction ends within a tree, which rows in chunks "
             "do not know: use unknown_category='missing', or a table in memory."
         )
-
-
-def cache_folders(cache_dir: Any) -> tuple[str, ...]:
-    """The folders for chunks, each there and writable.
-
-    Raises
-    ------
-    ParameterError
-        If it is no path or list of paths.
-    StorageError
-        If a folder is not there, or nothing can be written in it.
-    """
-    if cache_dir is None:
-        return (tempfile.gettempdir(),)
-    single = isinstance(cache_dir, (str, os.PathLike))
-    if not single and not (isinstance(cache_dir, Sequence) and len(cache_dir) > 0):
-        raise ParameterError(f"cache_dir must be a folder, or a list of them; got {cache_dir!r}.")
-    folders = []
-    for item in [cache_dir] if single else cache_dir:
-        if not isinstance(item, (str, os.PathLike)):
-            raise ParameterError(f"cache_dir must name folders; got {item!r}.")
-        folder = str(os.fspath(item))
-        if not os.path.isdir(folder):
-            raise StorageError(f"cache_dir {folder!r} is no folder that exists: create it first.")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
-        folders.append(folder)
-    return tuple(folders)
-
-
-def from_files(
-    paths: PathLike | Sequence[PathLike],
-    roles: Roles,
-    *,
-    categorical_features: CategoricalFeatures = "auto",
-    unknown_category: UnknownCategory = "missing",
-    cache_dir: Any = None,
-    memory_limit: Any = None,
-    settled: bool = False,
-    read_target: ReadTarget = numeric_target,
-) -> FileDataset:
-    """What :meth:`hedgerow.Dataset.from_files` does; ``settled`` as for ``open_files``."""
-    return FileDataset(
-        open_files(paths, roles, settled=settled),
-        Asked(roles, categorical_features, check_unknown(unknown_category)),
-        memory_limit=memory_bytes(memory_limit),
-        cache_dir=cache_folders(cache_dir),
-        read_target=read_target,
-    )
-
-
-def from_batches(
-    batches: BatchFunction,
-    roles: Roles,
-    *,
-    feature_names: Sequence[str] | None = None,
-    categorical_features: CategoricalFeatures = "auto",
-    unknown_category: UnknownCategory = "missing",
-    cache_dir: Any = None,
-    memory_limit: Any = None,
-) -> FileDataset:
-    """What :meth:`hedgerow.Dataset.from_batches` does."""
-    names = None if feature_names is None else tuple(feature_names)
-    return FileDataset(
-        open_function(batches, roles),
-        Asked(roles, categorical_features, check_unknown(unknown_category), feature_names=names),
-        memory_limit=memory_bytes(memory_limit),
-        cache_dir=cache_folders(cache_dir),
-    )

@@ -79,6 +79,11 @@ class TargetSurvey:
         if may_stop and stopping.early_stopping:
             self._hold_out = HoldOut(stopping.validation_fraction, name in _CLASSES, seed)
 
+    @property
+    def may_set_aside(self) -> bool:
+        """Whether some of the rows may be set aside."""
+        return self._hold_out is not None
+
     def note(self, target: FloatArray) -> None:
         """The next rows that count.
 
