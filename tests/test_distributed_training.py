@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def cut(borders: Sequence[int], X: Any, y: Any, weight: Any = None) -> list[Part
     places = [0, *borders, len(X)]
     return [
         Partition(X[i:j], y[i:j], None if weight is None else weight[i:j])
-        for i, j in zip(places, places[1:], strict=False)
+        for i, j in pairwise(places)
     ]
 
 
@@ -211,5 +212,5 @@ def test_modes() -> None:
     assert choose_mode("auto", params, 1000, 2000, 1, None) == "data"
     assert choose_mode("auto", params, 1000, 2000, 2, None) == "features"
     assert choose_mode("auto", params, 1000, 2000, 2, 10**6) == "data"
-    with pytest.raises(ParameterError, match="parallelism must be one of .*'features'"):
+    with pytest.raises(ParameterError, match=r"parallelism must be one of .*'features'"):
         check_parallelism("feature")

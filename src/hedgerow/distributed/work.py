@@ -89,14 +89,14 @@ class TrainWork:
                 return found
 
             data = dataset(shard.partitions, shard.numbers)
-            target = _targets(data, self.params.zero_as_missing)
+            target = _targets(data, self.params)
             objective = self._objective(target, others)
             set_aside = None if self.has_validation else self._set_aside(target, others)
             plan = StorePlan(
                 self.params,
                 objective.n_outputs,
-                objective.name == "softmax",
-                set_aside,
+                keeps_probability=objective.name == "softmax",
+                set_aside=set_aside,
                 n_threads=n_threads,
             )
             samples = data.stored(plan)
@@ -107,6 +107,10 @@ class TrainWork:
                 given = more.stored(replace(plan, set_aside=None, trained=samples.train))
                 stack.callback(given.close)
                 validation = given.train
+            # Targets are read before the grower makes room for its work.
+            samples.train.store.begin(plan.n_outputs, plan.keeps_probability)
+            if validation is not None:
+                validation.store.begin(plan.n_outputs, plan.keeps_probability)
             model = fit_stored(
                 samples.train,
                 objective,
@@ -177,8 +181,8 @@ class TrainWork:
         return hold_out.finish(others)
 
 
-def _targets(data: FileDataset, zero_missing: bool) -> FloatArray:
+def _targets(data: FileDataset, params: BoostParams) -> FloatArray:
     """Targets of the rows of this rank that count."""
     found: list[FloatArray] = []
-    data.survey(lambda target: found.append(target.copy()), zero_missing)
+    data.survey(lambda target: found.append(target.copy()), params)
     return np.concatenate([*found, np.zeros(0)])
