@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
@@ -17,6 +19,7 @@ from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import Objective, make_objective
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
@@ -39,6 +42,8 @@ def train(
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = SECONDS,
 ) -> Booster:
     """Train a model.
 
@@ -60,6 +65,12 @@ def train(
         and ends the training by returning True.
     progress : bool, default=False
         Draw a progress bar if standard error is a terminal.
+    checkpoint : str or path-like, optional
+        Folder in which finished rounds are kept.  If the training is stopped in any
+        way, the same call goes on from there, and its model has the same bytes as
+        if nothing had happened (docs/checkpoint.md).
+    checkpoint_every : float >= 0, default=10.0
+        Seconds between two writes to the checkpoint; 0: after every round.
 
     Returns
     -------
@@ -71,6 +82,8 @@ def train(
         For an unknown parameter, or a value out of range.
     DataError, DataTypeError
         For data that cannot be used.
+    StorageError
+        If the folder of the checkpoint cannot be used.
 
     Examples
     --------
@@ -84,6 +97,7 @@ def train(
     """
     given = dict(params or {})
     check_names(given)
+    kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
         if "seed" in given:
             raise ParameterError("seed and random_state are two names of one: give one of them.")
@@ -120,6 +134,7 @@ def train(
         callbacks=callbacks,
         progress=progress,
         n_jobs=given.get("n_jobs"),
+        checkpoint=kept,
     )
     return Booster(model)
 

@@ -43,7 +43,8 @@ from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import NO_BINS
 from hedgerow.errors import DataError, LossError, ParameterError
-from hedgerow.growing.chunk_grower import ChunkGrower, GrowMode
+from hedgerow.growing.chunk_exchange import GrowMode
+from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricFunction, make_metrics
 from hedgerow.model.forest import Forest

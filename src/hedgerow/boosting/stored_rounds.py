@@ -102,6 +102,9 @@ class AverageOnly:
         kept = self._trees[: n_rounds * len(self.grown_at)]
         return [tree.with_values(tree.value / n_rounds) for tree in kept]
 
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
+
 
 @dataclass(slots=True, eq=False)
 class StoredFit:

@@ -44,6 +44,11 @@ def add_command(commands: Any) -> None:
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="keep finished rounds in this folder: the same command goes on where it was stopped",
+    )
     parser.set_defaults(run=run)
 
 
@@ -73,6 +78,7 @@ def run(options: argparse.Namespace) -> None:
         features.class_labels(y, task, options.data, options.target),
         weight=None if options.weight is None else features.weights(table, options.weight),
         valid=_validation(options, task, X),
+        checkpoint=options.checkpoint,
     )
     print(f"{task} ({why}): {table.n_rows} rows, {len(names)} columns", flush=True)
     start = time.perf_counter()
