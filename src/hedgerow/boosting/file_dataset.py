@@ -131,6 +131,19 @@ class FileDataset(Dataset):
             "read them into a frame and give Dataset(X, y)."
         )
 
+    # -- targets that are labels ---------------------------------------------------
+
+    def scan(self, read_target: ReadTarget) -> Iterator[Rows]:
+        """Rows with targets and weights alone, for a look at the targets."""
+        self._find_types()
+        room = int(_BATCH_SHARE * self.memory_limit)
+        return RowReader(self.source, room, read_target).read(features=False)
+
+    def read_targets_by(self, read_target: ReadTarget) -> None:
+        """Have targets read in another way from now on."""
+        self._reader = RowReader(self.source, int(_BATCH_SHARE * self.memory_limit), read_target)
+        self.close()
+
     # -- StoredData --------------------------------------------------------------
 
     def survey(
