@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,9 +172,14 @@ def test_a_killed_worker_costs_time_only(client: Any, caplog: pytest.LogCaptureF
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    booster = train_on_cluster(client, settings, *divided(3, X, y, weight), resilience=QUICK)
+    caplog.set_level(logging.INFO, "hedgerow")
+    often = replace(QUICK, checkpoint_every=0.05)
+    booster = train_on_cluster(client, settings, *divided(3, X, y, weight), resilience=often)
     killer.join(LIMIT)
     assert "attempt 0 of a training failed: " in caplog.text
+    found = re.search(r"attempt 1 goes on from (\d+) checkpoints", caplog.text)
+    assert found is not None
+    assert int(found[1]) > 0
     assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
     client.wait_for_workers(2, timeout=LIMIT)
 

@@ -57,8 +57,8 @@ def work(ranks: Communicator, shard: Shard, fault: str = "", marker: str = "") -
     """Stands for a training: rounds that depend on all rows and on the round before."""
     rows = np.concatenate([*shard.partitions, np.zeros(0, dtype=np.int64)])
     state, first = bytes(16), 0
-    if shard.checkpoint is not None:
-        state, first = shard.checkpoint[:16], shard.checkpoint[16]
+    if shard.checkpoint:
+        state, first = shard.checkpoint[-1][:16], shard.checkpoint[-1][16]
     for number in range(first, ROUNDS):
         histogram = np.bincount(rows * (1 + state[0]) % 97, minlength=97)
         starts = [part * 97 // ranks.size for part in range(ranks.size + 1)]

@@ -13,12 +13,14 @@ import pytest
 
 from hedgerow import Dataset, train
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.modes import check_parallelism, choose_mode
 from hedgerow.distributed.partition import (
     Description,
     Partition,
     check_descriptions,
+    checksum_of,
     describe,
 )
 from hedgerow.distributed.placement import contiguous
@@ -63,9 +65,11 @@ def train_ranks(
     folder: Path,
     more: list[Partition] | None = None,
     mode: str = "data",
+    saved: list[bytes] | None = None,
+    checkpoint: Sequence[bytes] = (),
     **params: Any,
 ) -> bytes:
-    """Bytes of the model that all ranks have."""
+    """Bytes of the model that all ranks have; rank 0 appends to ``saved``."""
     params = PARAMS | params
     stopping = {name: params.pop(name) for name in ("early_stopping",) if name in params}
     known = {name: params.pop(name) for name in ("objective", "level") if name in params}
@@ -77,6 +81,8 @@ def train_ranks(
         mode=mode,  # type: ignore[arg-type]
         has_validation=more is not None,
         memory_limit=10**8,
+        checkpoint_every=0.0,
+        checksums=([checksum_of(part) for part in partitions], []),
     )
 
     def ranges(parts: list[Partition]) -> list[range]:
@@ -92,6 +98,8 @@ def train_ranks(
             more=[(more or [])[number] for number in others],
             more_numbers=tuple(others),
             scratch=str(folder),
+            checkpoint=checkpoint,
+            save=saved.append if saved is not None and ranks.rank == 0 else lambda part: None,
         )
         return work(ranks, shard)
 
@@ -168,6 +176,50 @@ def test_arrays_and_ranks_without_rows(tmp_path: Path) -> None:
     assert train_ranks(3, cut([], array, target), tmp_path) == train_local(array, target)
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "logistic", "early_stopping": True},
+        {"objective": "quantile", "leaf_estimation": "line_search", "subsample": 0.5},
+        {"boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.0},
+        {"subsample": 0.5, "early_stopping": "oob"},
+    ],
+    ids=["stopping", "quantile", "dart", "oob"],
+)
+def test_rounds_of_an_earlier_attempt_are_gone_on_from(
+    params: dict[str, Any], tmp_path: Path
+) -> None:
+    X, y, weight = table()
+    y = (y > 0.5) * 1.0 if params.get("objective") == "logistic" else y
+    parts, params = cut([250, 450], X, y, weight), {"n_estimators": 6} | params
+    saved: list[bytes] = []
+    expected = train_ranks(3, parts, tmp_path, saved=saved, **params)
+    assert 1 < len(saved) <= 6
+    for n_parts in range(1, len(saved) + 1):
+        more: list[bytes] = []
+        found = train_ranks(
+            1 + n_parts % 3, parts, tmp_path, saved=more, checkpoint=saved[:n_parts], **params
+        )
+        assert found == expected
+        assert more == saved[n_parts:]
+
+
+def test_partitions_that_are_not_the_same_again_are_refused(tmp_path: Path) -> None:
+    X, y, _ = table()
+    parts, saved = cut([250, 450], X, y), []  # type: ignore[var-annotated]
+    train_ranks(2, parts, tmp_path, saved=saved)
+    for X_new, y_new in [(X.assign(c="x"), y), (X.assign(a=X["a"] + 1e-9), y), (X, y[::-1])]:
+        others = cut([250, 450], X_new, y_new)
+        assert len({checksum_of(part) for part in others} & {checksum_of(p) for p in parts}) == 0
+    work = TrainWork(
+        "squared_error", boost_params(PARAMS), StoppingParams(), memory_limit=10**8,
+        checksums=([0, 0, 0], []),
+    )  # fmt: skip
+    shard = Shard(parts, (0, 1, 2), checkpoint=saved, scratch=str(tmp_path))
+    with pytest.raises(DataError, match="partition 0 was computed anew"):
+        work(Alone(), shard)
+
+
 def with_text(X: pd.DataFrame) -> pd.DataFrame:
     return X.assign(b=X["b"].astype(str))
 
@@ -193,7 +245,8 @@ def test_errors_name_partition_and_column(
 def test_partitions_that_do_not_belong_together_are_refused() -> None:
     X, y, _ = table(20)
     one = describe(Partition(X, y))
-    assert one == Description(20, 20, -1, ("a", "b", "c", "d"), 4)
+    checksum = checksum_of(Partition(X, y))
+    assert one == Description(20, 20, -1, ("a", "b", "c", "d"), 4, checksum)
     for other, message in [
         (Partition(X.drop(columns="b"), y), "partition 1 has no column 'b', which partition 0 has"),
         (Partition(X.assign(e=1), y), "partition 1 has a column 'e', which partition 0 has not"),

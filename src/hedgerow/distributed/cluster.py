@@ -32,12 +32,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.comm.dask import join
+from hedgerow.distributed.checkpoints import collect, forget
 from hedgerow.distributed.placement import contiguous
 from hedgerow.distributed.ranks import (
     Assignment,
     RankResult,
     Work,
-    channel_of,
     rank_task,
 )
 from hedgerow.errors import CommunicationError, HedgerowError
@@ -65,11 +65,14 @@ class Resilience:
         Seconds for which the client waits for a sign of life of the workers.
     max_restarts : int, default 3
         Attempts after the first.
+    checkpoint_every : float, default 10
+        Seconds between checkpoints; 0: after every round.
     """
 
     timeout: float = 300.0
     connect_timeout: float = 30.0
     max_restarts: int = 3
+    checkpoint_every: float = 10.0
 
 
 class _Lost(Exception):
@@ -141,13 +144,18 @@ def run_on_workers(
     tables = (parts, more or Parts((), ()))
     run = os.urandom(16)
     problems: list[str] = []
+    saved: list[bytes] = []
     try:
         for epoch in range(resilience.max_restarts + 1):
             try:
-                return _attempt(client, work, tables, workers, resilience, run, epoch)
+                return _attempt(client, work, tables, workers, resilience, run, epoch, saved)
             except _Lost as lost:
                 problems.append(str(lost))
                 logger.warning("attempt %d of a training failed: %s", epoch, lost)
+                more_saved = collect(client, run, epoch)
+                forget(client, run, epoch, len(more_saved))
+                saved += more_saved
+                logger.info("attempt %d goes on from %d checkpoints", epoch + 1, len(saved))
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, HedgerowError) or client.status == "running":
             raise
@@ -155,8 +163,6 @@ def run_on_workers(
             f"the connection to the Dask scheduler is gone ({type(error).__name__}: {error}): the "
             "training has ended"
         ) from error
-    finally:
-        _forget_checkpoint(client, run)
     raise CommunicationError(
         f"the training was started {len(problems)} times and workers were lost each time "
         f"(max_restarts={resilience.max_restarts}); the last time: {problems[-1]}"
@@ -171,12 +177,12 @@ def _attempt(
     resilience: Resilience,
     run: bytes,
     epoch: int,
+    saved: Sequence[bytes],
 ) -> bytes:
     """All ranks, once."""
     for table in tables:
         ready(client, table.futures)
     addresses = _join(client, workers, resilience, run, epoch)
-    checkpoint = _last_checkpoint(client, run) if epoch > 0 else None
     first, second = (table.of_ranks(len(addresses)) for table in tables)
     futures = [
         client.submit(
@@ -188,7 +194,7 @@ def _attempt(
                 tuple(addresses),
                 tuple(first[rank]),
                 tuple(second[rank]),
-                checkpoint,
+                tuple(saved),
                 resilience.timeout,
                 resilience.connect_timeout,
             ),
@@ -204,7 +210,9 @@ def _attempt(
         for rank, address in enumerate(addresses)
     ]
     try:
-        return _agreed(_results(client, futures, addresses, resilience))
+        results = _results(client, futures, addresses, resilience)
+        forget(client, run, epoch, results[0].n_saved)
+        return _agreed(results)
     finally:
         client.cancel(futures, force=True)
 
@@ -380,23 +388,6 @@ async def _remove_worker(address: str, silence: float, dask_scheduler: Any = Non
         return False
     await dask_scheduler.remove_worker(address=address, stimulus_id=f"hedgerow-{time.time()}")
     return True
-
-
-def _last_checkpoint(client: Any, run: bytes) -> bytes | None:
-    """What rank 0 saved last, in any attempt."""
-    from distributed import Variable
-
-    try:
-        content = Variable(channel_of(run), client=client).get(timeout=0.2)
-    except TimeoutError:
-        return None
-    return bytes(content)
-
-
-def _forget_checkpoint(client: Any, run: bytes) -> None:
-    from distributed import Variable
-
-    Variable(channel_of(run), client=client).delete()
 
 
 __all__ = ["Parts", "Resilience", "present_workers", "ready", "run_on_workers"]

@@ -27,11 +27,14 @@ class Tables:
     train : Parts
     validation : Parts or None
     n_features : int
+    checksums : two tuples of int
+        Of the partitions of both.
     """
 
     train: Parts
     validation: Parts | None
     n_features: int
+    checksums: tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def persist_tables(
@@ -51,17 +54,19 @@ def persist_tables(
     if X_val is None and weight_val is not None:
         raise DataError("weights of validation rows are given without X_val and y_val.")
     workers = present_workers(client)
-    parts, first = persist_partitions(client, *train, workers)
-    if X_val is None:
-        return Tables(parts, None, first.n_features)
-    more, other = persist_partitions(client, *validation, workers)
-    check_descriptions([first, other])
-    return Tables(parts, more, first.n_features)
+    parts, found = persist_partitions(client, *train, workers)
+    more: Parts | None = None
+    others: list[Description] = []
+    if X_val is not None:
+        more, others = persist_partitions(client, *validation, workers)
+        check_descriptions([found[0], others[0]])
+    checksums = tuple(one.checksum for one in found), tuple(one.checksum for one in others)
+    return Tables(parts, more, found[0].n_features, checksums)
 
 
 def persist_partitions(
     client: Any, X: Any, y: Any, weight: Any, workers: Sequence[str]
-) -> tuple[Parts, Description]:
+) -> tuple[Parts, list[Description]]:
     """Compute all partitions, neighbouring ones on the same worker.
 
     Dask may put them elsewhere, and makes them again from their graph where a worker is
@@ -79,8 +84,8 @@ def persist_partitions(
     Returns
     -------
     Parts
-    Description
-        Of the first partition.
+    list of Description
+        Of the partitions.
 
     Raises
     ------
@@ -111,7 +116,7 @@ def persist_partitions(
     lengths = [one.n_rows for one in described]
     if sum(lengths) == 0:
         raise DataError(f"X has no rows in any of its {len(lengths)} partitions.")
-    return Parts(futures, lengths), described[0]
+    return Parts(futures, lengths), described
 
 
 def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:

@@ -116,7 +116,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
 
     _local_class = HedgerowClassifier
 
-    def fit(
+    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
         self,
         X: Any,
         y: Any,
@@ -231,7 +231,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
 
     _local_class = HedgerowRegressor
 
-    def fit(
+    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
         self,
         X: Any,
         y: Any,

@@ -7,6 +7,7 @@ partition  neighbouring rows of all collections of a training: features, target,
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -48,6 +49,8 @@ class Description:
     names : tuple of str, or None
         Columns of X; None if it has no names.
     n_features : int
+    checksum : int
+        Of all values.
     """
 
     n_rows: int
@@ -55,6 +58,7 @@ class Description:
     n_weights: int
     names: tuple[str, ...] | None
     n_features: int
+    checksum: int
 
 
 def make_partition(X: Any, y: Any, weight: Any = None) -> Partition:
@@ -72,7 +76,36 @@ def describe(partition: Partition) -> Description:
         -1 if partition.weight is None else len(partition.weight),
         tuple(map(str, X.columns)) if named else None,
         int(X.shape[1]) if len(X.shape) == 2 else -1,
+        checksum_of(partition),
     )
+
+
+def checksum_of(partition: Partition) -> int:
+    """Check sum of all values: Dask may make a partition anew, and it must be the same."""
+    found = 0
+    for part in partition:
+        if part is None:
+            continue
+        if is_sparse(part):
+            table = part.tocsr()
+            columns: Sequence[Any] = (table.data, table.indices, table.indptr)
+        else:
+            frame = hasattr(part, "columns")
+            columns = [part[name] for name in part.columns] if frame else (part,)
+        for column in columns:
+            found = zlib.crc32(_bytes_of(column), found)
+    return found
+
+
+def _bytes_of(column: Any) -> bytes | memoryview:
+    """Values of a column, or hashes of them where they are objects."""
+    values = column if isinstance(column, np.ndarray) else column.to_numpy()
+    array: AnyArray = np.ascontiguousarray(values)
+    if array.dtype.kind == "O":
+        import pandas as pd
+
+        array = pd.util.hash_array(array.astype(str).astype(object).reshape(-1), categorize=True)
+    return array.view(np.uint8).reshape(-1).data if array.size else b""
 
 
 def check_descriptions(found: Sequence[Description]) -> None:
@@ -183,6 +216,25 @@ class PartitionPart:
             return _column(y, "y"), None if weight is None else _column(weight, "sample_weight")
         codes, numbers = encoded(self._partition, self._labels)
         return _column(codes, "y"), None if numbers is None else _column(numbers, "sample_weight")
+
+
+def check_unchanged(
+    partitions: Sequence[Partition], numbers: Sequence[int], sums: Sequence[int]
+) -> None:
+    """Refuse partitions that are not what they were when the training began.
+
+    Raises
+    ------
+    DataError
+        That names the first one.
+    """
+    for partition, number, known in zip(partitions, numbers, sums, strict=True):
+        if checksum_of(partition) != known:
+            raise DataError(
+                f"partition {number} was computed anew, as a worker was lost, and has other values "
+                "now: its tasks must give the same rows each time (random numbers need a seed). "
+                "Write the data to files first."
+            )
 
 
 class NoRows:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from hedgerow.comm.base import Communicator
 from hedgerow.comm.dask import dask_ranks
+from hedgerow.distributed.checkpoints import saver
 from hedgerow.errors import CommunicationError
 
 
@@ -33,8 +34,8 @@ class Assignment:
         Which partitions the rank gets.
     more_numbers : tuple of int
         Which of the second table.
-    checkpoint : bytes or None
-        Where to go on.
+    checkpoint : tuple of bytes
+        What earlier attempts have saved, in order.
     timeout, connect_timeout : float
         See :class:`hedgerow.distributed.cluster.Resilience`.
     """
@@ -45,14 +46,9 @@ class Assignment:
     addresses: tuple[str, ...]
     numbers: tuple[int, ...]
     more_numbers: tuple[int, ...]
-    checkpoint: bytes | None
+    checkpoint: tuple[bytes, ...]
     timeout: float
     connect_timeout: float
-
-    @property
-    def channel(self) -> str:
-        """Name under which the scheduler keeps the last checkpoint."""
-        return channel_of(self.run)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,17 +69,17 @@ class Shard:
         Bytes that the worker may use.
     n_threads : int
         Threads of the worker.
-    checkpoint : bytes or None
-        The last that any rank has saved, in this attempt or an earlier one.
+    checkpoint : sequence of bytes
+        What earlier attempts have saved, in order; the same on all ranks.
     save : callable
-        ``save(bytes)`` keeps a checkpoint on the scheduler.  All ranks call it with the
-        same bytes; that of rank 0 is kept.
+        ``save(bytes)`` keeps something on the scheduler for attempts to come.  It does
+        nothing on other ranks than 0.
     """
 
     partitions: Sequence[Any]
     numbers: tuple[int, ...]
     n_threads: int = 1
-    checkpoint: bytes | None = None
+    checkpoint: Sequence[bytes] = ()
     save: Callable[[bytes], None] = lambda content: None
     more: Sequence[Any] = ()
     more_numbers: tuple[int, ...] = ()
@@ -110,16 +106,14 @@ class RankResult:
         The result, from rank 0; nothing from others.
     failure : str or None
         Of the communication.
+    n_saved : int
+        Parts that rank 0 has saved in this attempt.
     """
 
     digest: bytes = b""
     content: bytes = b""
     failure: str | None = None
-
-
-def channel_of(run: bytes) -> str:
-    """Name under which the scheduler keeps the last checkpoint of a run."""
-    return f"hedgerow-{run.hex()}"
+    n_saved: int = 0
 
 
 def rank_task(
@@ -130,6 +124,15 @@ def rank_task(
 
     worker = get_worker()
     secede()
+    n_saved = 0
+    keep = saver(assignment.run, assignment.epoch)
+
+    def save(part: bytes) -> None:
+        nonlocal n_saved
+        if assignment.rank == 0:
+            keep(part)
+            n_saved += 1
+
     try:
         with dask_ranks(
             assignment.run,
@@ -144,7 +147,7 @@ def rank_task(
                 assignment.numbers,
                 worker.state.nthreads,
                 assignment.checkpoint,
-                _saver(assignment),
+                save,
                 more,
                 assignment.more_numbers,
                 str(worker.local_directory),
@@ -155,16 +158,4 @@ def rank_task(
     except CommunicationError as error:
         return RankResult(failure=str(error))
     digest = hashlib.blake2b(content, digest_size=16).digest()
-    return RankResult(digest, content if assignment.rank == 0 else b"")
-
-
-def _saver(assignment: Assignment) -> Callable[[bytes], None]:
-    if assignment.rank != 0:
-        return lambda content: None
-
-    def save(content: bytes) -> None:
-        from distributed import Variable, get_client
-
-        Variable(assignment.channel, client=get_client()).set(content)
-
-    return save
+    return RankResult(digest, content if assignment.rank == 0 else b"", n_saved=n_saved)

@@ -128,9 +128,16 @@ def train_on_workers(
     )
     everywhere = mode == "features"
     validation = tables.validation
+    resilience = resilience or Resilience()
     content = run_on_workers(
         client,
-        replace(work, mode=mode, has_validation=validation is not None),
+        replace(
+            work,
+            mode=mode,
+            has_validation=validation is not None,
+            checkpoint_every=resilience.checkpoint_every,
+            checksums=tables.checksums,
+        ),
         replace(tables.train, everywhere=everywhere),
         more=None if validation is None else replace(validation, everywhere=everywhere),
         resilience=resilience,

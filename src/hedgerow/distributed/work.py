@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.file_dataset import FileDataset
+from hedgerow.boosting.fingerprint import Fingerprint, settings_of
 from hedgerow.boosting.hold_out import Chosen, HoldOut
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
@@ -20,7 +22,8 @@ from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import Asked, Roles, Source
-from hedgerow.distributed.partition import Labels, NoRows, PartitionPart
+from hedgerow.distributed.checkpoints import ClusterStore
+from hedgerow.distributed.partition import Labels, NoRows, PartitionPart, check_unchanged
 from hedgerow.distributed.ranks import Shard
 from hedgerow.errors import DataError
 from hedgerow.growing.chunk_exchange import GrowMode
@@ -59,6 +62,10 @@ class TrainWork:
         Bytes for chunks on each worker.
     n_jobs : int or None
         Threads of each worker; None: as many as it has.
+    checkpoint_every : float
+        Seconds.
+    checksums : two sequences of int
+        Of all partitions, for training and validation; empty: they are not compared.
     """
 
     objective: str
@@ -73,11 +80,19 @@ class TrainWork:
     has_validation: bool = False
     memory_limit: int | None = None
     n_jobs: int | None = None
+    checkpoint_every: float = 10.0
+    checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
 
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
         """Train with the others; the bytes of the model."""
         others: Communicator = ranks if self.mode == "data" else Alone()
         n_threads = self.n_jobs or shard.n_threads
+        for partitions, numbers, known in (
+            (shard.partitions, shard.numbers, self.checksums[0]),
+            (shard.more, shard.more_numbers, self.checksums[1]),
+        ):
+            if shard.checkpoint and known:
+                check_unchanged(partitions, numbers, [known[number] for number in numbers])
         with ExitStack() as stack:
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="hedgerow-", dir=shard.scratch or None)
@@ -111,6 +126,12 @@ class TrainWork:
             samples.train.store.begin(plan.n_outputs, plan.keeps_probability)
             if validation is not None:
                 validation.store.begin(plan.n_outputs, plan.keeps_probability)
+            checkpoint = Checkpoint(
+                ClusterStore(shard.checkpoint, shard.save), self.checkpoint_every
+            )
+            recorder = stack.enter_context(
+                recording(checkpoint, lambda: self._fingerprint(objective))
+            )
             model = fit_stored(
                 samples.train,
                 objective,
@@ -121,6 +142,7 @@ class TrainWork:
                 n_jobs=n_threads,
                 communicator=ranks,
                 mode=self.mode,
+                recorder=recorder,
             )
         return model_to_bytes(model)
 
@@ -146,6 +168,10 @@ class TrainWork:
             cache_dir=[folder],
             communicator=others,
         )
+
+    def _fingerprint(self, objective: Objective) -> Fingerprint:
+        """Of sources and settings; partitions are compared by their check sums."""
+        return Fingerprint(settings_of(objective, self.params, self.stopping, ()), {})
 
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
         """With as many outputs as there are classes."""
