@@ -68,7 +68,7 @@ def train(
     checkpoint : str or path-like, optional
         Folder in which finished rounds are kept.  If the training is stopped in any
         way, the same call goes on from there, and its model has the same bytes as
-        if nothing had happened (docs/checkpoint.md).
+        if nothing had happened (docs/checkpoint.md).  For rows in memory.
     checkpoint_every : float >= 0, default=10.0
         Seconds between two writes to the checkpoint; 0: after every round.
 
@@ -104,6 +104,11 @@ def train(
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     if isinstance(dataset, StoredData):
+        if kept is not None:
+            raise ParameterError(
+                "checkpoint records fits on rows in memory, but these are read batch by batch: "
+                "leave checkpoint at None, or train on a table."
+            )
         return _train_stored(given, trees, dataset, valid, callbacks, progress)
     if isinstance(valid, StoredData):
         raise DataError(

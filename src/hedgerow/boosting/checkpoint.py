@@ -46,8 +46,8 @@ from hedgerow.errors import StorageError
 from hedgerow.growing.tree import GrownTree
 
 SECONDS = 10.0
-"""Time between two writes.  A fit that is killed loses at most about that much work; a
-write takes some milliseconds (two flushes of the disk), a few tenths of a percent."""
+"""Time between two writes.  A fit that is killed loses at most about that much work, and a
+write costs two flushes of the disk, little beside it on any disk."""
 
 _MOST_SHARE = 0.05
 """Writes may take this share of the time: on a slow disk they become rarer."""

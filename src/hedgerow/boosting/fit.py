@@ -303,7 +303,7 @@ class Watch:
 
     def take_over(self, earlier: Rounds, state: RoundState) -> bool:
         """Note the scores of rounds that were done before; True if the fit ended with them."""
-        stop, names = earlier.ended, [metric.name for metric in self.metrics]
+        names = [metric.name for metric in self.metrics]
         if earlier.scores.shape[1] != len(names):
             raise StorageError(
                 f"the checkpoint has {earlier.scores.shape[1]} scores of each round, this fit "
@@ -319,8 +319,8 @@ class Watch:
                     score = math.fsum(state.oob_improvement[:n_rounds])
                 else:
                     score = self.history[self.rows][self.metrics[0].name][n_rounds - 1]
-                stop = self.best.observe(n_rounds, score) or stop
-        return stop
+                self.best.observe(n_rounds, score)
+        return earlier.ended
 
     def last_round(self, state: RoundState, ended: bool) -> Rounds:
         """The last round with its scores, to be recorded."""

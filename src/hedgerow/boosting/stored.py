@@ -42,7 +42,7 @@ from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.row_store import NO_BINS
+from hedgerow.data.row_store import GIVEN
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.growing.chunk_grower import ChunkGrower
@@ -122,6 +122,9 @@ def fit_stored(
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
+    for sample in (train, validation):
+        if sample is not None:  # a store has chunks for a fit only
+            sample.store.begin(objective.n_outputs, objective.name == "softmax")
     n_rows = check_targets(train, objective, others)
     n_validation = 0 if validation is None else check_targets(validation, objective, others)
     stops = stopping.is_on(n_rows + n_validation, validation is not None)
@@ -210,7 +213,8 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
             else:
                 fit.validation_tally = tally
         if params.leaf_estimation == "line_search":
-            fit.search = LeafQuantiles(grower, objective, params, spec.schema, rows).search
+            leaves = LeafQuantiles(train.store, grower, objective, params, spec.schema, rows)
+            fit.search = leaves.search
         return _run(fit, watch, plan.ranks, recorder)
 
 
@@ -250,14 +254,14 @@ def check_targets(sample: StoredSample, objective: Objective, others: Communicat
         offsets and others not, or there are no rows.
     """
     first = b""
-    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=NO_BINS):
+    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=GIVEN):
         first = chunk.target[:1].astype("<f8").tobytes()
     origins = b"".join(others.allgather(first))
     if not origins:
         raise DataError("there are no rows with a weight above 0: give some.")
     origin = float(np.frombuffer(origins[:8], dtype="<f8")[0])
     fault, flags = b"", np.zeros(4, dtype=np.int64)
-    for chunk in sample.store.chunks(uses=NO_BINS):
+    for chunk in sample.store.chunks(uses=GIVEN):
         if chunk.n_rows == 0:
             continue
         flags[0 if chunk.weight is None else 1] = 1

@@ -122,10 +122,6 @@ class TrainWork:
                 given = more.stored(replace(plan, set_aside=None, trained=samples.train))
                 stack.callback(given.close)
                 validation = given.train
-            # Targets are read before the grower makes room for its work.
-            samples.train.store.begin(plan.n_outputs, plan.keeps_probability)
-            if validation is not None:
-                validation.store.begin(plan.n_outputs, plan.keeps_probability)
             checkpoint = Checkpoint(
                 ClusterStore(shard.checkpoint, shard.save), self.checkpoint_every
             )
