@@ -96,7 +96,7 @@ def train(
     (768, 2)
     """
     given = dict(params or {})
-    _check_names(given)
+    check_names(given)
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
         if "seed" in given:
@@ -134,7 +134,7 @@ def train(
         objective,
         trees,
         validation=validation,
-        stopping=_stopping_of(given),
+        stopping=stopping_of(given),
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
@@ -154,7 +154,7 @@ def _train_stored(
 ) -> Booster:
     """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
     name, level = given.get("objective", "squared_error"), given.get("quantile")
-    stopping = _stopping_of(given)
+    stopping = stopping_of(given)
     survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
     objective = _objective_for(name, survey.largest, survey.n_rows, level)
@@ -173,11 +173,13 @@ def _train_stored(
     return Booster(model)
 
 
-def _stopping_of(given: Mapping[str, Any]) -> StoppingParams:
+def stopping_of(given: Mapping[str, Any]) -> StoppingParams:
+    """What is said of early stopping among the parameters of :func:`train`."""
     return StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given})
 
 
-def _check_names(params: Mapping[str, Any]) -> None:
+def check_names(params: Mapping[str, Any]) -> None:
+    """Refuse names that are no parameters of :func:`train`."""
     for name in params:
         if name not in _TRAIN_NAMES:
             if name in ("categorical_features", "unknown_category"):

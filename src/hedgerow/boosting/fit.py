@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import (
     Callback,
     History,
@@ -60,6 +61,7 @@ from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.data.pairs import may_pay, pair_columns
 from hedgerow.errors import DataError, LossError, ParameterError, StorageError
 from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -257,6 +259,13 @@ class RoundState(Protocol):
     n_rounds: int
     oob_improvement: list[float]
 
+    @property
+    def base_score(self) -> FloatArray:
+        """Raw score before the first tree."""
+
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round as they were added."""
+
 
 @dataclass(slots=True, eq=False)
 class Watch:
@@ -292,7 +301,7 @@ class Watch:
             stop = call_all(self.callbacks, seen) or stop
         return stop
 
-    def take_over(self, earlier: Rounds, state: BoostState) -> bool:
+    def take_over(self, earlier: Rounds, state: RoundState) -> bool:
         """Note the scores of rounds that were done before; True if the fit ended with them."""
         names = [metric.name for metric in self.metrics]
         if earlier.scores.shape[1] != len(names):
@@ -313,7 +322,7 @@ class Watch:
                 self.best.observe(n_rounds, score)
         return earlier.ended
 
-    def last_round(self, state: BoostState, ended: bool) -> Rounds:
+    def last_round(self, state: RoundState, ended: bool) -> Rounds:
         """The last round with its scores, to be recorded."""
         scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan

@@ -26,6 +26,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
+from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import (
     RoundState,
     Watch,
@@ -67,6 +68,7 @@ def fit_stored(
     n_jobs: int | None = None,
     communicator: Communicator | None = None,
     mode: GrowMode = "data",
+    recorder: Recorder | None = None,
 ) -> Model:
     """Train a model on rows in chunks.
 
@@ -96,6 +98,9 @@ def fit_stored(
         The other ranks; default: there are none.
     mode : {"data", "features"}, default="data"
         ``"data"``: each rank has its own rows; ``"features"``: each has all.
+    recorder : Recorder, optional
+        Is told of each round; the fit goes on from its earlier rounds, which must be
+        the same on all ranks.
 
     Returns
     -------
@@ -146,7 +151,7 @@ def fit_stored(
         n_validation or n_rows, resolve_threads(n_jobs), ranks, others, mode,
     )  # fmt: skip
     try:
-        forest = _grow(plan, watch)
+        forest = _grow(plan, watch, recorder)
     finally:
         if bar is not None:
             bar.close()
@@ -180,7 +185,7 @@ class StoredWatch(Watch):
         return state.scores
 
 
-def _grow(plan: _Plan, watch: StoredWatch) -> Forest:
+def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
     """Run the rounds; the forest up to the best of them."""
     train, objective, params = plan.train, plan.objective, plan.params
     spec = train.store.spec
@@ -210,17 +215,28 @@ def _grow(plan: _Plan, watch: StoredWatch) -> Forest:
         if params.leaf_estimation == "line_search":
             leaves = LeafQuantiles(train.store, grower, objective, params, spec.schema, rows)
             fit.search = leaves.search
-        return _run(fit, watch, plan.ranks)
+        return _run(fit, watch, plan.ranks, recorder)
 
 
-def _run(fit: StoredFit, watch: StoredWatch, ranks: Communicator) -> Forest:
+def _run(
+    fit: StoredFit, watch: StoredWatch, ranks: Communicator, recorder: Recorder | None
+) -> Forest:
     number = 0
+    earlier = None if recorder is None else recorder.earlier
+    if earlier is not None:
+        earlier = earlier.head(fit.params.n_estimators)
     try:
-        for state in stored_rounds(fit):
+        for state in stored_rounds(fit, earlier):
             number = state.n_rounds
-            stop = watch.after_round(state)
+            is_old = earlier is not None and number == earlier.n_rounds
+            if is_old and earlier is not None:
+                stop = watch.take_over(earlier, state)
+            else:
+                stop = watch.after_round(state)
             if ranks.size > 1:  # a callback may have ended the fit on one rank alone
                 stop = bool(ranks.allreduce(np.array([stop], dtype=np.int64), "max")[0])
+            if recorder is not None and not is_old:
+                recorder.note(watch.last_round(state, stop))
             if stop:
                 break
     except LossError as error:
