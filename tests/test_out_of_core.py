@@ -201,7 +201,7 @@ def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 COMMANDS = [
     ["--target", "label", "--drop", "k", "--weight", "w"],
     ["--target", "k", "--drop", "w", "--set", "early_stopping=True"],
-    ["--target", "y", "--drop", "label", "--drop", "w", "--set", "categorical_features=['b']"],
+    ["--target", "y", "--drop", "label", "--drop", "w", "--set", "categorical_features=['b', 'c']"],
 ]
 
 

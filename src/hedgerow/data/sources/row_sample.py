@@ -37,7 +37,7 @@ class Block:
     ----------
     hashes : uint64, shape (n_rows,)
     weight : float64, shape (n_rows,), or None
-    columns : sequence of arrays
+    columns : list of arrays
         Of each feature plain numbers, or numbers of values where ``coded``.
     coded : tuple of bool
     entries : scipy.sparse.csr_array, or None
@@ -46,7 +46,7 @@ class Block:
 
     hashes: npt.NDArray[np.uint64]
     weight: FloatArray | None
-    columns: Sequence[AnyArray]
+    columns: list[AnyArray]
     coded: tuple[bool, ...]
     entries: object = None
 
