@@ -58,6 +58,11 @@ def add_command(commands: Any) -> None:
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="keep finished rounds in this folder: the same command goes on where it was stopped",
+    )
     parser.add_argument("--memory-limit", metavar="SIZE", help=LIMIT_HELP)
     parser.add_argument(
         "--cache-dir",
@@ -143,6 +148,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
         features.class_labels(y, task, shown, target),
         weight=None if options.weight is None else features.weights(table, options.weight),
         valid=_validation(options, task, X, sparse),
+        checkpoint=options.checkpoint,
     )
     print(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}", flush=True)
     start = time.perf_counter()
@@ -157,6 +163,11 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     from hedgerow.estimators.file_fit import look_at_targets
 
     print(way, flush=True)
+    if options.checkpoint is not None:
+        raise UsageError(
+            "--checkpoint keeps rounds of fits on rows in memory, which these are not: leave it "
+            "out, or raise --memory-limit"
+        )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = look_at_targets(data)
     task, why = options.task, "as asked"
