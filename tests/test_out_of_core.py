@@ -201,7 +201,7 @@ def too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 COMMANDS = [
     ["--target", "label", "--drop", "k", "--weight", "w"],
     ["--target", "k", "--drop", "w", "--set", "early_stopping=True"],
-    ["--target", "y", "--drop", "label", "--drop", "w", "--set", "categorical_features=['b']"],
+    ["--target", "y", "--drop", "label", "--drop", "w", "--set", "categorical_features=['b', 'c']"],
 ]
 
 
@@ -285,5 +285,6 @@ def test_peak_memory(tmp_path: Path) -> None:
     )
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["table_bytes"] >= 10 * found["limit"]
-    assert found["peak_bytes"] - found["start_bytes"] <= 1.5 * found["limit"]
+    # Beside the limit: what Arrow decodes of a row group, and stacks of threads.
+    assert found["peak_bytes"] - found["start_bytes"] <= found["limit"] + 64_000_000
     assert found["same_bytes"]
