@@ -121,11 +121,14 @@ class StorePlan:
 class StoredData(Protocol):
     """Rows that a training reads batch by batch, for :func:`hedgerow.train`."""
 
-    def survey(self, note: Callable[[FloatArray], None], zero_missing: bool) -> None:
+    def survey(
+        self, note: Callable[[FloatArray], None], params: BoostParams, sets_aside: bool
+    ) -> None:
         """Read all rows once; hand over the targets of those that count, in order.
 
-        ``note`` is called for each batch with float64 (n_rows,), finite.  ``zero_missing``
-        is the parameter ``zero_as_missing``.
+        ``note`` is called for each batch with float64 (n_rows,), finite.  ``sets_aside``
+        says whether the plan may set rows aside: if not, this may be a part of the work
+        for it, with the same ``params``.
         """
 
     def stored(self, plan: StorePlan) -> StoredSamples:

@@ -12,7 +12,6 @@ that a model does not depend on which libraries are installed::
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,14 +24,13 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
+from hedgerow.data.sources.facts import LARGEST_EXACT
+from hedgerow.data.sources.text_files import DATE
+from hedgerow.data.sources.text_files import MISSING_TEXT as MISSING_TEXT
 from hedgerow.errors import did_you_mean
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
-MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
-LARGEST_EXACT = 2**53
-"""Every whole number up to here is a float64."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +191,7 @@ def dates_or_text(column: AnyArray) -> AnyArray:
     """
     missing = np.array([value is None for value in column], dtype=bool)
     present = column[~missing].tolist()
-    if not present or not all(_DATE.fullmatch(text) for text in present):
+    if not present or not all(DATE.fullmatch(text) for text in present):
         return column
     ticks = np.zeros(len(column), dtype=np.int64)
     try:

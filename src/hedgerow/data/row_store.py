@@ -65,8 +65,8 @@ class Uses(NamedTuple):
 
 EVERYTHING = Uses()
 NO_BINS = Uses(by_row=False, columns=())
-GIVEN_ONLY = Uses(by_row=False, columns=(), reads=(), writes=())
-"""Target, weight and offset."""
+GIVEN = Uses(by_row=False, columns=(), reads=(), writes=())
+"""Target, weight and offset alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
