@@ -114,11 +114,11 @@ def _files_in(folder: str) -> list[str]:
 
 def _checked(path: str) -> str:
     if not os.path.exists(path):
-        parent = Path(path).parent
+        names: list[str] = []
         with contextlib.suppress(OSError):
-            near = did_you_mean(Path(path).name, [item.name for item in parent.iterdir()])
-            raise StorageError(f"{path}: there is no such file.{near}")
-        raise StorageError(f"{path}: there is no such file.")
+            names = [item.name for item in Path(path).parent.iterdir()]
+        near = did_you_mean(Path(path).name, names)
+        raise StorageError(f"{path}: there is no such file.{near}")
     if format_of(path) is None:
         raise DataError(f"{path}: unknown kind of file; {_known()}")
     return path
@@ -257,17 +257,22 @@ def reading(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error.reason}): convert it first.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error, csv.Error) as error:
-        raise DataError(f"{path} cannot be read: {_one_line(error)}.") from error
+        raise DataError(_unfit(path, error)) from error
     except OSError as error:
         # Arrow raises OSError for what it cannot make sense of, too: without a number.
         if error.errno is None:
-            raise DataError(f"{path} cannot be read: {_one_line(error)}.") from error
+            raise DataError(_unfit(path, error)) from error
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "pyarrow":
             raise
-        raise DataError(f"{path} cannot be read: {_one_line(error)}.") from error
+        raise DataError(_unfit(path, error)) from error
 
 
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()).rstrip(".")
+_SPOKEN = {"parquet": "Parquet", "arrow": "an Arrow file", "csv": "CSV", "libsvm": "LibSVM"}
+
+
+def _unfit(path: str, error: BaseException) -> str:
+    kind = format_of(path)
+    reason = " ".join(str(error).split()).rstrip(".")
+    return f"{path} cannot be read as {_SPOKEN[kind] if kind else 'a table'}: {reason}."

@@ -83,12 +83,11 @@ class ParsedTexts:
                 floats[row] = as_floats(np.array([whole]))[0]
             return floats
         # As in data.columns: the next whole number, so that <= is answered exactly.
-        whole = np.ceil(self.values)
+        rounded = np.ceil(self.values)
         limit = float(2**63)
-        inside = np.abs(whole) < limit
-        keys = np.where(inside, whole, 0.0).astype(np.int64)
-        keys[whole >= limit] = np.iinfo(np.int64).max
-        keys[whole <= -limit] = MISSING_KEY + 1
+        keys = np.where(np.abs(rounded) < limit, rounded, 0.0).astype(np.int64)
+        keys[rounded >= limit] = np.iinfo(np.int64).max
+        keys[rounded <= -limit] = MISSING_KEY + 1
         for row, number in self.exact.items():
             keys[row] = number
         return np.ma.MaskedArray(keys, self.missing)
