@@ -43,6 +43,23 @@ class ChunkWork(NamedTuple):
     rows: RowArray
 
 
+class Uses(NamedTuple):
+    """Bins that a pass reads: a store on disk fetches no others.
+
+    by_row   whether ``matrix.by_row`` is read
+    columns  rows of ``matrix.by_column`` that are read; None: all
+
+    Bins that are not used are undefined in that pass.  Everything else is always there.
+    """
+
+    by_row: bool = True
+    columns: Sequence[int] | None = None
+
+
+EVERYTHING = Uses()
+NO_BINS = Uses(by_row=False, columns=())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
     """Some rows; the arrays may be used until the next chunk is asked for.
@@ -96,7 +113,9 @@ class RowStore(Protocol):
     def begin(self, n_outputs: int, keeps_probability: bool) -> None:
         """Make room for the work of a fit; contents are undefined."""
 
-    def chunks(self, numbers: Sequence[int] | None = None) -> Iterator[Chunk]:
+    def chunks(
+        self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
+    ) -> Iterator[Chunk]:
         """The chunks with these numbers, ascending (default: all)."""
 
     def close(self) -> None:
