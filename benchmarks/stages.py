@@ -23,7 +23,7 @@ from collections import defaultdict
 import numpy as np
 
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.growing import frontier, gradients, grow, leaves, sampling
+from hedgerow.growing import frontier, gradients, grow, leaves, sampling, searching
 from hedgerow.growing import state as layout
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.objectives import make_objective
@@ -47,8 +47,8 @@ class Clock:
 def search_children(s: layout.State, clock: Clock) -> None:
     """``growing.grow.search_children`` with a clock."""
     scalars, table = s.scalars, s.tree.table
-    columns = (0, s.settings.n_features)
-    slot_size = s.settings.n_features * s.bins.stride
+    columns = (0, s.settings.n_columns)
+    slot_size = s.settings.n_columns * s.bins.stride
     for child in range(2):
         node = scalars[layout.IS_SMALL if child == 0 else layout.IS_LARGE]
         slot = scalars[layout.IS_SMALL_SLOT if child == 0 else layout.IS_LARGE_SLOT]
@@ -67,15 +67,15 @@ def search_children(s: layout.State, clock: Clock) -> None:
             clock.run(
                 "histogram", grow.build_node,
                 0, s.crew, s.settings, s.bins, s.columns, s.rows, s.threads.cells[0],
-                s.wide, place, slot, scalars,
+                s.wide, place, slot, scalars, None,
             )  # fmt: skip
         if node == 0:
             grow.sum_root(s.columns, s.bins.stride, s.wide, slot * slot_size, table[0])
         if searched == 1:
             clock.run(
-                "search", grow.search_node,
-                0, columns, s.settings, s.rules, s.bins, s.columns, s.wide,
-                slot * slot_size, s.search, child, table[node], scalars,
+                "search", searching.search_node,
+                0, columns, s.settings, s.rules, s.bins, s.columns,
+                (s.wide, slot * slot_size), s.search, child, table[node], scalars, None,
             )  # fmt: skip
 
 
@@ -88,23 +88,28 @@ def grow_tree(s: layout.State, clock: Clock, number: int) -> None:
         0, s.crew, s.settings, s.loss_data, s.rows, s.threads, scalars,
     )  # fmt: skip
     sampling.sample_rows(0, s.crew, s.settings, s.rows.rows, s.threads.counts, scalars)
-    frontier.start_tree(s.settings, s.rules, tree, scalars)
+    frontier.start_tree(s.settings, s.rules, tree, scalars, None)
     while True:
         parent, search_next = scalars[layout.IS_PARENT], scalars[layout.IS_SMALL] >= 0
         if parent >= 0:
+            row = tree.table[parent]
+            column = s.bins.by_column[row[layout.NODE_COLUMN]]
             clock.run(
                 "partition", grow.partition_node,
-                0, s.crew, s.bins, s.rows, tree.table[parent], s.threads.counts,
+                0, s.crew, s.rows, column, row, s.threads.counts,
             )  # fmt: skip
         elif not search_next:
             break
         if search_next:
             search_children(s, clock)
-        clock.run("frontier", frontier.advance, s.settings, s.rules, tree, scalars, s.search.found)
+        clock.run(
+            "frontier", frontier.advance,
+            s.settings, s.rules, tree, scalars, s.search.found, None,
+        )  # fmt: skip
     clock.run(
         "leaves", leaves.finish_tree,
         0, s.crew, s.settings, s.rules, s.rows, s.loss_data.raw, s.threads.leaf_sums,
-        tree, scalars,
+        tree, scalars, None,
     )  # fmt: skip
 
 

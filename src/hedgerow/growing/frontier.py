@@ -55,6 +55,7 @@ from hedgerow.growing.state import (
     NODE_MISSING_LEFT,
     NODE_N_LEFT,
     NODE_OPEN,
+    NODE_PATH,
     NODE_RIGHT,
     NODE_SET,
     NODE_SLOT,
@@ -68,6 +69,9 @@ from hedgerow.growing.state import (
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.monotone import found_gain
 from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
+
+_PATH_STEP = 0x5851F42D4C957F2D
+"""Paths are told apart by the polynomials in this number that their steps make."""
 
 
 @kernel(inner=True)
@@ -237,6 +241,8 @@ def open_children(
     table[left, NODE_H] = row[NODE_H_LEFT]
     table[right, NODE_G] = row[NODE_G] - row[NODE_G_LEFT]
     table[right, NODE_H] = row[NODE_H] - row[NODE_H_LEFT]
+    table[left, NODE_PATH] = row[NODE_PATH] * _PATH_STEP + 1
+    table[right, NODE_PATH] = row[NODE_PATH] * _PATH_STEP + 2
     row[NODE_OPEN] = 0
     row[NODE_LEFT] = left
     row[NODE_RIGHT] = right

@@ -43,6 +43,7 @@ from hedgerow.growing.state import (
     COUNT_H_SUM,
     IS_COUNT_BITS,
     IS_DROPPED_BITS,
+    IS_FIRST_ROW,
     IS_G_APART,
     IS_G_EXPONENT,
     IS_H_EXPONENT,
@@ -149,9 +150,9 @@ def pack_block(
             packed[i] = np.int64(fixed[two * i])
             packed[n_rows + i] = (np.int64(fixed[two * i + one]) << count_bits) + 1
     else:
-        stream = np.uint64(scalars[IS_TREE])
+        stream, before = np.uint64(scalars[IS_TREE]), np.uint64(scalars[IS_FIRST_ROW])
         for i in range(first, last):
-            noise = np.int64(hash64(seed, stream, i) >> one)
+            noise = np.int64(hash64(seed, stream, before + i) >> one)
             g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
             packed[i] = narrow_word(g, h, noise, dropped, hessian_bits, count_bits)
 

@@ -2,7 +2,8 @@
 
 A row is in the sample of a round if the hash of (seed, round, row) is small
 enough; the columns of a level or a node are a shuffle keyed by (seed, tree,
-depth or node).  No draw depends on threads or on the order of work.
+depth or way from the root).  No draw depends on threads, nor on the order in which
+nodes are split.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from hedgerow.compile import kernel
 from hedgerow.growing.branches import keep_permitted
 from hedgerow.growing.state import (
     COUNT_SAMPLED,
+    IS_FIRST_ROW,
     IS_LARGE,
     IS_N_FEATURES,
     IS_N_ROWS,
@@ -21,6 +23,7 @@ from hedgerow.growing.state import (
     IS_SMALL,
     IS_TREE,
     NODE_DEPTH,
+    NODE_PATH,
     Extras,
     Settings,
 )
@@ -48,9 +51,10 @@ def sample_rows(
         return
     limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
     stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
+    first_row = np.uint64(scalars[IS_FIRST_ROW])
     taken = np.int64(0)
     for i in range(start, stop):
-        taken += np.int64(hash64(settings.seed, stream, np.uint64(i)) < limit)
+        taken += np.int64(hash64(settings.seed, stream, first_row + np.uint64(i)) < limit)
     counts[thread, COUNT_SAMPLED] = taken
     barrier(crew)
     before, total = np.int64(0), np.int64(0)
@@ -60,7 +64,7 @@ def sample_rows(
         total += counts[t, COUNT_SAMPLED]
     inside, outside = before, total + start - before
     for i in range(start, stop):
-        if hash64(settings.seed, stream, np.uint64(i)) < limit:
+        if hash64(settings.seed, stream, first_row + np.uint64(i)) < limit:
             rows[inside] = i
             inside += 1
         else:
@@ -105,8 +109,9 @@ def allow_columns(
     if extras is not None:
         n = keep_permitted(extras.constraints, table, node, order, n)
     if settings.columns_by_node < 1.0 and n > 0:
-        stream = NODE_STREAM + (tree << 20) + node
-        n = shuffle_front(settings.seed, stream, order, n, settings.columns_by_node)
+        stream, path = np.uint64(NODE_STREAM + tree), np.uint64(table[node, NODE_PATH])
+        seed = hash64(settings.seed, stream, path)
+        n = shuffle_front(seed, NODE_STREAM, order, n, settings.columns_by_node)
     for j in range(allowed.shape[1]):
         allowed[child, j] = 0
     for k in range(n):

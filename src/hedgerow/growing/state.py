@@ -42,8 +42,9 @@ from hedgerow.objectives.derivatives import LossData
     NODE_N_LEFT,
     NODE_LEFT,  # children; 0 in a leaf
     NODE_RIGHT,
+    NODE_PATH,  # the way from the root, left or right at each step, as a number
     NODE_SET,  # SET_WORDS words: bit b is set if bin b goes left
-) = range(17)
+) = range(18)
 SET_WORDS = 4
 NODE_FIELDS = NODE_SET + SET_WORDS
 
@@ -74,8 +75,9 @@ NODE_FIELDS = NODE_SET + SET_WORDS
     IS_N_COLUMNS,  # columns that the tree may use
     IS_UNIT_SCALE,  # bits of a float64: the units of a sample are multiplied by it
     IS_N_FEATURES,  # features that it may use: as many, but for bundles
+    IS_FIRST_ROW,  # rows before these, in chunks before: random draws count from the first of all
     N_SCALARS,
-) = range(26)
+) = range(27)
 
 # Columns of ``numbers``.
 NUMBER_GAIN, NUMBER_VALUE, NUMBER_COVER, NUMBERS = range(4)

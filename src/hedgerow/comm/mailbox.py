@@ -1,0 +1,162 @@
+"""Messages that have come for a rank, until it asks for them.
+
+They come on one thread (of a sender, of an event loop) and are taken on another.  A rank
+is never more than one exchange ahead of another, as each exchange needs something of
+everyone; a mailbox therefore holds at most two messages of each source, and what is
+further ahead is an error.
+
+=========================================  ===========================================
+message                                    what happens
+=========================================  ===========================================
+of another run or epoch                    dropped
+of an exchange that is over, or twice      dropped
+two different ones in the same place       error
+too far ahead, for someone else, damaged   error
+=========================================  ===========================================
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from hedgerow.comm.messages import (
+    Header,
+    Kind,
+    Message,
+    Payload,
+    Stamp,
+    check_payload,
+    opened,
+)
+from hedgerow.errors import CommunicationError
+
+logger = logging.getLogger("hedgerow")
+
+MAX_AHEAD = 1
+"""Exchanges by which a message may come before it is wanted."""
+
+
+class Mailbox:
+    """Of one rank, for one stamp.
+
+    Parameters
+    ----------
+    stamp : Stamp
+        Messages with another one are dropped.
+    rank : int
+        Whose mailbox it is.
+    size : int
+        Number of ranks.
+
+    Attributes
+    ----------
+    n_dropped : int
+        Messages that came late, twice, or from another run.
+    """
+
+    def __init__(self, stamp: Stamp, rank: int, size: int) -> None:
+        self.stamp = stamp
+        self.rank = rank
+        self.size = size
+        self.n_dropped = 0
+        self._changed = threading.Condition()
+        self._waiting: dict[tuple[int, int], tuple[Header, Payload]] = {}
+        self._wanted = [0] * size
+        self._left: set[int] = set()
+        self._failure: str | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing can be taken any more, or None."""
+        return self._failure
+
+    def deliver(self, message: Message) -> None:
+        """Put in what has come; never raises: what is wrong is told to whoever takes."""
+        with self._changed:
+            try:
+                self._sort(opened(message.header), message.payload)
+            except CommunicationError as error:
+                self._fail(str(error))
+            self._changed.notify_all()
+
+    def take(self, source: int, sequence: int, timeout: float) -> tuple[Header, Payload]:
+        """The message of a rank in an exchange; waits for it, ``timeout`` seconds at most."""
+        deadline = time.monotonic() + timeout
+        key = (source, sequence)
+        with self._changed:
+            while self._failure is None and key not in self._waiting:
+                if source in self._left:
+                    raise CommunicationError(
+                        f"rank {source} has ended its part and takes no part in exchange {sequence}"
+                    )
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise CommunicationError(
+                        f"rank {source} did not answer within {timeout:g} s "
+                        f"(rank {self.rank}, exchange {sequence}): it stalls or is overloaded"
+                    )
+                self._changed.wait(left)
+            if self._failure is not None:
+                raise CommunicationError(self._failure)
+            header, payload = self._waiting.pop(key)
+            self._wanted[source] = sequence + 1
+        check_payload(header, payload)
+        return header, payload
+
+    def fail(self, reason: str) -> None:
+        """Let everything that is or will be taken end in an error; the first reason stays."""
+        with self._changed:
+            self._fail(reason)
+            self._changed.notify_all()
+
+    def _fail(self, reason: str) -> None:
+        if self._failure is None:
+            self._failure = reason
+            self._waiting.clear()
+
+    def _sort(self, header: Header, payload: Payload) -> None:
+        """Keep, drop or refuse a message."""
+        if header.stamp != self.stamp:
+            return self._drop(header, "of another run or epoch")
+        if header.target != self.rank or not 0 <= header.source < self.size:
+            raise CommunicationError(
+                f"rank {self.rank} of {self.size} got a message of rank {header.source} "
+                f"for rank {header.target}"
+            )
+        if header.call.kind == Kind.ABORT:
+            reason = bytes(payload).decode("utf-8", "replace")
+            return self._fail(f"rank {header.source} gave up: {reason}")
+        if header.call.kind == Kind.LEAVE:
+            self._left.add(header.source)
+            return None
+        ahead = header.sequence - self._wanted[header.source]
+        if ahead < 0:
+            return self._drop(header, "late or twice")
+        if ahead > MAX_AHEAD:
+            raise CommunicationError(
+                f"rank {header.source} is in exchange {header.sequence}, {ahead} ahead of "
+                f"rank {self.rank}: messages were lost"
+            )
+        key = (header.source, header.sequence)
+        if key not in self._waiting:
+            self._waiting[key] = (header, payload)
+        elif self._waiting[key][0] == header:
+            self._drop(header, "twice")
+        else:
+            raise CommunicationError(
+                f"rank {header.source} sent two different messages for exchange {header.sequence}"
+            )
+        return None
+
+    def _drop(self, header: Header, why: str) -> None:
+        self.n_dropped += 1
+        logger.debug(
+            "rank %d dropped message %d of rank %d (epoch %d): %s",
+            self.rank,
+            header.sequence,
+            header.source,
+            header.stamp.epoch,
+            why,
+        )

@@ -1,0 +1,160 @@
+"""What ranks send each other: a header of fixed length, then bytes.
+
+Glossary
+--------
+run       a training, by 16 random bytes
+epoch     how often the run has been started anew, after a rank was lost
+stamp     run and epoch: messages with another stamp are those of a rank that has not
+          yet heard that the run has ended or was started anew
+sequence  number of the exchange, which all ranks count alike
+call      the collective that the sender is in, with what all ranks must agree on
+
+The header carries check sums of itself and of the payload.  They are there for
+accidents; whoever may send to a rank is trusted.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+from hedgerow.errors import CommunicationError
+
+Payload: TypeAlias = bytes | memoryview
+
+MAGIC = b"HGR1"
+_LAYOUT = struct.Struct("<4sB3xIII16sQQQII")
+HEADER_BYTES = _LAYOUT.size
+
+
+class Kind(IntEnum):
+    """What the sender does."""
+
+    BARRIER = 1
+    ALLGATHER = 2
+    REDUCE_SCATTER = 3
+    ALLREDUCE_SUM = 4
+    ALLREDUCE_MAX = 5
+    PARTS = 6
+    ABORT = 7
+    LEAVE = 8
+
+
+KIND_NAMES = {
+    Kind.BARRIER: "barrier",
+    Kind.ALLGATHER: "allgather",
+    Kind.REDUCE_SCATTER: "reduce_scatter",
+    Kind.ALLREDUCE_SUM: "allreduce of sums",
+    Kind.ALLREDUCE_MAX: "allreduce of maxima",
+    Kind.PARTS: "allreduce, second half",
+    Kind.ABORT: "abort",
+    Kind.LEAVE: "leave",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Which training, and which attempt at it."""
+
+    run: bytes
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.run) != 16:
+            raise ValueError(f"run must be 16 bytes, not {len(self.run)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What the ranks of an exchange must have in common.
+
+    ``agreed`` is a number made of the arguments (length, places): ranks that call the
+    same collective with other arguments have other numbers.
+    """
+
+    kind: Kind
+    agreed: int = 0
+
+    def __str__(self) -> str:
+        return KIND_NAMES[self.kind]
+
+
+class Header(NamedTuple):
+    """Of one message."""
+
+    call: Call
+    source: int
+    target: int
+    stamp: Stamp
+    sequence: int
+    length: int
+    checksum: int
+
+
+class Message(NamedTuple):
+    """A header as bytes, and what it is about."""
+
+    header: bytes
+    payload: Payload
+
+
+def checksum_of(payload: Payload) -> int:
+    """What stands in the header of a message with this payload."""
+    return zlib.crc32(payload)
+
+
+def sealed(
+    call: Call, source: int, target: int, stamp: Stamp, sequence: int, payload: Payload
+) -> Message:
+    """Message with the header that belongs to a payload."""
+    fields = _LAYOUT.pack(
+        MAGIC,
+        int(call.kind),
+        source,
+        target,
+        stamp.epoch,
+        stamp.run,
+        sequence,
+        call.agreed,
+        len(payload),
+        checksum_of(payload),
+        0,
+    )
+    body = fields[:-4]
+    return Message(body + struct.pack("<I", zlib.crc32(body)), payload)
+
+
+def opened(header: bytes) -> Header:
+    """Fields of a header; damage is an error."""
+    if len(header) != HEADER_BYTES or header[:4] != MAGIC:
+        raise CommunicationError(
+            f"a message does not begin as messages of this version of hedgerow do "
+            f"({len(header)} bytes, {HEADER_BYTES} expected): install the same version on all ranks"
+        )
+    if struct.unpack("<I", header[-4:])[0] != zlib.crc32(header[:-4]):
+        raise CommunicationError("the header of a message is damaged: its check sum is wrong")
+    _, kind, source, target, epoch, run, sequence, agreed, length, checksum, _ = _LAYOUT.unpack(
+        header
+    )
+    try:
+        call = Call(Kind(kind), agreed)
+    except ValueError:
+        raise CommunicationError(
+            f"a message is of the unknown kind {kind}: install the same version of hedgerow "
+            "on all ranks"
+        ) from None
+    return Header(call, source, target, Stamp(run, epoch), sequence, length, checksum)
+
+
+def check_payload(header: Header, payload: Payload) -> None:
+    """Raise if a payload is not what its header says."""
+    where = f"message {header.sequence} of rank {header.source} to rank {header.target}"
+    if len(payload) != header.length:
+        raise CommunicationError(
+            f"{where} has {len(payload)} bytes, its header says {header.length}: it was cut short"
+        )
+    if checksum_of(payload) != header.checksum:
+        raise CommunicationError(f"{where} is damaged: its check sum is wrong")
