@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.callbacks import Callback
@@ -12,9 +14,11 @@ from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.objectives import Objective, make_objective
-from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
 _STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
 _TRAIN_NAMES = (
@@ -30,8 +34,8 @@ _TRAIN_NAMES = (
 
 def train(
     params: Mapping[str, Any] | None,
-    dataset: Dataset,
-    valid: Dataset | None = None,
+    dataset: Dataset | StoredData,
+    valid: Dataset | StoredData | None = None,
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
@@ -47,9 +51,9 @@ def train(
         ``"quantile"`` (with the parameter ``quantile``), ``"logistic"`` and
         ``"exponential"`` for targets 0 and 1, ``"softmax"`` for targets
         0, 1, ... K - 1.
-    dataset : Dataset
+    dataset : Dataset or StoredData
         With ``y``.
-    valid : Dataset, optional
+    valid : Dataset or StoredData, optional
         Rows for learning curves and early stopping.
     callbacks : callable or sequence of callables, optional
         Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
@@ -85,10 +89,19 @@ def train(
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
+    if isinstance(dataset, StoredData):
+        return _train_stored(given, trees, dataset, valid, callbacks, progress)
+    if isinstance(valid, StoredData):
+        raise DataError(
+            "the validation rows are read batch by batch, but the training rows are in memory: "
+            "give both as files or batches, or the validation rows as a table."
+        )
     table = dataset.table(zero_missing=trees.zero_as_missing)
     target = dataset.target(table.n_rows)
+    counted = _counted(dataset, target)
+    largest = float(counted.max(initial=-np.inf))
     objective = _objective_for(
-        given.get("objective", "squared_error"), _counted(dataset, target), given.get("quantile")
+        given.get("objective", "squared_error"), largest, len(counted), given.get("quantile")
     )
     validation = None
     if valid is not None:
@@ -102,13 +115,46 @@ def train(
         objective,
         trees,
         validation=validation,
-        stopping=StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given}),
+        stopping=_stopping_of(given),
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
         n_jobs=given.get("n_jobs"),
     )
     return Booster(model)
+
+
+def _train_stored(
+    given: Mapping[str, Any],
+    trees: BoostParams,
+    dataset: StoredData,
+    valid: Dataset | StoredData | None,
+    callbacks: Callback | Sequence[Callback] | None,
+    progress: bool,
+) -> Booster:
+    """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
+    name, level = given.get("objective", "squared_error"), given.get("quantile")
+    stopping = _stopping_of(given)
+    survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)
+    dataset.survey(survey.note, trees, survey.may_set_aside)
+    objective = _objective_for(name, survey.largest, survey.n_rows, level)
+    model = fit_data(
+        dataset,
+        objective,
+        trees,
+        survey.finish(objective),
+        valid=valid,
+        stopping=stopping,
+        eval_metric=given.get("eval_metric"),
+        callbacks=callbacks,
+        progress=progress,
+        n_jobs=given.get("n_jobs"),
+    )
+    return Booster(model)
+
+
+def _stopping_of(given: Mapping[str, Any]) -> StoppingParams:
+    return StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given})
 
 
 def _check_names(params: Mapping[str, Any]) -> None:
@@ -126,15 +172,15 @@ def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
     return target if weight is None else target[weight > 0.0]
 
 
-def _objective_for(name: Any, target: FloatArray, level: float | None) -> Objective:
+def _objective_for(name: Any, largest: float, n_rows: int, level: float | None) -> Objective:
     """The objective, with as many outputs as the target has classes."""
     if name != "softmax" or level is not None:
         return make_objective(name, level=level)
-    n_classes = max(2, int(target.max()) + 1)
-    if n_classes > len(target):
+    n_classes = max(2, int(max(largest, 0.0)) + 1)
+    if n_classes > n_rows:
         raise DataError(
-            f"objective 'softmax' needs class indices 0, 1, ...; the largest is {target.max():g}, "
-            f"which makes more classes than there are rows ({len(target)}): number the classes "
+            f"objective 'softmax' needs class indices 0, 1, ...; the largest is {largest:g}, "
+            f"which makes more classes than there are rows ({n_rows}): number the classes "
             "anew, or use HedgerowClassifier, which takes any labels."
         )
     return make_objective(name, n_classes)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def fit(
     stopping = stopping or StoppingParams()
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     if stopping.by_out_of_bag:
-        _check_out_of_bag(params, train.n_rows)
+        check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
@@ -133,7 +133,7 @@ def fit(
         metrics=metrics if scored else (),
         sample=watched,
         rows="train" if validation is None else "validation",
-        best=_best_round(metrics[0], stopping, stops),
+        best=best_round_of(metrics[0], stopping, stops),
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=listed if bar is None else (*listed, bar),
         n_rounds=params.n_estimators,
@@ -144,9 +144,7 @@ def fit(
     finally:
         if bar is not None:
             bar.close()
-    record = _record(train, params, watch)
-    if objective.name == "quantile":
-        record["quantile"] = float(objective.level)
+    record = record_of(train.n_rows, params, watch)
     inputs = encoded.inputs
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
@@ -154,7 +152,7 @@ def fit(
     return Model(forest, train.table.schema, objective.name, record, inputs)
 
 
-def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
+def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
     if params.sampling != "uniform":
         raise ParameterError(
             "early_stopping='oob' judges by the rows that a round leaves out, which "
@@ -173,7 +171,7 @@ def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
         )
 
 
-def _best_round(
+def best_round_of(
     metric: Metric, stopping: StoppingParams, stops: tuple[int, float] | None
 ) -> BestRound | None:
     if stops is None:
@@ -221,13 +219,20 @@ def _with_own_levels(
     return replace(train, table=table), validation
 
 
+class RoundState(Protocol):
+    """What a :class:`Watch` needs to know of a fit after a round."""
+
+    n_rounds: int
+    oob_improvement: list[float]
+
+
 @dataclass(slots=True, eq=False)
 class Watch:
     """Scores, early stopping and callbacks of one fit."""
 
     objective: Objective
     metrics: tuple[Metric, ...]
-    sample: Sample
+    sample: Sample | None
     rows: str
     best: BestRound | None
     callbacks: tuple[Callback, ...]
@@ -237,7 +242,7 @@ class Watch:
     out_of_bag: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
-    def after_round(self, state: BoostState) -> bool:
+    def after_round(self, state: RoundState) -> bool:
         """Note the scores, tell the callbacks; True if the fit should end."""
         stop = False
         if self.metrics:
@@ -255,7 +260,7 @@ class Watch:
             stop = call_all(self.callbacks, seen) or stop
         return stop
 
-    def _note_out_of_bag(self, state: BoostState) -> bool:
+    def _note_out_of_bag(self, state: RoundState) -> bool:
         """Note how the round changed the loss of the rows that it left out."""
         curves = self.history.setdefault("out_of_bag", {"improvement": []})
         curves["improvement"].append(state.oob_improvement[-1])
@@ -277,10 +282,12 @@ class Watch:
         metrics = make_metrics([name, "loss"], self.objective)
         self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
 
-    def _scores(self, state: BoostState) -> dict[str, float]:
+    def _scores(self, state: RoundState) -> dict[str, float]:
+        assert isinstance(state, BoostState)
         raw = state.train_raw if self.rows == "train" else state.validation_raw
-        assert raw is not None
         sample = self.sample
+        assert raw is not None
+        assert sample is not None
         if raw.shape[1] != sample.n_rows:  # copies of the rows: the first speaks for all
             raw = np.ascontiguousarray(raw[:, : sample.n_rows])
         try:
@@ -357,8 +364,9 @@ def _grow(
         return state.freeze(watch.best.round if watch.best is not None else None)
 
 
-def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
+def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """What the model file tells of the training; nothing of threads, time or machine."""
+    objective = watch.objective
     best = watch.best.round if watch.best is not None and watch.history else None
     parameters = {name: _plain(value) for name, value in asdict(params).items()}
     if params.max_conflict_rate == 0.0:
@@ -367,10 +375,11 @@ def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
             del parameters[name]
     return {
         "parameters": parameters,
-        "n_rows": train.n_rows,
+        "n_rows": n_rows,
         "history": watch.history,
         "best_round": best,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
+        **({"quantile": float(objective.level)} if objective.name == "quantile" else {}),
     }
 
 

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.scores import Scores
+from hedgerow.boosting.scores import AddedScores, Scores
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.growing.tree import GrownTree
 from hedgerow.params import BoostParams
@@ -55,7 +55,7 @@ class Mode(Protocol):
 class Additive:
     """Gradient boosting."""
 
-    def __init__(self, train: Scores, validation: Scores | None) -> None:
+    def __init__(self, train: AddedScores, validation: AddedScores | None) -> None:
         self.grown_at = train.raw
         self._train, self._validation = train, validation
         self._trees: list[GrownTree] = []
@@ -82,7 +82,9 @@ class Additive:
 class Dropout:
     """DART."""
 
-    def __init__(self, train: Scores, validation: Scores | None, params: BoostParams) -> None:
+    def __init__(
+        self, train: AddedScores, validation: AddedScores | None, params: BoostParams
+    ) -> None:
         self.grown_at = train.raw
         self._sets = [train] if validation is None else [train, validation]
         self._params = params

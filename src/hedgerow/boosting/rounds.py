@@ -29,9 +29,10 @@ from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.isotonic import order_leaves, split_signs
 from hedgerow.growing.tree import GrownTree
+from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import BoostParams
 
 _CELLS_PER_THREAD = 8_000
@@ -132,7 +133,7 @@ def rounds(
     """
     params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
     matrix = data.matrix
-    n_threads = max(1, min(n_threads, matrix.n_rows * matrix.n_features // _CELLS_PER_THREAD))
+    n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features)
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
     base = np.zeros(objective.n_outputs)
     if data.offset is None:
@@ -152,6 +153,11 @@ def rounds(
             yield state
     finally:
         grower.close()
+
+
+def threads_for(n_threads: int, n_rows: int, n_features: int) -> int:
+    """How many of the threads pay."""
+    return max(1, min(n_threads, n_rows * n_features // _CELLS_PER_THREAD))
 
 
 def resolve(params: BoostParams, objective: Objective) -> BoostParams:
@@ -174,7 +180,7 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
     return replace(params, leaf_estimation=estimation, learning_rate=rate)
 
 
-def _adds_scores(params: BoostParams) -> bool:
+def adds_scores(params: BoostParams) -> bool:
     """Whether the grower may add a tree to the scores of its rows as it stands."""
     return params.boosting == "gbdt" and params.leaf_estimation != "line_search"
 
@@ -187,7 +193,7 @@ def _make_grower(
     n_threads: int,
 ) -> Grower:
     params = _for_copies(params, data.n_copies)
-    shared = (data.target, data.weight, raw, objective, params, n_threads, _adds_scores(params))
+    shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
     assert isinstance(data.matrix, ColumnBlocks)
@@ -235,7 +241,7 @@ def _grow_round(
                 train.add_to(searched_at[output], tree)
         if data.n_copies > 1:
             tree = tree.with_counts(np.rint(tree.count / data.n_copies).astype(np.int64))
-        mode.add(tree, output, outside if _adds_scores(params) else None)
+        mode.add(tree, output, outside if adds_scores(params) else None)
         if params.oob_score and isinstance(mode, Average):
             mode.leave_out(tree, output, outside)
     if watched:
@@ -263,12 +269,20 @@ def _search_leaves(
     sampled = grower.row_weights(rows)
     if sampled is not None:
         mass = mass * sampled
-    steps = objective.leaf_steps(LeafRows(target, at, mass, starts), output)
+    unit = unit_of(exact_sum(data.weight) if data.weight is not None else len(data.target))
+    steps = objective.leaf_steps(LeafRows(target, at, mass, starts, unit), output)
+    return with_steps(tree, leaves, steps, params, _schema_of(data))
+
+
+def with_steps(
+    tree: GrownTree, leaves: IntArray, steps: FloatArray, params: BoostParams, schema: Schema
+) -> GrownTree:
+    """The tree whose ``leaves`` take the given steps, as far as the settings allow."""
     longest = params.max_delta_step or np.inf
     value = tree.value.copy()
     value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
     if params.monotone_constraints is not None:
-        signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
+        signs = split_signs(tree, params.monotone_constraints, schema)
         value = order_leaves(tree, value, signs)
     return tree.with_values(_with_means(tree, value))
 

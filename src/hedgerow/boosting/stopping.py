@@ -170,13 +170,15 @@ def split_rows(
     return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
-def hash_rows(seed: int, stream: int, n_rows: int) -> npt.NDArray[np.uint64]:
-    """:func:`hedgerow.kernels.hashing.hash64` of 0, 1, ... ``n_rows - 1``."""
+def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
+    """:func:`hedgerow.kernels.hashing.hash64` of ``n_rows`` numbers from ``first_row`` on."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         start = _mix(np.array([seed], dtype=np.uint64) + step)
         start = _mix(start + np.uint64(stream) * step)
-        return _mix(start + np.arange(1, n_rows + 1, dtype=np.uint64) * step)
+        return _mix(
+            start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step
+        )
 
 
 def _mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -6,12 +6,9 @@ block     bytes at a place of a file, with a checksum
 mapping   a part of a file that looks like memory: the system reads pages when they
           are touched and may forget them again; pages that are touched count as
           memory of the process until the mapping is given up
-scratch   a file that is only mapped: what is written to it is there when it is mapped
-          again
-
 A mapping is given up when the last array that looks into it is gone, so an array is
-always safe to read.  A file is never shorter than what is mapped of it (reading behind
-the end would kill the process): space is reserved before, and checked.
+always safe to read.  A file must not be shorter than what is mapped of it (reading behind
+the end would kill the process): :func:`fetch` asks the system before anybody reads.
 """
 
 from __future__ import annotations
@@ -39,8 +36,7 @@ GRANULE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 """Mappings start at multiples of this."""
 
 _PIECE = 1 << 20  # bytes that are read and checked at once: they stay in the cache
-_ZEROS = bytes(1 << 16)
-_POPULATE_READ = 22  # of Linux
+_LET_GO, _POPULATE_READ = 4, 22  # MADV_DONTNEED and MADV_POPULATE_READ of Linux
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +101,8 @@ class BlockFile:
 
     def append(self, data: BinArray, codec: int = 0) -> Block:
         """Write a block behind the last one."""
-        view = data.data
-        block = Block(self._size, len(view), codec, zlib.crc32(view))
-        with self._lock, explained("write", self.path):
-            done = 0
-            while done < len(view):
-                done += write_at(self._file, view[done:], block.offset + done)
+        block = Block(self._size, len(data), codec, zlib.crc32(data.data))
+        self.write(block.offset, data)
         self._size = block.stop
         return block
 
@@ -145,30 +137,36 @@ class BlockFile:
             if checksum != block.checksum:
                 raise _changed(self.path, block)
 
-    def map(self, offset: int, size: int, shared: bool = False) -> BinArray:
+    def map(self, offset: int, size: int) -> BinArray:
         """Map a part of the file that begins at a multiple of :data:`GRANULE`.
 
         Parameters
         ----------
         offset, size : int
-        shared : bool, default=False
-            Whether what is written to the array is written to the file; else it is
-            seen by this array only.
 
         Returns
         -------
         uint8 (size,)
+            Not read-only, which compiled code would take for another type; what is
+            written there does not reach the file.
         """
-        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
         with explained("map", self.path):
             try:
-                mapping = map_file(self._file.fileno(), size, access, offset)
+                mapping = map_file(self._file.fileno(), size, offset)
             except ValueError:  # beyond the end of the file
                 raise _cut_off(self.path) from None
         return np.frombuffer(mapping, dtype=np.uint8)
 
+    def write(self, offset: int, data: BinArray) -> None:
+        """Write at any place."""
+        view = data.data
+        with self._lock, explained("write", self.path):
+            done = 0
+            while done < len(view):
+                done += write_at(self._file, view[done:], offset + done)
+
     def reserve(self, size: int) -> None:
-        """Make the file ``size`` bytes long, with space on the disk for all of them."""
+        """Make the file ``size`` bytes long, with space on the disk where the system can."""
         with self._lock, explained("reserve space in", self.path):
             reserve_space(self._file, size)
         self._size = size
@@ -187,20 +185,28 @@ def fetch(array: BinArray, path: str | os.PathLike[str]) -> None:
         If it cannot be read.  Without this call the process would be killed when it
         touches the page.
     """
-    populate = _populate()
-    if populate is None or len(array) == 0:
+    advise = _advise()
+    if advise is None or len(array) == 0:
         return
     address = array.ctypes.data
     first = address - address % mmap.PAGESIZE
-    # Not by `mmap.madvise`, which keeps other threads of Python waiting.
-    if populate(first, address + len(array) - first, _POPULATE_READ) != 0:
+    if advise(first, address + len(array) - first, _POPULATE_READ) != 0:
         number = ctypes.get_errno()
         raise storage_error(OSError(number, os.strerror(number)), "read", path)
 
 
+def let_go(mapping: BinArray) -> bool:
+    """Give the memory of a whole mapping back; False if that means to give up the mapping."""
+    advise = _advise()
+    return advise is not None and advise(mapping.ctypes.data, len(mapping), _LET_GO) == 0
+
+
 @functools.cache
-def _populate() -> Callable[[int, int, int], int] | None:
-    """The system's ``madvise`` if it can fill mappings (Linux 5.14 and later)."""
+def _advise() -> Callable[[int, int, int], int] | None:
+    """The system's ``madvise``, if it is that of Linux 5.14 or later.
+
+    Not that of :mod:`mmap`, which keeps other threads of Python waiting.
+    """
     if not sys.platform.startswith("linux"):
         return None
     advise = ctypes.CDLL(None, use_errno=True).madvise
@@ -236,17 +242,16 @@ def write_at(file: io.FileIO, data: memoryview, offset: int) -> int:
 
 
 def reserve_space(file: io.FileIO, size: int) -> None:
-    """Let the file have ``size`` bytes that are there also when the disk is full later on."""
+    """Let the file have ``size`` bytes, which are there also when the disk is full later on."""
     if size and hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
     else:
-        for start in range(0, size, len(_ZEROS)):
-            write_at(file, memoryview(_ZEROS)[: size - start], start)
+        file.truncate(size)
 
 
-def map_file(descriptor: int, size: int, access: int, offset: int) -> mmap.mmap:
+def map_file(descriptor: int, size: int, offset: int) -> mmap.mmap:
     """The system's mapping."""
-    return mmap.mmap(descriptor, size, access=access, offset=offset)
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY, offset=offset)
 
 
 def _cut_off(path: Path) -> StorageError:

@@ -19,13 +19,17 @@ encoded   a chunk that is stored by column only, columns of few bins packed; the
           thread of its lane unpacks it and makes the rows from the columns
 resident  a chunk that stays in memory: the first ones, as many as the limit allows
 
+The threads of the lanes are used where they gain something: to unpack, and to read from
+the disk what the file cache has not kept.  What it has kept is mapped by the thread that
+uses it, in a few microseconds a chunk.
+
 A mapped chunk takes two to four times the bytes of an encoded one, and nothing has to be
 computed.  So chunks are mapped as long as the file cache may be expected to hold them,
 and encoded beyond that.  ``benchmarks/disk_store.py`` measures both, see
 docs/out-of-core-store.md.
 
 Work (raw scores, gradients, row order) of resident chunks is in memory, that of the
-others in mapped files with space reserved for them.  What is read from a file is compared
+others in files (:mod:`hedgerow.data.work_files`).  What is read from a file is compared
 with its checksum the first time.  Files lie in temporary folders
 (:mod:`hedgerow.data.scratch`) and are gone when the store is closed.
 """
@@ -34,8 +38,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import threading
+import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +50,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, aligned_empty
 from hedgerow.data.bins import BinSpec
-from hedgerow.data.block_files import GRANULE, Block, BlockFile, fetch
+from hedgerow.data.block_files import Block, BlockFile, fetch, let_go
 from hedgerow.data.bundles import Layout
 from hedgerow.data.column_codec import RAW, ColumnDecoder
 from hedgerow.data.manifest import ChunkRecord, digest_of, read_manifest
@@ -54,11 +58,10 @@ from hedgerow.data.matrix import PAD, BinnedMatrix
 from hedgerow.data.memory_plan import RowShape, divide_memory
 from hedgerow.data.row_store import EVERYTHING, Chunk, ChunkWork, Uses
 from hedgerow.data.scratch import ScratchFolder
+from hedgerow.data.work_files import WorkFiles, WorkShape
 from hedgerow.errors import StorageError
 from hedgerow.kernels.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
-
-_LINE = 64
 
 
 class _Given(NamedTuple):
@@ -69,13 +72,23 @@ class _Given(NamedTuple):
     offset: FloatArray | None
 
 
+class _View(NamedTuple):
+    """A chunk as seen through a mapping; its pages come and go."""
+
+    mapping: BinArray
+    given: _Given
+    matrix: BinnedMatrix | None
+
+
 class _Loaded(NamedTuple):
-    """A chunk in memory, and the buffers that are to be used again."""
+    """A chunk to work on, and what is to be given back after that."""
 
     matrix: BinnedMatrix
     given: _Given
     work: ChunkWork
+    view: _View | None
     buffers: _Buffers | None
+    work_buffer: BinArray | None
 
 
 class _Buffers(NamedTuple):
@@ -163,8 +176,10 @@ class DiskStore:
         self._free: list[_Buffers] = []
         self._lock = threading.Lock()
         self._passes: list[Generator[_Loaded, None, None]] = []
-        self._work: list[_WorkFile] = []
-        self._n_outputs, self._keeps_probability = 0, False
+        self._work: WorkFiles | None = None
+        self._work_shape = WorkShape(0, False)
+        self._views: dict[int, _View] = {}
+        self._clock = _Clock()
         self.n_resident = 0
         self._closed = False
 
@@ -194,17 +209,16 @@ class DiskStore:
         most = max(self.chunk_sizes, default=1)
         plan = divide_memory(self.memory_limit, shape, n_lanes, most)
         self.n_resident = plan.resident_of(n_chunks)
-        self._n_outputs, self._keeps_probability = n_outputs, keeps_probability
+        self._end_work()
+        self._work_shape = WorkShape(n_outputs, keeps_probability)
         self._resident = {
-            n: loaded._replace(work=self._new_work(n))
+            n: loaded._replace(work=self._work_shape.new(self.chunk_sizes[n]))
             for n, loaded in self._resident.items()
             if n < self.n_resident
         }
-        self._end_work()
-        for lane, folder in enumerate(self._files.folders):
-            numbers = [n for n in range(self.n_resident, n_chunks) if n % n_lanes == lane]
-            sizes = [self._work_size(self.chunk_sizes[n]) for n in numbers]
-            self._work.append(_WorkFile(folder.path / f"work-{lane}.bin", numbers, sizes))
+        paths = [folder.path / f"work-{i}.bin" for i, folder in enumerate(self._files.folders)]
+        on_disk = {n: self.chunk_sizes[n] for n in range(self.n_resident, n_chunks)}
+        self._work = WorkFiles(paths, on_disk, self._work_shape)
 
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
@@ -223,27 +237,21 @@ class DiskStore:
             Its arrays may be used until the next one is asked for.
         """
         self._check_open()
-        if not self._work:
+        if self._work is None:
             raise StorageError("a store gives chunks to a fit only: call begin() before chunks().")
         wanted = range(len(self._records)) if numbers is None else numbers
-        fetched = [n for n in wanted if n not in self._resident]
-        ahead = work_ahead(lambda n: self._load(n, uses), fetched, len(self._files.blocks))
+        ahead = self._load_all([n for n in wanted if n not in self._resident], uses)
         self._passes.append(ahead)
         try:
             for number in wanted:
                 loaded = self._resident.get(number) or next(ahead)
                 if number < self.n_resident:
                     self._resident[number] = loaded
-                yield Chunk(
-                    number,
-                    self.first_row + self._starts[number],
-                    loaded.matrix,
-                    *loaded.given,
-                    loaded.work,
-                )
-                if loaded.buffers is not None:
-                    with self._lock:
-                        self._free.append(loaded.buffers)
+                first_row = self.first_row + self._starts[number]
+                try:
+                    yield Chunk(number, first_row, loaded.matrix, *loaded.given, loaded.work)
+                finally:
+                    self._give_back(number, loaded, uses)
                 del loaded
                 self._check_open()
         finally:
@@ -256,7 +264,7 @@ class DiskStore:
         for ahead in self._passes:
             with contextlib.suppress(ValueError):  # it is just giving out a chunk
                 ahead.close()
-        self._resident, self._free = {}, []
+        self._resident, self._views, self._free = {}, {}, []
         self._end_work()
         self._files.close()
 
@@ -276,42 +284,87 @@ class DiskStore:
             raise StorageError("the store has been closed and its files deleted: make a new one.")
 
     def _end_work(self) -> None:
-        for file in self._work:
-            file.close()
-        self._work = []
+        if self._work is not None:
+            self._work.close()
+        self._work = None
+
+    def _load_all(self, numbers: Sequence[int], uses: Uses) -> Generator[_Loaded, None, None]:
+        """Load chunks one after the other, in the threads of their lanes if that may pay."""
+        computed = uses.by_row or uses.columns is None or len(uses.columns) > 0
+        encoded = computed and any(self._records[n].by_row is None for n in numbers)
+        n_lanes = len(self._files.blocks)
+        if encoded or self._clock.is_slow:
+            self._clock.restart()
+            return work_ahead(lambda n: self._load(n, uses), numbers, n_lanes)
+        self._clock.restart()
+        return (self._load(n, uses) for n in numbers)
 
     def _load(self, number: int, uses: Uses) -> _Loaded:
-        """Bring a chunk into memory; runs in the thread of its lane."""
+        """Bring a chunk into memory."""
         record = self._records[number]
         file = self._files.blocks[record.file]
         if number not in self._checked:
             file.check(record.blocks)
             self._checked.add(number)
-        resident, buffers = number < self.n_resident, None
-        if resident:
-            given, uses = self._read_given(record, file), EVERYTHING
-        else:
-            stop = max(block.stop for block in record.blocks)
-            mapping = file.map(record.target.offset, stop - record.target.offset)
-            given = self._map_given(record, mapping, file)
-        if record.by_row is None:
-            buffers = self._new_buffers(record.n_rows) if resident else self._take_buffers()
-            matrix = self._decode(record, file, uses, buffers)
-        elif resident:
-            parts = (aligned_empty(b.size, np.uint8) for b in (record.by_row, record.columns[0]))
-            matrix = self._matrix(record, *parts)
-            file.read_into(record.by_row.offset, matrix.by_row.reshape(-1))
-            file.read_into(record.columns[0].offset, matrix.by_column.reshape(-1))
-        else:
-            whole = [_part(mapping, record, b) for b in (record.by_row, record.columns[0])]
-            matrix = self._matrix(record, *whole)
+        if number < self.n_resident:
+            given, matrix = self._read_given(record, file), self._read_matrix(record, file)
+            return _Loaded(matrix, given, self._work_shape.new(record.n_rows), None, None, None)
+        view = self._views.get(number) or self._map(number)
+        start = time.perf_counter()
+        fetched = [array.view(np.uint8) for array in view.given if array is not None]
+        if view.matrix is not None:
             if uses.by_row:
-                fetch(whole[0], file.path)
-            columns = range(len(matrix.by_column)) if uses.columns is None else uses.columns
-            for j in columns:
-                fetch(matrix.by_column[j], file.path)
-        work = self._new_work(number) if resident else self._map_work(number)
-        return _Loaded(matrix, given, work, None if resident else buffers)
+                fetched.append(view.matrix.by_row.reshape(-1))
+            by_column = view.matrix.by_column
+            used = range(len(by_column)) if uses.columns is None else uses.columns
+            fetched.extend(by_column[j] for j in used)
+        for array in fetched:
+            fetch(array.reshape(-1), file.path)
+        assert self._work is not None
+        work, work_buffer = self._work.load(number, uses)
+        n_bytes = sum(map(len, fetched)) + self._work_shape.n_bytes(record.n_rows)
+        self._clock.note(n_bytes, time.perf_counter() - start)
+        if view.matrix is not None:
+            return _Loaded(view.matrix, view.given, work, view, None, work_buffer)
+        buffers = self._take_buffers()
+        matrix = self._decode(record, file, uses, buffers)
+        return _Loaded(matrix, view.given, work, view, buffers, work_buffer)
+
+    def _map(self, number: int) -> _View:
+        """Map a chunk."""
+        record = self._records[number]
+        file, start = self._files.blocks[record.file], record.target.offset
+        blocks = record.given if record.by_row is None else record.blocks
+        mapping = file.map(start, max(block.stop for block in blocks) - start)
+        arrays = [
+            None if block is None else _part(mapping, record, block).view(np.float64)
+            for block in (record.target, record.weight, record.offset)
+        ]
+        matrix = None
+        if record.by_row is not None:
+            parts = [_part(mapping, record, b) for b in (record.by_row, record.columns[0])]
+            matrix = self._matrix(record, *parts)
+        view = _View(mapping, _shaped(record, *arrays), matrix)
+        self._views[number] = view
+        return view
+
+    def _give_back(self, number: int, loaded: _Loaded, uses: Uses) -> None:
+        """Keep the work of a chunk, and free what it has taken up."""
+        if loaded.buffers is not None:
+            with self._lock:
+                self._free.append(loaded.buffers)
+        if loaded.view is not None and not let_go(loaded.view.mapping):
+            self._views.pop(number, None)  # the memory goes with the arrays
+        if loaded.work_buffer is not None and self._work is not None:
+            self._work.keep(number, loaded.work_buffer, uses)
+
+    def _read_matrix(self, record: ChunkRecord, file: BlockFile) -> BinnedMatrix:
+        if record.by_row is None:
+            return self._decode(record, file, EVERYTHING, self._new_buffers(record.n_rows))
+        parts = [aligned_empty(b.size, np.uint8) for b in (record.by_row, record.columns[0])]
+        for block, part in zip((record.by_row, record.columns[0]), parts, strict=True):
+            file.read_into(block.offset, part)
+        return self._matrix(record, *parts)
 
     def _read_given(self, record: ChunkRecord, file: BlockFile) -> _Given:
         arrays: list[FloatArray | None] = []
@@ -320,17 +373,6 @@ class DiskStore:
             if block is not None:
                 array = aligned_empty(block.size // 8, np.float64)
                 file.read_into(block.offset, array.view(np.uint8))
-            arrays.append(array)
-        return _shaped(record, *arrays)
-
-    def _map_given(self, record: ChunkRecord, mapping: BinArray, file: BlockFile) -> _Given:
-        arrays: list[FloatArray | None] = []
-        for block in (record.target, record.weight, record.offset):
-            array = None
-            if block is not None:
-                part = _part(mapping, record, block)
-                fetch(part, file.path)
-                array = part.view(np.float64)
             arrays.append(array)
         return _shaped(record, *arrays)
 
@@ -378,60 +420,28 @@ class DiskStore:
                 return self._free.pop()
         return self._new_buffers(max(self.chunk_sizes))
 
-    def _work_size(self, n_rows: int) -> int:
-        return sum(_rounded(s) for s in self._work_sizes(n_rows))
 
-    def _work_sizes(self, n_rows: int) -> tuple[int, ...]:
-        """Bytes of raw, probability, packed, fixed, rows."""
-        scores = 8 * self._n_outputs * n_rows
-        kept = scores if self._keeps_probability else 0
-        return scores, kept, 16 * n_rows, 8 * n_rows, 4 * (n_rows + PAD)
+class _Clock:
+    """How fast chunks are fetched: slowly from a disk, at once from the file cache."""
 
-    def _new_work(self, number: int) -> ChunkWork:
-        n_rows = self.chunk_sizes[number]
-        return self._split_work(aligned_empty(self._work_size(n_rows), np.uint8), n_rows)
+    _FAST = 4e9  # bytes a second; no disk is as fast, and mapping cached pages faster
+    _CALL = 1e-4  # seconds that a chunk may take whatever its size
 
-    def _map_work(self, number: int) -> ChunkWork:
-        lane = number % len(self._work)
-        return self._split_work(self._work[lane].map(number), self.chunk_sizes[number])
+    def __init__(self) -> None:
+        self._seconds, self._allowed = 1.0, 0.0  # the first pass is from a disk
 
-    def _split_work(self, data: BinArray, n_rows: int) -> ChunkWork:
-        sizes = self._work_sizes(n_rows)
-        starts = itertools.accumulate(map(_rounded, sizes), initial=0)
-        raw, probability, packed, fixed, rows = (
-            data[start : start + size] for start, size in zip(starts, sizes, strict=False)
-        )
-        kept = (self._n_outputs, n_rows) if self._keeps_probability else (0, 0)
-        return ChunkWork(
-            raw.view(np.float64).reshape(self._n_outputs, n_rows),
-            probability.view(np.float64).reshape(kept),
-            fixed.view(np.int32),
-            packed.view(np.int64),
-            rows.view(np.uint32),
-        )
+    def restart(self) -> None:
+        self._seconds, self._allowed = 0.0, 0.0
 
+    def note(self, n_bytes: int, seconds: float) -> None:
+        """A chunk has been fetched."""
+        self._allowed += self._CALL + n_bytes / self._FAST
+        self._seconds += seconds
 
-class _WorkFile:
-    """The work of the chunks of a lane that are not resident."""
-
-    def __init__(self, path: Path, numbers: Sequence[int], sizes: Sequence[int]) -> None:
-        starts = itertools.accumulate((-(-s // GRANULE) * GRANULE for s in sizes), initial=0)
-        self._place = dict(zip(numbers, zip(starts, sizes, strict=False), strict=True))
-        self._file = BlockFile(path)
-        try:
-            self._file.reserve(sum(-(-size // GRANULE) * GRANULE for size in sizes))
-        except BaseException:
-            self.close()
-            raise
-
-    def map(self, number: int) -> BinArray:
-        return self._file.map(*self._place[number], shared=True)
-
-    def close(self) -> None:
-        """Delete the file; arrays that look into it stay what they are."""
-        self._file.close()
-        with contextlib.suppress(OSError):
-            os.unlink(self._file.path)
+    @property
+    def is_slow(self) -> bool:
+        """Whether the chunks of the last pass were worth to be fetched ahead of use."""
+        return self._seconds > self._allowed
 
 
 def _part(mapping: BinArray, record: ChunkRecord, block: Block) -> BinArray:
@@ -448,7 +458,3 @@ def _shaped(
     assert target is not None
     kept = None if offset is None else offset.reshape(-1, record.n_rows)
     return _Given(target, weight, kept)
-
-
-def _rounded(size: int) -> int:
-    return -(-size // _LINE) * _LINE

@@ -59,10 +59,16 @@ class ChunkRecord:
     columns: tuple[Block, ...]
 
     @property
+    def given(self) -> list[Block]:
+        """Target, weight, offset, as far as they are there."""
+        some = [self.target, self.weight, self.offset]
+        return [block for block in some if block is not None]
+
+    @property
     def blocks(self) -> list[Block]:
         """All blocks."""
-        some = [self.target, self.weight, self.offset, self.by_row, *self.columns]
-        return [block for block in some if block is not None]
+        rows = [] if self.by_row is None else [self.by_row]
+        return [*self.given, *rows, *self.columns]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
 from hedgerow.metrics import scores
 from hedgerow.metrics.base import Metric, MetricFunction, Task
+from hedgerow.metrics.scores import Explained, Mean, RowSums
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
@@ -32,16 +33,30 @@ if TYPE_CHECKING:
 _LOSS = "loss"
 _CLASSES: tuple[Task, ...] = ("two classes", "classes")
 
+_NUMBERS: tuple[Task, ...] = ("regression",)
+
+
+def _named(
+    name: str,
+    function: MetricFunction,
+    sums: RowSums | None,
+    tasks: tuple[Task, ...],
+    *,
+    higher_is_better: bool = False,
+) -> Metric:
+    return Metric(name, function, higher_is_better, tasks, sums=sums)
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("rmse", scores.rmse, tasks=("regression",)),
-        Metric("mae", scores.mae, tasks=("regression",)),
-        Metric("r2", scores.r2, higher_is_better=True, tasks=("regression",)),
-        Metric("logloss", scores.logloss, tasks=_CLASSES),
-        Metric("accuracy", scores.accuracy, higher_is_better=True, tasks=_CLASSES),
-        Metric("error", scores.error, tasks=_CLASSES),
-        Metric("auc", scores.auc, higher_is_better=True, tasks=("two classes",)),
+        _named("rmse", scores.rmse, Mean(scores.squared_errors, math.sqrt), _NUMBERS),
+        _named("mae", scores.mae, Mean(scores.absolute_errors), _NUMBERS),
+        _named("r2", scores.r2, Explained(), _NUMBERS, higher_is_better=True),
+        _named("logloss", scores.logloss, Mean(scores.log_losses), _CLASSES),
+        _named("accuracy", scores.accuracy, Mean(scores.hits), _CLASSES, higher_is_better=True),
+        _named("error", scores.error, Mean(scores.misses), _CLASSES),
+        _named("auc", scores.auc, None, ("two classes",), higher_is_better=True),
     )
 }
 
@@ -98,7 +113,9 @@ def make_metrics(
         )
     task = task_of(objective)
     metrics = tuple(
-        Metric(_LOSS, objective.loss, from_raw=True) if item == _LOSS else _make_metric(item, task)
+        Metric(_LOSS, objective.loss, from_raw=True, sums=Mean(objective.losses))
+        if item == _LOSS
+        else _make_metric(item, task)
         for item in eval_metric
     )
     names = [metric.name for metric in metrics]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from hedgerow.arrays import FloatArray
+from hedgerow.metrics.scores import RowSums
 
 MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], float]
 """``function(y_true, prediction, weight) -> float``; class indices for classes."""
@@ -39,6 +40,9 @@ class Metric:
         Where it can be used; empty for everywhere.
     from_raw : bool, default=False
         Whether ``function`` is given raw scores in place of predictions.
+    sums : RowSums, optional
+        How the same score, to the last bit, is made of parts of the rows; None if it
+        needs all of them at once.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Metric:
     higher_is_better: bool = False
     tasks: tuple[Task, ...] = ()
     from_raw: bool = False
+    sums: RowSums | None = None
 
     def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
         """Whether ``score`` is better than ``best`` by more than ``min_delta``."""

@@ -1,28 +1,115 @@
-"""The scores themselves, each weighted; ``weight=None`` means that all rows count alike."""
+"""The scores themselves, each weighted; ``weight=None`` means that all rows count alike.
+
+All but the area under the ROC curve are made of sums over rows, which are exact and so
+the same for any order of the rows, and for rows in parts (:class:`RowSums`).
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
+from hedgerow.kernels.exact_sum import ExactSum, weighted_mean, weighted_sums
+from hedgerow.objectives.whole import AllRows
+
+
+class RowSums(Protocol):
+    """A score by way of two sums, which rows in several parts may be added to.
+
+    The score of all rows is ``finish(above, below)`` with the totals over the parts.
+    """
+
+    def sums(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: float
+    ) -> tuple[ExactSum, ExactSum]:
+        """What some rows add to the two sums; ``center`` is the mean of all targets."""
+
+    def finish(self, above: ExactSum, below: ExactSum) -> float:
+        """The score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Weighted mean of ``values(y_true, prediction)``, and what ``then`` makes of it."""
+
+    values: Callable[[FloatArray, FloatArray], FloatArray]
+    then: Callable[[float], float] = float
+
+    def sums(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: float
+    ) -> tuple[ExactSum, ExactSum]:
+        return weighted_sums(self.values(y_true, prediction), weight)
+
+    def finish(self, above: ExactSum, below: ExactSum) -> float:
+        return self.then(above.over(below))
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Squared errors of the prediction, and of the mean."""
+
+    def sums(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None, center: float
+    ) -> tuple[ExactSum, ExactSum]:
+        of_mean = (y_true - center) ** 2
+        return (
+            weighted_sums(squared_errors(y_true, prediction), weight)[0],
+            weighted_sums(of_mean, weight)[0],
+        )
+
+    def finish(self, above: ExactSum, below: ExactSum) -> float:
+        if below.is_finite and below.units == 0:  # all targets are the same: as scikit-learn
+            return 1.0 if above == below else 0.0
+        return 1.0 - above.over(below)
+
+
+def squared_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Of each row."""
+    return np.asarray((y_true - prediction) ** 2)
+
+
+def absolute_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Of each row."""
+    return np.asarray(np.abs(y_true - prediction))
+
+
+def log_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """``-log(probability of the true class)`` of each row; see :func:`logloss`."""
+    chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
+    return np.asarray(-np.log(np.maximum(chosen, np.finfo(float).eps)))
+
+
+def hits(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """1 for each row whose most probable class is the true one, 0 for others."""
+    return (prediction.argmax(axis=1) == y_true).astype(np.float64)
+
+
+def misses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """1 less :func:`hits`."""
+    return 1.0 - hits(y_true, prediction)
 
 
 def rmse(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
     """Root of the mean squared error; 0 is perfect."""
-    return float(np.sqrt(np.average((y_true - prediction) ** 2, weights=weight)))
+    return math.sqrt(weighted_mean(squared_errors(y_true, prediction), weight))
 
 
 def mae(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
     """Mean absolute error; 0 is perfect."""
-    return float(np.average(np.abs(y_true - prediction), weights=weight))
+    return weighted_mean(absolute_errors(y_true, prediction), weight)
 
 
 def r2(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
     """Share of the variance that is explained; 1 is perfect, 0 the mean of ``y_true``."""
-    from sklearn.metrics import r2_score
-
-    return float(r2_score(y_true, prediction, sample_weight=weight))
+    center = AllRows.of(y_true, weight).center()
+    explained = Explained()
+    return explained.finish(*explained.sums(y_true, prediction, weight, center))
 
 
 def logloss(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
@@ -36,18 +123,17 @@ def logloss(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | Non
         Probabilities; those below the float64 epsilon count as epsilon.
     weight : array of shape (n_rows,), optional
     """
-    chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
-    return float(-np.average(np.log(np.maximum(chosen, np.finfo(float).eps)), weights=weight))
+    return weighted_mean(log_losses(y_true, prediction), weight)
 
 
 def accuracy(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
     """Share of the rows whose most probable class is the true one."""
-    return float(np.average(prediction.argmax(axis=1) == y_true, weights=weight))
+    return weighted_mean(hits(y_true, prediction), weight)
 
 
 def error(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
     """Share of the rows whose most probable class is not the true one."""
-    return float(np.average(prediction.argmax(axis=1) != y_true, weights=weight))
+    return weighted_mean(misses(y_true, prediction), weight)
 
 
 def auc(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:

@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
 
 
 class Objective(Protocol):
@@ -50,17 +51,29 @@ class Objective(Protocol):
     def n_outputs(self) -> int:
         """Raw scores per row."""
 
-    def check_target(self, target: FloatArray) -> None:
-        """Raise ``DataError`` that names the first row whose target is outside the domain."""
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        """Raise ``DataError`` that names the first row whose target is outside the domain.
+
+        Of a table in parts, ``target`` are those of row ``first_row`` and the following, and
+        ``origin`` is that of row 0.
+        """
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
         """Raw score per output that minimises the weighted loss of a constant."""
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """The same for rows in batches and on ranks; the same bits however they are cut."""
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """Prediction, (n_rows,) or (n_rows, classes), for raw scores (n_outputs, n_rows)."""
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        """Weighted mean loss."""
+        """Weighted mean loss, from exact sums."""
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Loss of each row, unweighted, which depends on nothing but this row."""
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """The step c of each leaf that minimises the loss of its rows at ``raw + c``."""

@@ -13,9 +13,11 @@ import numpy as np
 from scipy.special import expit
 
 from hedgerow.arrays import FloatArray
+from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_two_classes
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.whole import AllRows
 
 _FAR = derivatives.FARTHEST_MARGIN
 
@@ -31,11 +33,16 @@ class Exponential:
     level: ClassVar[float] = 0.5
     n_outputs: int = 1
 
-    def check_target(self, target: FloatArray) -> None:
-        check_two_classes(target, self.name)
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_two_classes(target, self.name, first_row)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        rate = float(np.average(target, weights=weight))
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        rate = rows.mean()
         rate = min(max(rate, 1e-15), 1.0 - 1e-15)
         return np.array([0.5 * (np.log(rate) - np.log1p(-rate))])
 
@@ -44,8 +51,11 @@ class Exponential:
         return np.column_stack([1.0 - positive, positive])
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_mean(self.losses(target, raw), weight)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         margin = np.where(target > 0.0, raw[0], -raw[0])
-        return float(np.average(np.exp(np.minimum(-margin, _FAR)), weights=weight))
+        return np.asarray(np.exp(np.minimum(-margin, _FAR)))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Half the log of the ratio of the two classes' sums of exp(-s raw)."""

@@ -9,9 +9,11 @@ import numpy as np
 from scipy.special import expit
 
 from hedgerow.arrays import FloatArray
+from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_two_classes
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,16 @@ class Logistic:
     level: ClassVar[float] = 0.5
     n_outputs: int = 1
 
-    def check_target(self, target: FloatArray) -> None:
-        check_two_classes(target, self.name)
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_two_classes(target, self.name, first_row)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        rate = float(np.average(target, weights=weight))
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        rate = rows.mean()
         # With one class only the log-odds is infinite; stop where p has 15 digits.
         rate = min(max(rate, 1e-15), 1.0 - 1e-15)
         return np.array([np.log(rate) - np.log1p(-rate)])
@@ -39,9 +46,12 @@ class Logistic:
         return np.column_stack([1.0 - positive, positive])
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_mean(self.losses(target, raw), weight)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         # log(1 + exp(-m)) with m the margin; logaddexp does not overflow.
         margin = np.where(target > 0.0, raw[0], -raw[0])
-        return float(np.average(np.logaddexp(0.0, -margin), weights=weight))
+        return np.asarray(np.logaddexp(0.0, -margin))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Root of the sum of p(raw + c) - y in each leaf; it has no closed form."""

@@ -15,9 +15,11 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
+from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +43,26 @@ class Quantile:
                 f"quantile must be a number greater than 0 and less than 1; got {self.level!r}."
             )
 
-    def check_target(self, target: FloatArray) -> None:
-        check_spread(target, self.name)
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_spread(target, self.name, first_row, origin)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        mass = np.ones(len(target)) if weight is None else weight
-        everything = LeafRows(target, np.zeros((1, len(target))), mass, np.array([0, len(target)]))
-        return everything.quantiles(target, self.level)
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([rows.quantile(self.level)])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return raw[0]
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_mean(self.losses(target, raw), weight)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         over = raw[0] - target
-        return float(np.average(np.maximum((1.0 - self.level) * over, -self.level * over),
-                                weights=weight))  # fmt: skip
+        return np.asarray(np.maximum((1.0 - self.level) * over, -self.level * over))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Quantile of the residuals of each leaf."""
@@ -68,5 +75,5 @@ class AbsoluteError(Quantile):
 
     name: ClassVar[str] = "absolute_error"
 
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return float(np.average(np.abs(raw[0] - target), weights=weight))
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return np.asarray(np.abs(raw[0] - target))

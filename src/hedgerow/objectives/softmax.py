@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, logsumexp
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
+from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +32,37 @@ class Softmax:
     level: ClassVar[float] = 0.5
     n_outputs: int = 3
 
-    def check_target(self, target: FloatArray) -> None:
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
         outside = (target < 0) | (target >= self.n_outputs) | (target != np.floor(target))
         if outside.any():
             row = int(np.argmax(outside))
             raise DataError(
                 f"objective 'softmax' needs targets 0, 1, ... {self.n_outputs - 1}; "
-                f"row {row} holds {target[row]!r}."
+                f"row {first_row + row} holds {target[row]!r}."
             )
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        share = np.bincount(target.astype(np.intp), weights=weight, minlength=self.n_outputs)
-        share = np.clip(share / share.sum(), 1e-15, None)
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        share = np.clip(rows.shares(self.n_outputs), 1e-15, None)
         score = np.log(share)
         return np.asarray(score - score.mean())
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(softmax(raw, axis=0).T)
+        share = np.exp(raw - raw.max(axis=0))
+        return np.ascontiguousarray((share / _sum_of_classes(share)).T)
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_mean(self.losses(target, raw), weight)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        raw = np.ascontiguousarray(raw)
         chosen = raw[target.astype(np.intp), np.arange(len(target))]
-        return float(np.average(logsumexp(raw, axis=0) - chosen, weights=weight))
+        top = raw.max(axis=0)
+        return np.asarray(top + np.log(_sum_of_classes(np.exp(raw - top))) - chosen)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Root of the sum of p_k - [y = k] in each leaf, the other scores held."""
@@ -62,3 +74,11 @@ class Softmax:
             return p - hit, p * (1.0 - p)
 
         return leaves.search(slopes)
+
+
+def _sum_of_classes(values: FloatArray) -> FloatArray:
+    """Sum of each column, class by class: NumPy's own order depends on the number of columns."""
+    total = values[0].copy()
+    for row in values[1:]:
+        total += row
+    return total

@@ -8,9 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +26,26 @@ class SquaredError:
     level: ClassVar[float] = 0.5
     n_outputs: int = 1
 
-    def check_target(self, target: FloatArray) -> None:
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
         """Refuse targets that lie so far apart that squares of residuals overflow."""
-        check_spread(target, self.name)
+        check_spread(target, self.name, first_row, origin)
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        # Relative to the first value: exact for a constant target of any size.
-        origin = float(target[0])
-        mean = origin + float(np.average(target - origin, weights=weight))
-        return np.array([mean])
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([rows.center()])
 
     def predict(self, raw: FloatArray) -> FloatArray:
         return raw[0]
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return 0.5 * float(np.average((raw[0] - target) ** 2, weights=weight))
+        return weighted_mean(self.losses(target, raw), weight)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return np.asarray(0.5 * (raw[0] - target) ** 2)
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Mean residual of each leaf."""

@@ -1,0 +1,199 @@
+"""Means, shares and quantiles over all rows of a fit, wherever they are.
+
+Rows may come in batches (chunks of a table larger than memory) and be spread over
+ranks.  Nothing here depends on how: sums are exact (:mod:`hedgerow.kernels.exact_sum`),
+and a quantile is found by counting::
+
+    key of a value, 64 bits     0x3FF0 | 0000 | 0000 | 0000
+    pass 1                      weight of the rows for each of 65536 first digits:
+                                the digit in which the level is reached is chosen
+    passes 2, 3, 4              the same for the next digits of the rows that have the
+                                digits chosen so far
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.kernels.exact_sum import (
+    MOST_LIMBS,
+    ExactSum,
+    GroupSums,
+    total_of,
+    weighted_sums,
+)
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+
+Batch: TypeAlias = "tuple[FloatArray, FloatArray | None]"
+"""Targets and weights (None: all 1) of some rows."""
+
+_DIGIT = 16
+_PASSES = 64 // _DIGIT
+_LAST = np.uint64(2**_DIGIT - 1)
+_SIGN = np.uint64(1 << 63)
+_LOWEST = np.iinfo(np.int64).min
+_PLAY = Fraction(1, 10**12)
+"""A level is a decimal fraction, and float64 is not: what is this near has reached it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllRows:
+    """The rows of a fit.
+
+    Attributes
+    ----------
+    batches : callable
+        Gives the rows of this rank, from the first to the last, each time it is called.
+    communicator : Communicator
+    """
+
+    batches: Callable[[], Iterable[Batch]]
+    communicator: Communicator
+
+    @staticmethod
+    def of(target: FloatArray, weight: FloatArray | None) -> AllRows:
+        """Rows that stand in memory, all of them."""
+        return AllRows(lambda: [(target, weight)], Alone())
+
+    def mean(self, values: Callable[[FloatArray], FloatArray] | None = None) -> float:
+        """Weighted mean of ``values(target)``, by default of the targets."""
+        above, below = ExactSum(), ExactSum()
+        for target, weight in self.batches():
+            chosen = target if values is None else values(target)
+            more_above, more_below = weighted_sums(chosen, weight)
+            above, below = above + more_above, below + more_below
+        above, below = merged([above, below], self.communicator)
+        return above.over(below)
+
+    def center(self) -> float:
+        """Weighted mean of the targets, without error where all are the same."""
+        first, weighted = ExactSum(), False
+        n_rows = ExactSum()
+        for target, weight in self.batches():
+            above, below = weighted_sums(target, None)
+            first, n_rows, weighted = first + above, n_rows + below, weighted or weight is not None
+        first, n_rows = merged([first, n_rows], self.communicator)
+        weighted = bool(self.communicator.allreduce(np.array([weighted], np.int64), "max")[0])
+        middle = first.over(n_rows)
+        # With weights products are rounded: those of differences are no larger than need be.
+        return middle + self.mean(lambda target: target - middle) if weighted else middle
+
+    def shares(self, n_classes: int) -> FloatArray:
+        """Share of the weight that each of the classes 0, 1, ... has."""
+        digits, limbs = self._sums(lambda target: (None, target.astype(np.int64)), n_classes)
+        masses = [total_of(digits[:, k], limbs) for k in range(n_classes)]
+        total = sum(masses, ExactSum())
+        return np.array([mass.over(total) for mass in masses])
+
+    def quantile(self, level: float) -> float:
+        """Smallest target up to which there is ``level`` of the weight.
+
+        Midway to the next target where it is just reached.  Never -0.0.
+        """
+        prefix, below, goal, limit = 0, 0, Fraction(0), Fraction(0)
+        for number in range(_PASSES):
+            shift = np.uint64(64 - _DIGIT * (number + 1))
+
+            def chosen(
+                target: FloatArray, shift: np.uint64 = shift, prefix: int = prefix
+            ) -> tuple[IntArray | None, IntArray]:
+                keys = keys_of_floats(target).view(np.uint64) ^ _SIGN
+                digits = (keys >> shift) & _LAST
+                if shift == 64 - _DIGIT:
+                    return None, digits.astype(np.int64)
+                rows = np.flatnonzero(keys >> (shift + np.uint64(_DIGIT)) == prefix)
+                return rows, digits[rows].astype(np.int64)
+
+            digits, limbs = self._sums(chosen, 2**_DIGIT)
+            so_far = np.cumsum(digits, axis=1)
+            if number == 0:
+                whole = total_of(so_far[:, -1], limbs).units
+                goal = (Fraction(level) - _PLAY) * whole
+                limit = (Fraction(level) + _PLAY) * whole
+            place = _first_at_least(so_far, limbs, goal - below)
+            if number == _PASSES - 1:
+                break
+            if place > 0:
+                below += total_of(so_far[:, place - 1], limbs).units
+            prefix = (prefix << _DIGIT) | place
+        key = _signed((prefix << _DIGIT) | place)
+        found = _float_of(key)
+        if below + total_of(so_far[:, place], limbs).units <= limit:
+            following = self._key_above(key)
+            if following is not None:
+                return 0.5 * found + 0.5 * _float_of(following) + 0.0
+        return found + 0.0
+
+    def _key_above(self, key: int) -> int | None:
+        """The smallest key above ``key``; None if there is none."""
+        smallest = _LOWEST  # of the complement, whose order is the reverse
+        for target, _ in self.batches():
+            keys = keys_of_floats(target)
+            above = keys[keys > key]
+            if len(above) > 0:
+                smallest = max(smallest, ~int(above.min()))
+        found = int(self.communicator.allreduce(np.array([smallest], np.int64), "max")[0])
+        return None if found == _LOWEST else ~found
+
+    def _sums(
+        self,
+        groups: Callable[[FloatArray], tuple[IntArray | None, IntArray]],
+        n_groups: int,
+    ) -> tuple[IntArray, tuple[int, ...]]:
+        """Weight of each group: digits and their places, see ``total_of``.
+
+        ``groups`` gives rows (None: all) for targets, and the group of each.
+        """
+        counts = np.zeros(n_groups, dtype=np.int64)
+        sums, weighted = GroupSums(n_groups), False
+        for target, weight in self.batches():
+            rows, chosen = groups(target)
+            if weight is None:
+                counts += np.bincount(chosen, minlength=n_groups)
+            else:
+                weighted = True
+                sums.add(weight if rows is None else weight[rows], chosen)
+        communicator = self.communicator
+        present = np.zeros(MOST_LIMBS + 1, dtype=np.int64)
+        present[list(sums.limbs)] = 1
+        present[MOST_LIMBS] = weighted
+        present = communicator.allreduce(present, "max")
+        if not present[MOST_LIMBS]:
+            return communicator.allreduce(counts)[None], (0,)
+        limbs = tuple(np.flatnonzero(present[:MOST_LIMBS]).tolist())
+        return communicator.allreduce(sums.to_array(limbs).reshape(-1)).reshape(-1, n_groups), limbs
+
+
+def merged(sums: Sequence[ExactSum], communicator: Communicator) -> list[ExactSum]:
+    """The sums of all ranks."""
+    arrays = np.stack([total.to_array() for total in sums])
+    together = communicator.allreduce(arrays.reshape(-1)).reshape(arrays.shape)
+    return [ExactSum.from_array(array) for array in together]
+
+
+def _first_at_least(so_far: IntArray, limbs: tuple[int, ...], goal: Fraction) -> int:
+    """First place whose sum is ``goal`` or more."""
+    low, high = 0, so_far.shape[1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if total_of(so_far[:, middle], limbs).units >= goal:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _signed(key: int) -> int:
+    """The key that has these 64 bits but for the first, turned round."""
+    return key - (1 << 63)
+
+
+def _float_of(key: int) -> float:
+    return float(floats_of_keys(np.array([key], dtype=np.int64))[0])
