@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hedgerow import Booster, Dataset, train
 from hedgerow.cli import engine, tables
 from hedgerow.cli.main import main
-from hedgerow.data.files import find_files, open_file
+from hedgerow.data.files import open_files
 from hedgerow.data.texts import parse_texts
 from hedgerow.errors import (
     DataError,
@@ -398,6 +398,21 @@ def test_libsvm(tmp_path: Path, first: int) -> None:
         booster.predict_files(tmp_path, output, zero_based=first == 1)
 
 
+def test_columns_that_folders_name(table: Any, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    y = target(table)
+    years = [2020 + (k % 2) for k in range(N_ROWS)]
+    named = table.append_column("year", pa.array(years, pa.int32()).dictionary_encode())
+    booster = train(PARAMS, Dataset(named, y + 3.0 * np.array(years)))
+    pyarrow.parquet.write_to_dataset(named, tmp_path / "in", partition_cols=["year"])
+    order = np.argsort(years, kind="stable")
+    booster.predict_files(tmp_path / "in", tmp_path / "o.parquet", columns=["year"], batch_rows=9)
+    columns = read_output(tmp_path / "o.parquet")
+    np.testing.assert_array_equal(columns["prediction"], booster.predict(named)[order])
+    np.testing.assert_array_equal(columns["year"], np.array(years)[order])
+
+
 def test_columns_without_names_go_by_position(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(60, 2))
     booster = train(PARAMS, Dataset(X, X[:, 0]))
@@ -464,7 +479,7 @@ BAD_FILES: dict[str, tuple[str, Spoil, str]] = {
         _rewrite("1.parquet", lambda t: t.set_column(0, "size", pa.array(["1", "big"] * 20))),
         r"1\.parquet: column 'size' holds text",
     ),
-    "no header": ("csv", _bytes("1.csv", lambda b: b""), r"1\.csv is empty"),
+    "no header": ("csv", _bytes("1.csv", lambda b: b""), r"1\.csv.* [Ee]mpty"),
 }
 
 
@@ -487,29 +502,34 @@ def test_a_bad_file_in_the_middle_is_named(
 def test_a_file_that_may_not_be_read(regressor: Booster, table: Any, tmp_path: Path) -> None:
     path = write_file(tmp_path / "t.csv", table)
     path.chmod(0)
-    with pytest.raises(StorageError, match=r"t\.csv cannot be read: Permission denied"):
+    with pytest.raises(StorageError, match=r"t\.csv cannot be read.*Permission denied"):
         regressor.predict_files(path, tmp_path / "o.csv")
 
 
 def test_arguments(regressor: Booster, table: Any, tmp_path: Path) -> None:
     path = write_file(tmp_path / "t.csv", table)
-    other = write_file(tmp_path / "t.parquet", table)
+    (tmp_path / "x.svm").write_text("1 0:1\n")
     folder = tmp_path / "folder"
     folder.mkdir()
     good = tmp_path / "o.csv"
     cases: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
         ((path, path), {}, ParameterError, "is one of the files to predict"),
-        (([path, other], good), {}, DataError, "different kinds"),
-        (([path, path], good), {}, ParameterError, "given twice"),
-        (([], good), {}, ParameterError, "no file is given"),
-        ((folder, good), {}, DataError, "holds no table"),
-        ((tmp_path / "tt.csv", good), {}, StorageError, "no such file. Did you mean 't.csv'"),
+        (([path, tmp_path / "x.svm"], good), {}, DataError, "files of one kind"),
+        (([path, path], good), {}, DataError, "given twice"),
+        (([], good), {}, DataError, "no files are given"),
+        ((folder, good), {}, DataError, "holds no files"),
+        (
+            (tmp_path / "tt.csv", good),
+            {},
+            StorageError,
+            "no such file or folder. Did you mean 't.csv'",
+        ),
         ((path, tmp_path / "o.xls"), {}, ParameterError, "written as"),
         ((path, folder), {}, ParameterError, "written as|is a folder"),
         ((path, folder / "no" / "o.csv"), {}, ParameterError, "does not exist"),
         ((path, good), {"columns": ["citi"]}, DataError, "no column 'citi'.*Did you mean 'city'"),
         ((path, good), {"columns": "city"}, ParameterError, "list of names"),
-        ((path, good), {"zero_based": True}, ParameterError, "LibSVM"),
+        ((path, good), {"zero_based": False}, ParameterError, "LibSVM"),
         ((path, good), {"batch_rows": 0}, ParameterError, "batch_rows"),
         ((path, good, "value"), {"n_rounds": 99}, ParameterError, "n_rounds"),
         ((path, good, "probability"), {}, ParameterError, "classifier"),
@@ -606,12 +626,15 @@ def test_an_interrupt_leaves_nothing(
 
 
 def test_files_are_found_in_order(tmp_path: Path) -> None:
-    for name in ("b/1.csv", "a.csv", "b/_x.csv", ".h.csv", "b/.c/2.csv", "notes.md", "c=1/9.csv"):
+    for name in ("b/1.csv", "a.csv", "b/_x.csv", ".h.csv", "b/.c/2.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x\n1\n")
-    found = [os.path.relpath(path, tmp_path) for path in find_files(tmp_path)]
-    assert found == ["a.csv", os.path.join("b", "1.csv"), os.path.join("c=1", "9.csv")]
-    assert open_file(str(tmp_path / "a.csv")).names == ("x",)
+    files = open_files(tmp_path)
+    assert [os.path.relpath(file.path, tmp_path) for file in files] == [
+        "a.csv",
+        os.path.join("b", "1.csv"),
+    ]
+    assert files[0].names == ("x",)
 
 
 # ---- the command line ----------------------------------------------------------

@@ -12,7 +12,7 @@ from hedgerow.cli.csv_files import settled
 from hedgerow.cli.tables import settle_integers
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data.files import check_names
-from hedgerow.data.texts import MISSING_TEXTS
+from hedgerow.data.sources.text_files import MISSING_TEXT
 
 
 def _pyarrow(path: str) -> Any:
@@ -62,7 +62,7 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
                 newlines_in_values=True,
             ),
             convert_options=arrow_csv.ConvertOptions(
-                null_values=list(MISSING_TEXTS),
+                null_values=list(MISSING_TEXT),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,
                 true_values=["true", "True", "TRUE"],

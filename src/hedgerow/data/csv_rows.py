@@ -1,7 +1,7 @@
 """CSV with nothing but the standard library, a batch of rows at a time.
 
-Used where pyarrow is not installed; :mod:`hedgerow.data.arrow_batches` reads the
-same files to the same texts, several times faster.
+Used where pyarrow is not installed; :mod:`hedgerow.data.sources.text_files` reads
+the same files to the same texts, several times faster.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, TextIO
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.texts import MISSING_TEXTS
+from hedgerow.data.sources.text_files import MISSING_TEXT
 from hedgerow.errors import DataError
 
 _ROWS_AT_ONCE = 8192
-_MISSING = frozenset(MISSING_TEXTS)
+_MISSING = frozenset(MISSING_TEXT)
 
 
 def delimiter_of(path: str) -> str:

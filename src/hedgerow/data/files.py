@@ -1,23 +1,18 @@
-"""Tables in files, read a batch of rows at a time, whatever their size.
-
-Glossary
---------
-batch   some neighbouring rows of one file, at most as many as asked for
-texts   columns of a format without types: what stands in the file, None where missing
-        (:mod:`hedgerow.data.texts` makes numbers of them)
+"""Files of tables as a prediction reads them: batches of rows whose columns keep their types.
 
 ::
 
-    a path, paths, a folder --- find_files ---> paths, in order
-        path --- open_file ---> TableFile --- batches ---> Arrow table       (.parquet, .arrow)
-                                                           Arrow table of texts, or a dict
-                                                           of arrays of texts     (.csv, .tsv)
-                                                           LibSvmRows              (.libsvm)
+    paths --- sources.paths ---> files --- open_file ---> TableFile --- batches --->
 
-What a reader holds in memory is one batch, and what its format has to have at
-once: of Parquet a page of each column, of Arrow files a recorded batch (which
-is mapped, not read, where it is not compressed), of CSV a block of some
-megabytes.
+        Arrow table                                 Parquet, Arrow files    sources.arrow_files
+        Arrow table of texts, null where missing    CSV, TSV                sources.text_files
+        dict of arrays of texts, None ...           the same, no pyarrow    csv_rows
+        SparseRows                                  LibSVM                  sources.libsvm_files
+
+A training finds out what columns hold and reads them as that; a prediction knows it from
+the model (:mod:`hedgerow.data.model_rows`).  What a reader holds in memory is one batch,
+and what its format has to have at once: of Parquet a page of each column, of Arrow files
+a recorded batch, of text a block of some megabytes.
 """
 
 from __future__ import annotations
@@ -25,107 +20,27 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
-import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-from hedgerow.errors import DataError, ParameterError, StorageError, did_you_mean
+import numpy as np
 
-FileFormat: TypeAlias = Literal["parquet", "arrow", "csv", "libsvm"]
+from hedgerow.data import csv_rows
+from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
+from hedgerow.data.sources.libsvm_files import LibsvmPart
+from hedgerow.data.sources.paths import DataFile, PathLike, find_files
+from hedgerow.data.sources.text_files import TextPart
+from hedgerow.errors import DataError, ParameterError, StorageError
 
-SUFFIXES: dict[FileFormat, tuple[str, ...]] = {
-    "parquet": (".parquet", ".pq"),
-    "arrow": (".arrow", ".feather", ".ipc"),
-    "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
-    "libsvm": (".libsvm", ".svm", ".svmlight", ".libsvm.gz", ".svm.gz", ".svmlight.gz"),
-}
 BATCH_ROWS = 65_536
 """Rows of a batch by default: enough that a call costs nothing beside its rows."""
 
-Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
+Paths: TypeAlias = "PathLike | Sequence[PathLike]"
 
-
-def format_of(path: str) -> FileFormat | None:
-    """The format that the ending of a path names, or None."""
-    name = path.lower()
-    return next((key for key, ends in SUFFIXES.items() if name.endswith(ends)), None)
-
-
-def find_files(paths: Paths) -> tuple[str, ...]:
-    """The files that are meant, in the order of their rows.
-
-    Parameters
-    ----------
-    paths : path, or sequence of paths
-        Files, or folders: of a folder all files of a known format in it and in
-        the folders below, sorted by their path; names that begin with ``.`` or
-        ``_`` are left out, as Arrow, Spark and Dask do.
-
-    Returns
-    -------
-    tuple of str
-        At least one.
-
-    Raises
-    ------
-    ParameterError
-        If no path is given, or one twice.
-    StorageError
-        If there is no such file or folder.
-    DataError
-        If a format is not known, a folder has none, or the files have several.
-    """
-    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not listed:
-        raise ParameterError("no file is given: name at least one file or folder.")
-    found: list[str] = []
-    for item in listed:
-        path = os.fspath(item)
-        found += _files_in(path) if os.path.isdir(path) else [_checked(path)]
-    for number, path in enumerate(found):
-        if path in found[:number]:
-            raise ParameterError(f"{path} is given twice: name each file once.")
-    formats = {format_of(path): path for path in found}
-    if len(formats) > 1:
-        first, second = list(formats.values())[:2]
-        raise DataError(
-            f"{first} and {second} are files of different kinds: give files of one kind."
-        )
-    return tuple(found)
-
-
-def _files_in(folder: str) -> list[str]:
-    found = []
-    for where, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
-        found += [
-            os.path.join(where, name)
-            for name in names
-            if not name.startswith((".", "_")) and format_of(name) is not None
-        ]
-    if not found:
-        raise DataError(f"the folder {folder} holds no table; {_known()}")
-    return sorted(found)
-
-
-def _checked(path: str) -> str:
-    if not os.path.exists(path):
-        names: list[str] = []
-        with contextlib.suppress(OSError):
-            names = [item.name for item in Path(path).parent.iterdir()]
-        near = did_you_mean(Path(path).name, names)
-        raise StorageError(f"{path}: there is no such file.{near}")
-    if format_of(path) is None:
-        raise DataError(f"{path}: unknown kind of file; {_known()}")
-    return path
-
-
-def _known() -> str:
-    return "known endings: " + ", ".join(end for ends in SUFFIXES.values() for end in ends)
+_SPARSE_BYTES = 1 << 26
 
 
 def has_pyarrow() -> bool:
@@ -133,13 +48,37 @@ def has_pyarrow() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def need_pyarrow(what: str) -> Any:
-    """Pyarrow, or ``ParameterError`` that says how to install it."""
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise ParameterError(f"{what} needs pyarrow: pip install 'hedgerow[files]'.") from error
-    return pa
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseRows:
+    """Some rows of a LibSVM file; ``entries`` is a ``csr_array`` as wide as they need."""
+
+    entries: Any
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.entries.shape[0])
+
+    def matrix(self, path: str, n_columns: int, *, zero_based: bool) -> Any:
+        """The entries in ``n_columns`` columns, which the file counts from 0 or from 1.
+
+        Raises
+        ------
+        DataError
+            If an index is out of range; ``path`` is named.
+        """
+        from scipy.sparse import csr_array
+
+        first, index = 0 if zero_based else 1, self.entries.indices
+        bad = (index < first) | (index >= n_columns + first)
+        if bad.any():
+            found, last = int(index[int(np.argmax(bad))]), n_columns + first - 1
+            raise DataError(
+                f"{path} holds the index {found}; the {n_columns} columns of the model have the "
+                f"indices {first} to {last}. Give zero_based={not zero_based} if the file counts "
+                f"columns from {1 - first}."
+            )
+        parts = (self.entries.data, index - np.int32(first), self.entries.indptr)
+        return csr_array(parts, shape=(self.n_rows, n_columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,95 +88,99 @@ class TableFile:
     Attributes
     ----------
     path : str
-    format : {"parquet", "arrow", "csv", "libsvm"}
     names : tuple of str, or None
-        Columns in the order of the file; None for LibSVM, which has no names.
+        Columns, also those that folders of its path name (``year=2020``); None for LibSVM.
+    holds_texts : bool
+        Whether the columns of a batch are texts, as the format has no types.
     """
 
     path: str
-    format: FileFormat
     names: tuple[str, ...] | None
+    holds_texts: bool
+    _part: ArrowPart | TextPart | LibsvmPart | None
 
-    @property
-    def holds_texts(self) -> bool:
-        """Whether the columns of a batch are texts, as the format has no types."""
-        return self.format == "csv"
-
-    def batches(
-        self, batch_rows: int = BATCH_ROWS, columns: Sequence[str] | None = None
-    ) -> Iterator[Any]:
+    def batches(self, batch_rows: int, columns: Sequence[str] = ()) -> Iterator[Any]:
         """The rows in order, at most ``batch_rows`` at a time, never none.
 
         Parameters
         ----------
-        batch_rows : int, default=65_536
-        columns : sequence of str, optional
-            Columns to read, in this order; all by default.  Not for LibSVM.
+        batch_rows : int
+        columns : sequence of str
+            Columns to read, in this order, at least one.  Not for LibSVM.
 
         Yields
         ------
-        pyarrow.Table, dict of object arrays, or LibSvmRows
-            See the head of this file.  The dict is what CSV is read to where
-            pyarrow is not installed.
+        pyarrow.Table, dict of object arrays, or SparseRows
+            See the head of this file.
 
         Raises
         ------
-        StorageError
-            If the system cannot read the file.
-        DataError
-            If it does not hold what its ending says.
+        StorageError, DataError
+            If the file cannot be read, has changed since it was opened, or does not hold
+            what its ending says.
         """
-        with reading(self.path):
-            yield from _readers(self.format).batches(self.path, batch_rows, columns)
+        if isinstance(self._part, ArrowPart):
+            yield from self._part.tables(columns, batch_rows)
+        elif isinstance(self._part, TextPart):
+            yield from self._part.texts(columns, batch_rows)
+        elif self._part is None:
+            with reading(self.path):
+                yield from csv_rows.csv_batches(self.path, batch_rows, columns)
+        else:
+            for batch in self._part.batches(None, _SPARSE_BYTES):
+                for start in range(0, batch.n_rows, batch_rows):
+                    yield SparseRows(batch.sparse[start : start + batch_rows])
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    names: Callable[[str], tuple[str, ...] | None]
-    batches: Callable[[str, int, Sequence[str] | None], Iterator[Any]]
+def open_files(paths: Paths) -> tuple[TableFile, ...]:
+    """Find files and look into each for the names of its columns.
 
-
-def open_file(path: str) -> TableFile:
-    """Look into a file for the names of its columns.
+    Parameters
+    ----------
+    paths : path, or sequence of paths
+        Files, folders, patterns; see :mod:`hedgerow.data.sources.paths`.
 
     Raises
     ------
-    StorageError, DataError
-        As for :meth:`TableFile.batches`; also if a name is empty or occurs twice.
-    ParameterError
-        If pyarrow is needed and not installed.
+    StorageError, DataError, ParameterError
+        As there; also if a name is empty or occurs twice, if LibSVM files and others are
+        given, or if pyarrow is needed and not installed.
     """
-    kind = format_of(_checked(path))
-    assert kind is not None
-    with reading(path):
-        names = _readers(kind).names(path)
-    if names is not None:
-        check_names(path, names)
-    return TableFile(path, kind, names)
+    files = find_files(paths)
+    sparse = [file for file in files if file.format == "libsvm"]
+    if sparse and len(sparse) < len(files):
+        other = next(file.path for file in files if file.format != "libsvm")
+        raise DataError(
+            f"{sparse[0].path} holds sparse rows without names, {other} named columns: give "
+            "files of one kind."
+        )
+    values = partition_values(files)
+    return tuple(_open(file, named) for file, named in zip(files, values, strict=True))
 
 
-def _readers(kind: FileFormat) -> _Reader:
-    if kind == "libsvm":
-        from hedgerow.data.libsvm import libsvm_batches
-
-        return _Reader(lambda path: None, lambda path, rows, columns: libsvm_batches(path, rows))
-    from hedgerow.data import csv_rows
-
-    if kind == "csv" and not has_pyarrow():
-        return _Reader(csv_rows.header, csv_rows.csv_batches)
-    from hedgerow.data import arrow_batches
-
-    if kind == "csv":
-        return _Reader(csv_rows.header, arrow_batches.csv_batches)
-    if kind == "parquet":
-        return _Reader(arrow_batches.parquet_names, arrow_batches.parquet_batches)
-    return _Reader(arrow_batches.ipc_names, arrow_batches.ipc_batches)
+def _open(file: DataFile, named: dict[str, str | int | None]) -> TableFile:
+    if file.format == "libsvm":
+        return TableFile(file.path, None, False, LibsvmPart(file))
+    if file.format != "csv":
+        arrow = ArrowPart(file, named, settled=False)
+        return TableFile(file.path, arrow.column_names(), False, arrow)
+    if file.partition:
+        raise DataError(
+            f"{file.path}: columns named by folders are read of Parquet and Arrow files only."
+        )
+    if has_pyarrow():
+        text = TextPart(file)
+        return TableFile(file.path, text.column_names(), True, text)
+    with reading(file.path):
+        names = csv_rows.header(file.path)
+    check_names(file.path, names)
+    return TableFile(file.path, names, True, None)
 
 
 def check_names(path: str, names: Sequence[str]) -> None:
     """Refuse a table without columns, and an empty or a repeated name."""
     if not names:
-        raise DataError(f"{path} is empty: there must be columns, and in CSV a line of names.")
+        raise DataError(f"{path} is empty: its first line must name the columns.")
     seen: set[str] = set()
     for position, name in enumerate(names, 1):
         if not name.strip():
@@ -249,7 +192,7 @@ def check_names(path: str, names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Whatever goes wrong in reading becomes an error that names the file."""
+    """What goes wrong in reading text by Python becomes an error that names the file."""
     try:
         yield
     except (StorageError, DataError, ParameterError):
@@ -257,22 +200,6 @@ def reading(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error.reason}): convert it first.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error, csv.Error) as error:
-        raise DataError(_unfit(path, error)) from error
+        raise DataError(f"{path} cannot be read as CSV: {error}.") from error
     except OSError as error:
-        # Arrow raises OSError for what it cannot make sense of, too: without a number.
-        if error.errno is None:
-            raise DataError(_unfit(path, error)) from error
         raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] != "pyarrow":
-            raise
-        raise DataError(_unfit(path, error)) from error
-
-
-_SPOKEN = {"parquet": "Parquet", "arrow": "an Arrow file", "csv": "CSV", "libsvm": "LibSVM"}
-
-
-def _unfit(path: str, error: BaseException) -> str:
-    kind = format_of(path)
-    reason = " ".join(str(error).split()).rstrip(".")
-    return f"{path} cannot be read as {_SPOKEN[kind] if kind else 'a table'}: {reason}."

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.data.files import TableFile, find_files, open_file
+from hedgerow.data.files import TableFile, open_files
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.texts import TextSort, parse_texts
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
@@ -50,7 +50,7 @@ class ModelFiles:
     files: tuple[TableFile, ...]
     schema: Schema
     keys: tuple[str, ...] = ()
-    zero_based: bool = False
+    zero_based: bool = True
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -85,21 +85,21 @@ class ModelFiles:
 
 
 def model_files(
-    paths: Any, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = False
+    paths: Any, schema: Schema, keys: Sequence[str] = (), *, zero_based: bool = True
 ) -> ModelFiles:
     """Find files and see that each has the columns of a model.
 
     Parameters
     ----------
     paths : path, or sequence of paths
-        See :func:`hedgerow.data.files.find_files`.
+        See :func:`hedgerow.data.files.open_files`.
     schema : Schema
         Of the model.  If it has no names of its own and the file has others,
         columns go by position.
     keys : sequence of str, default=()
         Columns to pass through.
-    zero_based : bool, default=False
-        Whether LibSVM files count columns from 0.
+    zero_based : bool, default=True
+        Whether LibSVM files count columns from 0, else from 1.
 
     Raises
     ------
@@ -108,11 +108,11 @@ def model_files(
     """
     if isinstance(keys, str):
         raise ParameterError(f"columns must be a list of names; got {keys!r}: give [{keys!r}].")
-    files = tuple(open_file(path) for path in find_files(paths))
+    files = open_files(paths)
     if files[0].names is None:
         if keys:
             raise ParameterError("LibSVM files have no named columns: leave columns out.")
-    elif zero_based:
+    elif not zero_based:
         raise ParameterError("zero_based is for LibSVM files; these have named columns.")
     for file in files:
         if file.names is not None:

@@ -21,7 +21,6 @@ installed, goes through Python, to the same numbers.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -31,16 +30,12 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.data.columns import as_floats
 from hedgerow.data.schema import ColumnKind
+from hedgerow.data.sources.text_files import DATE
 
 TextSort: TypeAlias = Literal["missing", "whole", "number", "truth", "date", "text"]
 
-MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
-"""What stands for a missing value in CSV."""
-
 _TRUE = ("true", "True", "TRUE")
 _FALSE = ("false", "False", "FALSE")
-_DATE = r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?"
-_DATE_PATTERN = re.compile(_DATE, re.ASCII)
 _LARGEST_EXACT = 2.0**53
 
 
@@ -124,7 +119,7 @@ def _parse(texts: AnyArray) -> ParsedTexts:
             return found
     if all(text in _TRUE or text in _FALSE for text in present):
         return ParsedTexts("truth", _spread([text in _TRUE for text in present], missing), missing)
-    if all(_DATE_PATTERN.fullmatch(text) for text in present):
+    if all(DATE.fullmatch(text) for text in present):
         ticks = np.zeros(len(texts), dtype=np.int64)
         try:
             ticks[~missing] = np.array(present, dtype="M8[us]").view(np.int64)
@@ -193,7 +188,7 @@ def _parse_arrow(texts: Any) -> ParsedTexts:
     if _all(pc.is_in(array, value_set=pa.array([*_TRUE, *_FALSE])), missing):
         truth = pc.is_in(array, value_set=pa.array(_TRUE)).to_numpy(zero_copy_only=False)
         return ParsedTexts("truth", np.where(missing, np.nan, truth), missing)
-    if _all(pc.match_substring_regex(array, f"^{_DATE}$"), missing):
+    if _all(pc.match_substring_regex(array, f"^{DATE.pattern}$"), missing):
         times = _cast(array, pa.timestamp("us"))
         if times is not None:
             ticks = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

@@ -33,6 +33,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_em
 from hedgerow.compile import announce_compilation
 from hedgerow.data.block_files import BlockFile
 from hedgerow.data.column_files import ColumnFiles
+from hedgerow.data.scratch import explained
 from hedgerow.errors import ParameterError
 from hedgerow.growing import state as layout
 from hedgerow.growing import stored_exact_stages as stages
@@ -214,7 +215,9 @@ class StoredExactGrower:
         name = f"rows-{secrets.token_hex(8)}"
         self._space = BlockFile(os.path.join(self._columns.scratch_folder, name))
         self._space.reserve(size)
-        data = self._space.map(0, size, shared=True).view(np.int32)
+        with explained("map", self._space.path):
+            mapped = np.memmap(self._space.path, np.int32, "r+", shape=(3 * n_rows,))
+        data = mapped.view(np.ndarray)
         return data[: 2 * n_rows], data[2 * n_rows :]
 
     def _compute_gradients(self) -> None:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.files import BATCH_ROWS, Paths
 from hedgerow.data.model_rows import FileRows, ModelFiles, model_files
+from hedgerow.data.sources.arrow_files import arrow
 from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
 from hedgerow.io.table_files import check_output, write_table
 from hedgerow.model.model import Model
@@ -53,7 +54,7 @@ def make_job(
     *,
     batch_rows: int = BATCH_ROWS,
     columns: Sequence[str] = (),
-    zero_based: bool = False,
+    zero_based: bool = True,
     progress: bool = False,
 ) -> Job:
     """See that all files are there, and that the output can be written.
@@ -149,9 +150,7 @@ def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
         If it is an Arrow stream and pyarrow is not installed.
     """
     if hasattr(batches, "__arrow_c_stream__"):
-        from hedgerow.data.arrow_batches import stream_batches
-
-        return stream_batches(batches, batch_rows)
+        return _stream(batches, batch_rows)
     one = isinstance(batches, str | bytes | os.PathLike | np.ndarray | Mapping)
     if one or hasattr(batches, "columns") or not isinstance(batches, Iterable):
         instead = "predict_files" if isinstance(batches, str | os.PathLike) else "predict"
@@ -160,6 +159,15 @@ def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
             f"{type(batches).__name__}: use {instead}."
         )
     return iter(batches)
+
+
+def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
+    """Tables of at most ``batch_rows`` rows from what has ``__arrow_c_stream__``."""
+    pa = arrow("an Arrow stream")
+    with pa.RecordBatchReader.from_stream(source) as reader:
+        for batch in reader:
+            for start in range(0, batch.num_rows, batch_rows):
+                yield pa.Table.from_batches([batch.slice(start, batch_rows)])
 
 
 class StreamedPredictions:
@@ -265,7 +273,7 @@ class StreamedPredictions:
         batch_rows: int = BATCH_ROWS,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
-        zero_based: bool = False,
+        zero_based: bool = True,
         progress: bool = False,
     ) -> int:
         r"""Predict files of any size into one file.
@@ -273,11 +281,11 @@ class StreamedPredictions:
         Parameters
         ----------
         paths : path, or sequence of paths
-            Files or folders of Parquet, Arrow (Feather), CSV or TSV (also gzipped) or
-            LibSVM, all of one kind; of a folder all files in it and below it, in the
-            order of their paths.  Columns are found by name; columns that the model
-            does not know are left alone.  Columns of CSV are read as what they were
-            in training.
+            Files, folders or patterns of Parquet, Arrow (Feather), CSV or TSV (also
+            gzipped) or LibSVM; of a folder all files in it and below it, in the order of
+            their paths, which may name columns (``year=2020``).  Columns are found by
+            name; columns that the model does not know are left alone.  Columns of CSV
+            are read as what they were in training.
         output : path
             ``.parquet``, ``.csv``, ``.tsv`` or ``.arrow``.  It is written beside its
             place and put there at the end: the old file stays if anything goes wrong.
@@ -289,8 +297,8 @@ class StreamedPredictions:
             id; those of CSV as the texts that they are.
         batch_rows : int, default=65_536
             Rows in memory at a time.  The output does not depend on it.
-        zero_based : bool, default=False
-            Whether the columns of LibSVM files are counted from 0.
+        zero_based : bool, default=True
+            Whether LibSVM files count columns from 0, as in training, or from 1.
         progress : bool, default=False
             Draw a line with the rows done if standard error is a terminal.
 

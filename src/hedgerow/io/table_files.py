@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.data.files import need_pyarrow
+from hedgerow.data.sources.arrow_files import arrow
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.io.atomic import write_atomically
 
@@ -48,7 +48,7 @@ def check_output(path: str) -> None:
     if not file.parent.is_dir():
         raise ParameterError(f"{path}: the folder {file.parent} does not exist; create it first.")
     if not name.endswith((".csv", ".tsv")):
-        need_pyarrow(path)
+        arrow(path)
 
 
 def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
