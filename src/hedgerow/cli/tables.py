@@ -24,7 +24,6 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
-from hedgerow.data.columns import as_floats
 from hedgerow.errors import DataError, StorageError, did_you_mean
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -166,7 +165,7 @@ def replacing(path: str | Path) -> Iterator[str]:
 def settle_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
     """An int64 column as float64 if that is exact or some are missing, else as it is."""
     if missing is not None and missing.any():
-        floats = as_floats(values)
+        floats = values.astype(np.float64)
         floats[missing] = np.nan
         return floats
     if len(values) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_EXACT:

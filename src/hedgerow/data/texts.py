@@ -13,9 +13,9 @@ sort    what all texts of a column can be read as; the first of::
             date       dates and times of ISO 8601 without a zone, read as microseconds
             text       anything else
 
-A whole number is exact wherever it stands: among decimals, and beside missing
-values.  So what is made of a row does not depend on the rows that are read with
-it.  Arrow converts what it can; the rest, and everything where it is not
+Where whole numbers are compared as such, one is exact wherever it stands: among
+decimals, and beside missing values.  So what is made of a row does not depend on the
+rows that are read with it.  Arrow converts what it can; the rest, and everything where it is not
 installed, goes through Python, to the same numbers.
 """
 
@@ -28,7 +28,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
-from hedgerow.data.columns import as_floats
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sources.text_files import DATE
 
@@ -68,15 +67,14 @@ class ParsedTexts:
         float64, int64, or masked int64 array
             As :func:`hedgerow.data.read_table` takes it.
         """
+        if kind == "float":  # the nearest ones, as training on texts has them
+            return np.where(self.missing, np.nan, self.values.astype(np.float64))
         if self.values.dtype == np.int64:
             if not self.missing.any():
                 return self.values
             return np.ma.MaskedArray(self.values, self.missing)
         if kind != "int" or not self.exact:
-            floats = self.values.astype(np.float64)
-            for row, whole in self.exact.items():
-                floats[row] = as_floats(np.array([whole]))[0]
-            return floats
+            return self.values
         # As in data.columns: the next whole number, so that <= is answered exactly.
         rounded = np.ceil(self.values)
         limit = float(2**63)
