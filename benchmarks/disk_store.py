@@ -5,6 +5,9 @@
 access   ways to get at bytes in a file: map it, or read it into memory
 codecs   codecs for columns of bins: size, and speed of packing and unpacking
 passes   the passes that grow a tree, over chunks that are resident, mapped or encoded
+
+All times are processor time of all threads together, the least of a few runs: the
+machine may be busy with other things.
 """
 
 from __future__ import annotations
@@ -33,10 +36,10 @@ MODES = (
     ("mapped", "none", 1 << 25),
     ("encoded", "always", 1 << 25),
 )
-GRADIENTS = NO_BINS._replace(reads=("raw",), writes=("fixed", "packed"), packed_words=1)
-HISTOGRAM = Uses(True, (), reads=("packed", "rows"), writes=(), packed_words=1)
-PARTITION = Uses(False, (3,), reads=("rows",), writes=("rows",))
-LEAVES = NO_BINS._replace(reads=("raw", "fixed", "rows"), writes=("raw",))
+# As in hedgerow.growing.chunk_grower.
+FIRST = Uses(True, (), ("raw", "rows"), ("raw", "fixed", "packed", "rows"), packed_words=1)
+LEVEL = Uses(True, (3, 4), ("fixed", "packed", "rows"), ("rows",), packed_words=1)
+PLAIN = NO_BINS._replace(reads=(), writes=())
 
 
 @njit(nogil=True)
@@ -56,9 +59,9 @@ def write(array):
 def best(task: Callable[[], object], n_times: int = 7) -> float:
     seconds = []
     for _ in range(n_times):
-        start = time.perf_counter()
+        start = time.process_time()
         task()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return min(seconds)
 
 
@@ -201,50 +204,52 @@ def measure_passes(folder: str, n_rows: int) -> None:
         table = read_table(make_rows(kind, n_rows))
         spec = fit_bins(table, max_bins=255)
         matrix, target = bin_table(table, spec), np.zeros(n_rows)
-        print(f"{n_rows} rows x 28, {kind}: ms of a pass for a million rows, its reads and writes")
+        print(f"{n_rows} rows x 28, {kind}: ms of a pass for a million rows, its work not counted")
         for mode, compression, limit in MODES:
             with ChunkSink(spec, folder, limit, compression=compression) as sink:
-                start = time.perf_counter()
+                start = time.process_time()
                 sink.append(matrix, target)
                 store = sink.finish()
-                seconds = time.perf_counter() - start
+                seconds = time.process_time() - start
                 size = sum(os.path.getsize(f.path) for f in store._files.blocks)
             with store:
                 store.begin(1, False)
-                names = ("first", "gradients", "histogram", "partition", "leaves")
+                names = ("checked", "empty", "first of a tree", "next")
                 times = zip(names, times_of(store), strict=True)
                 print(
-                    f"  {mode:9s}{size / n_rows:5.1f} bytes a row; written{seconds * 1e9 / n_rows:7.1f}"
+                    f"  {mode:9s}{size / n_rows:5.1f} bytes a row"
+                    f"; written{seconds * 1e9 / n_rows:7.1f}"
                     + "".join(f", {name} {t * 1e9 / n_rows:6.2f}" for name, t in times)
                     + f"; {store.n_resident} of {len(store.chunk_sizes)} chunks resident"
                 )
 
 
 def times_of(store) -> list[float]:
-    def gradients() -> None:
-        for chunk in store.chunks(uses=GRADIENTS):
+    """Of the pass that checks everything, one that does nothing, and those of a tree."""
+
+    def nothing() -> None:
+        for _ in store.chunks(uses=PLAIN):
+            pass
+
+    def first() -> None:
+        for chunk in store.chunks(uses=FIRST):
+            read(chunk.matrix.by_row.reshape(-1))
             read(chunk.target.view(np.uint8))
-            read(chunk.work.raw.reshape(-1).view(np.uint8))
+            write(chunk.work.raw.reshape(-1).view(np.uint8))
             write(chunk.work.fixed.view(np.uint8))
             write(chunk.work.packed[: chunk.n_rows].view(np.uint8))
-
-    def histogram() -> None:
-        for chunk in store.chunks(uses=HISTOGRAM):
-            read(chunk.matrix.by_row.reshape(-1))
-            read(chunk.work.packed[: chunk.n_rows].view(np.uint8))
-            read(chunk.work.rows.view(np.uint8))
-
-    def partition() -> None:
-        for chunk in store.chunks(uses=PARTITION):
-            read(chunk.matrix.by_column[3])
             write(chunk.work.rows.view(np.uint8))
 
-    def leaves() -> None:
-        for chunk in store.chunks(uses=LEAVES):
+    def level() -> None:
+        for chunk in store.chunks(uses=LEVEL):
+            read(chunk.matrix.by_row.reshape(-1))
+            read(chunk.matrix.by_column[3])
+            read(chunk.matrix.by_column[4])
             read(chunk.work.fixed.view(np.uint8))
-            write(chunk.work.raw.reshape(-1).view(np.uint8))
+            read(chunk.work.packed[: chunk.n_rows].view(np.uint8))
+            write(chunk.work.rows.view(np.uint8))
 
-    return [best(histogram, 1), *(best(p, 5) for p in (gradients, histogram, partition, leaves))]
+    return [best(first, 1), *(best(task, 7) for task in (nothing, first, level))]
 
 
 def main() -> None:

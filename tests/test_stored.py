@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from chunked import TableData, WholeGrower, in_chunks, part_of
+from chunked import TableData, in_chunks, part_of
 from hedgerow import Dataset, train
-from hedgerow.boosting import stored as stored_module
 from hedgerow.boosting import stored_scores
 from hedgerow.boosting.dataset import Dataset as InMemory
 from hedgerow.boosting.fit import fit
@@ -19,6 +18,7 @@ from hedgerow.boosting.stored import fit_stored
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data.chunk_sink import ChunkSink
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
@@ -28,11 +28,6 @@ N = 403
 CLASSES = {"logistic": 2, "exponential": 2, "softmax": 3}
 SMALL = {"n_estimators": 6, "max_leaves": 6, "min_samples_leaf": 8, "max_bins": 15, "n_jobs": 1}
 NO_STOP = StoppingParams(early_stopping=False)
-
-
-@pytest.fixture(autouse=True)
-def _whole_grower(monkeypatch) -> None:
-    monkeypatch.setattr(stored_module, "ChunkGrower", WholeGrower)
 
 
 def rows(objective: str = "squared_error", n: int = N, seed: int = 0, **given) -> dict:
@@ -90,11 +85,7 @@ SETTINGS = [
 ]
 
 
-def name_of(case) -> str:
-    return "-".join(str(getattr(v, "__name__", v)) for v in case.values()) if case else "plain"
-
-
-@pytest.mark.parametrize(("params", "given"), SETTINGS, ids=name_of)
+@pytest.mark.parametrize(("params", "given"), SETTINGS, ids=range(len(SETTINGS)))
 def test_bytes_are_those_of_the_table_in_memory(params, given) -> None:
     objective = params.get("objective", "squared_error")
     data = rows(objective, **given)
@@ -120,6 +111,40 @@ def test_categories(size) -> None:
     found = train(settings, TableData(Dataset(**data), size))
     assert model_to_bytes(found.model) == model_to_bytes(expected.model)
     assert expected.model.forest.categories is not None
+
+
+# -- on disk -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["softmax", "absolute_error"])
+def test_chunks_on_disk(tmp_path, name) -> None:
+    objective = make_objective(name, 3 if name == "softmax" else 1)
+    sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
+    params = BoostParams(n_estimators=4, max_leaves=6, min_samples_leaf=8, max_bins=15)
+    expected = fit(sample, objective, params, validation=seen, n_jobs=1)
+    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+    stores = []
+    for part in (sample, seen):
+        with ChunkSink(spec, tmp_path, 32 * 10**6, n_outputs=3, chunk_rows=70) as sink:
+            sink.append(bin_table(part.table, spec), part.target, part.weight)
+            stores.append(sink.finish())
+    with stores[0] as train_store, stores[1] as valid_store:
+        found = fit_stored(StoredSample(train_store), objective, params, n_jobs=1,
+                           validation=StoredSample(valid_store))  # fmt: skip
+    assert model_to_bytes(found) == model_to_bytes(expected)
+
+
+def test_batches_of_a_function() -> None:
+    data = rows("logistic", weight=True)
+    settings = aimed(objective="logistic", early_stopping=True, eval_metric=["auc", "loss"])
+
+    def batches():
+        for start in range(0, N, 100):
+            part = slice(start, start + 100)
+            yield data["X"][part], data["y"][part], data["weight"][part]
+
+    found = train(settings, Dataset.from_batches(batches, memory_limit="40 MB"))
+    assert model_to_bytes(found.model) == model_to_bytes(train(settings, Dataset(**data)).model)
 
 
 # -- ranks ---------------------------------------------------------------------

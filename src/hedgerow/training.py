@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
@@ -17,6 +19,7 @@ from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import Objective, make_objective
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
@@ -39,6 +42,8 @@ def train(
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = SECONDS,
 ) -> Booster:
     """Train a model.
 
@@ -60,6 +65,12 @@ def train(
         and ends the training by returning True.
     progress : bool, default=False
         Draw a progress bar if standard error is a terminal.
+    checkpoint : str or path-like, optional
+        Folder in which finished rounds are kept.  If the training is stopped in any
+        way, the same call goes on from there, and its model has the same bytes as
+        if nothing had happened (docs/checkpoint.md).  For rows in memory.
+    checkpoint_every : float >= 0, default=10.0
+        Seconds between two writes to the checkpoint; 0: after every round.
 
     Returns
     -------
@@ -71,6 +82,8 @@ def train(
         For an unknown parameter, or a value out of range.
     DataError, DataTypeError
         For data that cannot be used.
+    StorageError
+        If the folder of the checkpoint cannot be used.
 
     Examples
     --------
@@ -83,13 +96,19 @@ def train(
     (768, 2)
     """
     given = dict(params or {})
-    _check_names(given)
+    check_names(given)
+    kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
         if "seed" in given:
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     if isinstance(dataset, StoredData):
+        if kept is not None:
+            raise ParameterError(
+                "checkpoint records fits on rows in memory, but these are read batch by batch: "
+                "leave checkpoint at None, or train on a table."
+            )
         return _train_stored(given, trees, dataset, valid, callbacks, progress)
     if isinstance(valid, StoredData):
         raise DataError(
@@ -115,11 +134,12 @@ def train(
         objective,
         trees,
         validation=validation,
-        stopping=_stopping_of(given),
+        stopping=stopping_of(given),
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
         n_jobs=given.get("n_jobs"),
+        checkpoint=kept,
     )
     return Booster(model)
 
@@ -134,7 +154,7 @@ def _train_stored(
 ) -> Booster:
     """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
     name, level = given.get("objective", "squared_error"), given.get("quantile")
-    stopping = _stopping_of(given)
+    stopping = stopping_of(given)
     survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
     objective = _objective_for(name, survey.largest, survey.n_rows, level)
@@ -153,11 +173,13 @@ def _train_stored(
     return Booster(model)
 
 
-def _stopping_of(given: Mapping[str, Any]) -> StoppingParams:
+def stopping_of(given: Mapping[str, Any]) -> StoppingParams:
+    """What is said of early stopping among the parameters of :func:`train`."""
     return StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given})
 
 
-def _check_names(params: Mapping[str, Any]) -> None:
+def check_names(params: Mapping[str, Any]) -> None:
+    """Refuse names that are no parameters of :func:`train`."""
     for name in params:
         if name not in _TRAIN_NAMES:
             if name in ("categorical_features", "unknown_category"):

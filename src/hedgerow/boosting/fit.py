@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import (
     Callback,
     History,
@@ -33,6 +34,8 @@ from hedgerow.boosting.callbacks import (
     check_callbacks,
     read_only,
 )
+from hedgerow.boosting.checkpoint import Checkpoint, Recorder, Rounds, one_round, recording
+from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.statistics import (
@@ -56,8 +59,9 @@ from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.data.pairs import may_pay, pair_columns
-from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.errors import DataError, LossError, ParameterError, StorageError
 from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -77,6 +81,7 @@ def fit(
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Model:
     """Train a model.
 
@@ -102,6 +107,8 @@ def fit(
         Draw a progress bar on standard error if that is a terminal.
     n_jobs : int, optional
         Threads; see :func:`hedgerow.threads.resolve_threads`.
+    checkpoint : Checkpoint, optional
+        Record the rounds, and go on from those that an earlier run has recorded.
 
     Returns
     -------
@@ -114,36 +121,63 @@ def fit(
     ------
     DataError, ParameterError, LossError
         See the message; whatever a callback raises comes through.
+    StorageError
+        If the checkpoint cannot be read, or not be written when the fit begins.
     """
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
+    told: tuple[Callback, ...] = listed if bar is None else (*listed, bar)
     stopping = stopping or StoppingParams()
+    named = () if eval_metric is None else metrics
+
+    def describe() -> Fingerprint:
+        return fingerprint(train, validation, objective, params, stopping, named, n_threads)
+
+    try:
+        with recording(checkpoint, describe) as recorder:
+            return _fit(
+                train, validation, objective, params, stopping, metrics, bool(named), told,
+                n_threads, recorder,
+            )  # fmt: skip
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _fit(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    metrics: tuple[Metric, ...],
+    scored: bool,
+    callbacks: tuple[Callback, ...],
+    n_threads: int,
+    recorder: Recorder | None,
+) -> Model:
+    """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
-    scored = validation is not None or eval_metric is not None
     watch = Watch(
         objective=objective,
-        metrics=metrics if scored else (),
+        metrics=metrics if scored or validation is not None else (),
         sample=watched,
         rows="train" if validation is None else "validation",
         best=best_round_of(metrics[0], stopping, stops),
         by_out_of_bag=stopping.by_out_of_bag,
-        callbacks=listed if bar is None else (*listed, bar),
+        callbacks=callbacks,
         n_rounds=params.n_estimators,
     )
-    try:
-        asked = constraints_of_inputs(params, encoded.inputs)
-        forest = _grow(encoded, objective, asked, watch, n_threads)
-    finally:
-        if bar is not None:
-            bar.close()
+    asked = constraints_of_inputs(params, encoded.inputs)
+    forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
     record = record_of(train.n_rows, params, watch)
     inputs = encoded.inputs
     if inputs is not None:
@@ -225,6 +259,13 @@ class RoundState(Protocol):
     n_rounds: int
     oob_improvement: list[float]
 
+    @property
+    def base_score(self) -> FloatArray:
+        """Raw score before the first tree."""
+
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round as they were added."""
+
 
 @dataclass(slots=True, eq=False)
 class Watch:
@@ -259,6 +300,35 @@ class Watch:
             seen = Round(state.n_rounds, self.n_rounds, read_only(self.history), elapsed)
             stop = call_all(self.callbacks, seen) or stop
         return stop
+
+    def take_over(self, earlier: Rounds, state: RoundState) -> bool:
+        """Note the scores of rounds that were done before; True if the fit ended with them."""
+        names = [metric.name for metric in self.metrics]
+        if earlier.scores.shape[1] != len(names):
+            raise StorageError(
+                f"the checkpoint has {earlier.scores.shape[1]} scores of each round, this fit "
+                f"{len(names)}: remove the checkpoint."
+            )
+        if names:
+            self.history[self.rows] = dict(zip(names, earlier.scores.T.tolist(), strict=True))
+        if state.oob_improvement:
+            self.history["out_of_bag"] = {"improvement": list(state.oob_improvement)}
+        if self.best is not None:
+            for n_rounds in range(1, earlier.n_rounds + 1):
+                if self.by_out_of_bag:
+                    score = math.fsum(state.oob_improvement[:n_rounds])
+                else:
+                    score = self.history[self.rows][self.metrics[0].name][n_rounds - 1]
+                self.best.observe(n_rounds, score)
+        return earlier.ended
+
+    def last_round(self, state: RoundState, ended: bool) -> Rounds:
+        """The last round with its scores, to be recorded."""
+        scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
+        improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
+        return one_round(
+            state.n_rounds - 1, state.newest(), state.base_score, scores, improvement, ended
+        )
 
     def _note_out_of_bag(self, state: RoundState) -> bool:
         """Note how the round changed the loss of the rows that it left out."""
@@ -348,17 +418,27 @@ def _grow(
     params: BoostParams,
     watch: Watch,
     n_threads: int,
+    recorder: Recorder | None,
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
+    earlier = None if recorder is None else recorder.earlier
+    if earlier is not None:
+        earlier = earlier.head(params.n_estimators)
     seen, unseen = _prepare_rows(encoded, params, n_threads)
     n_rows = encoded.train.n_rows // encoded.n_copies
     can_split = n_rows >= 2 * params.min_samples_leaf
-    states = rounds(seen, objective, params, unseen, n_threads)
+    states = rounds(seen, objective, params, unseen, n_threads, earlier)
     with closing(states):
         for state in states:
             if not can_split:
                 return state.freeze(0)
-            if watch.after_round(state):
+            if earlier is not None and state.n_rounds == earlier.n_rounds:
+                stop = watch.take_over(earlier, state)
+            else:
+                stop = watch.after_round(state)
+                if recorder is not None:
+                    recorder.note(watch.last_round(state, stop))
+            if stop:
                 break
         watch.note_forest(state, seen)
         return state.freeze(watch.best.round if watch.best is not None else None)

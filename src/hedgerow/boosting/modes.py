@@ -51,6 +51,9 @@ class Mode(Protocol):
     def trees(self, n_rounds: int) -> list[GrownTree]:
         """The trees as they stand in the model of ``n_rounds`` rounds."""
 
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round as they were added."""
+
 
 class Additive:
     """Gradient boosting."""
@@ -77,6 +80,9 @@ class Additive:
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
         return self._trees[: n_rounds * len(self.grown_at)]
+
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
 
 
 class Dropout:
@@ -128,6 +134,9 @@ class Dropout:
             tree.with_values(factor * tree.value)
             for tree, factor in zip(kept, factors, strict=True)
         ]
+
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
 
     def _share(self, n_dropped: int) -> float:
         """What a new tree and the dropped ones are divided by."""
@@ -187,6 +196,9 @@ class Average:
     def trees(self, n_rounds: int) -> list[GrownTree]:
         kept = self._trees[: n_rounds * len(self.grown_at)]
         return [tree.with_values(tree.value / n_rounds) for tree in kept]
+
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray]:
         """Rows that some tree did not see, and their raw scores by these trees."""

@@ -26,6 +26,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
+from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import (
     RoundState,
     Watch,
@@ -41,9 +42,10 @@ from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.data.row_store import NO_BINS
+from hedgerow.data.row_store import GIVEN
 from hedgerow.errors import DataError, LossError, ParameterError
-from hedgerow.growing.chunk_grower import ChunkGrower, GrowMode
+from hedgerow.growing.chunk_exchange import GrowMode
+from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricFunction, make_metrics
 from hedgerow.model.forest import Forest
@@ -66,6 +68,7 @@ def fit_stored(
     n_jobs: int | None = None,
     communicator: Communicator | None = None,
     mode: GrowMode = "data",
+    recorder: Recorder | None = None,
 ) -> Model:
     """Train a model on rows in chunks.
 
@@ -95,6 +98,9 @@ def fit_stored(
         The other ranks; default: there are none.
     mode : {"data", "features"}, default="data"
         ``"data"``: each rank has its own rows; ``"features"``: each has all.
+    recorder : Recorder, optional
+        Is told of each round; the fit goes on from its earlier rounds, which must be
+        the same on all ranks.
 
     Returns
     -------
@@ -116,6 +122,9 @@ def fit_stored(
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
+    for sample in (train, validation):
+        if sample is not None:  # a store has chunks for a fit only
+            sample.store.begin(objective.n_outputs, objective.name == "softmax")
     n_rows = check_targets(train, objective, others)
     n_validation = 0 if validation is None else check_targets(validation, objective, others)
     stops = stopping.is_on(n_rows + n_validation, validation is not None)
@@ -142,7 +151,7 @@ def fit_stored(
         n_validation or n_rows, resolve_threads(n_jobs), ranks, others, mode,
     )  # fmt: skip
     try:
-        forest = _grow(plan, watch)
+        forest = _grow(plan, watch, recorder)
     finally:
         if bar is not None:
             bar.close()
@@ -176,7 +185,7 @@ class StoredWatch(Watch):
         return state.scores
 
 
-def _grow(plan: _Plan, watch: StoredWatch) -> Forest:
+def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
     """Run the rounds; the forest up to the best of them."""
     train, objective, params = plan.train, plan.objective, plan.params
     spec = train.store.spec
@@ -204,18 +213,30 @@ def _grow(plan: _Plan, watch: StoredWatch) -> Forest:
             else:
                 fit.validation_tally = tally
         if params.leaf_estimation == "line_search":
-            fit.search = LeafQuantiles(grower, objective, params, spec.schema, rows).search
-        return _run(fit, watch, plan.ranks)
+            leaves = LeafQuantiles(train.store, grower, objective, params, spec.schema, rows)
+            fit.search = leaves.search
+        return _run(fit, watch, plan.ranks, recorder)
 
 
-def _run(fit: StoredFit, watch: StoredWatch, ranks: Communicator) -> Forest:
+def _run(
+    fit: StoredFit, watch: StoredWatch, ranks: Communicator, recorder: Recorder | None
+) -> Forest:
     number = 0
+    earlier = None if recorder is None else recorder.earlier
+    if earlier is not None:
+        earlier = earlier.head(fit.params.n_estimators)
     try:
-        for state in stored_rounds(fit):
+        for state in stored_rounds(fit, earlier):
             number = state.n_rounds
-            stop = watch.after_round(state)
+            is_old = earlier is not None and number == earlier.n_rounds
+            if is_old and earlier is not None:
+                stop = watch.take_over(earlier, state)
+            else:
+                stop = watch.after_round(state)
             if ranks.size > 1:  # a callback may have ended the fit on one rank alone
                 stop = bool(ranks.allreduce(np.array([stop], dtype=np.int64), "max")[0])
+            if recorder is not None and not is_old:
+                recorder.note(watch.last_round(state, stop))
             if stop:
                 break
     except LossError as error:
@@ -233,14 +254,14 @@ def check_targets(sample: StoredSample, objective: Objective, others: Communicat
         offsets and others not, or there are no rows.
     """
     first = b""
-    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=NO_BINS):
+    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=GIVEN):
         first = chunk.target[:1].astype("<f8").tobytes()
     origins = b"".join(others.allgather(first))
     if not origins:
         raise DataError("there are no rows with a weight above 0: give some.")
     origin = float(np.frombuffer(origins[:8], dtype="<f8")[0])
     fault, flags = b"", np.zeros(4, dtype=np.int64)
-    for chunk in sample.store.chunks(uses=NO_BINS):
+    for chunk in sample.store.chunks(uses=GIVEN):
         if chunk.n_rows == 0:
             continue
         flags[0 if chunk.weight is None else 1] = 1

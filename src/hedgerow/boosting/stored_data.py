@@ -26,6 +26,7 @@ from hedgerow.boosting.stored_sample import (
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.matrix import bin_unseen
 from hedgerow.data.memory_store import MemoryStore
+from hedgerow.data.row_store import GIVEN
 from hedgerow.errors import DataError
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
@@ -196,7 +197,7 @@ def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
     sample = valid.sample(table, valid.target(table.n_rows), plan.n_outputs)
     sample = sample.without_zero_weights()
     matrix = None
-    for chunk in trained.store.chunks([0]):
+    for chunk in trained.store.chunks([0], GIVEN):
         matrix = bin_unseen(sample.table, chunk.matrix, plan.n_threads)
     if not isinstance(matrix, BinnedMatrix):
         raise DataError(

@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.rounds import with_steps
 from hedgerow.boosting.stored_rounds import StoredGrower
-from hedgerow.data.row_store import Chunk
+from hedgerow.data.row_store import RowStore, Uses
 from hedgerow.data.schema import Schema
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
@@ -36,6 +36,8 @@ _LEAST_BITS = 4
 _MOST_CELLS = 1 << 22
 """Cells of a histogram of digits (32 MB), all leaves together."""
 
+_RESIDUALS = Uses(by_row=False, columns=(), reads=("raw", "rows"), writes=())
+
 _HALF = 23
 """Weights are added up in two parts, each of which float64 holds exactly."""
 
@@ -45,7 +47,10 @@ class LeafQuantiles:
 
     Parameters
     ----------
+    store : RowStore
+        Of the training rows.
     grower : StoredGrower
+        Has grown the last tree on them, and added no tree since.
     objective : Objective
         ``quantile`` or ``absolute_error``.
     params : BoostParams
@@ -57,13 +62,14 @@ class LeafQuantiles:
 
     def __init__(
         self,
+        store: RowStore,
         grower: StoredGrower,
         objective: Objective,
         params: BoostParams,
         schema: Schema,
         rows: AllRows,
     ) -> None:
-        self._grower, self._objective = grower, objective
+        self._store, self._grower, self._objective = store, grower, objective
         self._params, self._schema = params, schema
         self._communicator = rows.communicator
         total, self._n_rows = ExactSum(), 0
@@ -124,17 +130,14 @@ class LeafQuantiles:
         high, low = np.zeros(n_cells), np.zeros(n_cells)
         shift, mask = np.uint64(left - step), np.uint64((1 << step) - 1)
 
-        def visit(chunk: Chunk) -> None:
-            for leaf, keys, masses in self._rows_of(chunk, place):
-                ordered = keys.view(np.uint64) ^ _SIGN
-                if left < 64:
-                    same = ordered >> np.uint64(left) == prefix[leaf]
-                    leaf, ordered, masses = leaf[same], ordered[same], masses[same]
-                cell = (leaf << step) + ((ordered >> shift) & mask).astype(np.int64)
-                np.add(high, np.bincount(cell, masses >> _HALF, n_cells), out=high)
-                np.add(low, np.bincount(cell, masses & ((1 << _HALF) - 1), n_cells), out=low)
-
-        self._grower.settle(before=visit)
+        for leaf, keys, masses in self._residuals(place):
+            ordered = keys.view(np.uint64) ^ _SIGN
+            if left < 64:
+                same = ordered >> np.uint64(left) == prefix[leaf]
+                leaf, ordered, masses = leaf[same], ordered[same], masses[same]
+            cell = (leaf << step) + ((ordered >> shift) & mask).astype(np.int64)
+            high += np.bincount(cell, masses >> _HALF, n_cells)
+            low += np.bincount(cell, masses & ((1 << _HALF) - 1), n_cells)
         sums = (high.astype(np.int64) << _HALF) + low.astype(np.int64)
         sums = self._communicator.allreduce(sums).reshape(len(prefix), -1)
         return np.cumsum(sums, axis=1)
@@ -144,26 +147,22 @@ class LeafQuantiles:
         lowest = np.iinfo(np.int64).min
         found = np.full(len(keys), lowest, dtype=np.int64)  # complements: the order is turned
 
-        def visit(chunk: Chunk) -> None:
-            for leaf, own, _ in self._rows_of(chunk, place):
-                above = own > keys[leaf]
-                np.maximum.at(found, leaf[above], ~own[above])
-
-        self._grower.settle(before=visit)
+        for leaf, own, _ in self._residuals(place):
+            above = own > keys[leaf]
+            np.maximum.at(found, leaf[above], ~own[above])
         together = self._communicator.allreduce(found, "max")
         return ~together, together != lowest
 
-    def _rows_of(
-        self, chunk: Chunk, place: IntArray
-    ) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Leaf, key of the residual and weight in units of the rows of a chunk, if it has any."""
-        rows, leaves, starts = self._grower.leaf_segments(chunk)
-        if len(rows) == 0:
-            return
-        leaf = np.repeat(place[leaves], np.diff(starts))
-        residual = chunk.target[rows] - chunk.work.raw[0][rows]
-        weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
-        yield leaf, keys_of_floats(residual), masses_of(weight, self._unit)
+    def _residuals(self, place: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+        """Leaf, key of the residual and weight in units of the rows of each chunk that has any."""
+        for chunk in self._store.chunks(uses=_RESIDUALS):
+            rows, leaves, starts = self._grower.leaf_segments(chunk)
+            if len(rows) == 0:
+                continue
+            leaf = np.repeat(place[leaves], np.diff(starts))
+            residual = chunk.target[rows] - chunk.work.raw[0][rows]
+            weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
+            yield leaf, keys_of_floats(residual), masses_of(weight, self._unit)
 
 
 def _bits_of(n_leaves: int, n_rows: int) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
+from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.modes import Additive, Dropout, Mode
 from hedgerow.boosting.rounds import adds_scores
 from hedgerow.boosting.stored_scores import StoredScores, Tally
@@ -102,6 +103,9 @@ class AverageOnly:
         kept = self._trees[: n_rounds * len(self.grown_at)]
         return [tree.with_values(tree.value / n_rounds) for tree in kept]
 
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
+
 
 @dataclass(slots=True, eq=False)
 class StoredFit:
@@ -156,6 +160,15 @@ class StoredState:
     oob_improvement: list[float] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def base_score(self) -> FloatArray:
+        """Raw score before the first tree."""
+        return self.fit.base
+
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round as they were added."""
+        return self.mode.newest()
+
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
@@ -163,11 +176,20 @@ class StoredState:
         return make_forest(self.mode.trees(kept), self.fit.base, spec.n_features, spec)
 
 
-def stored_rounds(fit: StoredFit) -> Generator[StoredState, None, None]:
-    """Yield the state after each round; the caller closes the grower."""
+def stored_rounds(
+    fit: StoredFit, earlier: Rounds | None = None
+) -> Generator[StoredState, None, None]:
+    """Yield the state after each round; the caller closes the grower.
+
+    With ``earlier`` rounds, the same on all ranks, the first state is that after these.
+    """
     state = StoredState(fit, _make_mode(fit))
     fit.grower.start(fit.base)
-    for number in range(fit.params.n_estimators):
+    if earlier is not None:
+        earlier.check(fit.base, fit.spec.n_features, fit.spec.n_features)
+        _replay(earlier, fit, state)
+        yield state
+    for number in range(state.n_rounds, fit.params.n_estimators):
         state.mode.start_round(number)
         _grow_round(number, fit, state)
         state.n_rounds += 1
@@ -178,6 +200,18 @@ def stored_rounds(fit: StoredFit) -> Generator[StoredState, None, None]:
         elif fit.train_tally is not None:
             state.scores = fit.train_tally.finish()
         yield state
+
+
+def _replay(earlier: Rounds, fit: StoredFit, state: StoredState) -> None:
+    """Add trees that were grown before, in the same order as when they were new."""
+    for number in range(earlier.n_rounds):
+        state.mode.start_round(number)
+        for output, tree in enumerate(earlier.of_round(number)):
+            state.mode.add(tree, output, None)
+        state.mode.end_round()
+    if fit.params.oob_score:
+        state.oob_improvement += earlier.improvement.tolist()
+    state.n_rounds = earlier.n_rounds
 
 
 def _make_mode(fit: StoredFit) -> Mode:

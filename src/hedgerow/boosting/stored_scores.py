@@ -20,7 +20,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.comm.base import Communicator
-from hedgerow.data.row_store import NO_BINS, Chunk, Uses
+from hedgerow.data.row_store import GIVEN, Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
 from hedgerow.kernels.exact_sum import ExactSum
@@ -33,7 +33,8 @@ MOST_GATHERED = 20_000_000
 """Numbers (targets, weights and raw scores) that each rank holds for metrics that need all
 rows at once: 160 MB."""
 
-_ROWS_ONLY = Uses(by_row=True, columns=())
+_START = Uses(by_row=False, columns=(), reads=(), writes=("raw",))
+_ADD = Uses(by_row=True, columns=(), reads=("raw",), writes=("raw",))
 
 
 class StoredScores:
@@ -56,7 +57,7 @@ class StoredScores:
         self._n_threads, self._averages = n_threads, averages
         self._waiting: list[tuple[GrownTree, int]] = []
         self._store.begin(len(base), False)
-        for chunk in self._store.chunks(uses=NO_BINS):
+        for chunk in self._store.chunks(uses=_START):
             chunk.work.raw[:] = 0.0 if averages else self._start_of(chunk)
 
     def add(
@@ -70,7 +71,7 @@ class StoredScores:
 
     def visit(self, n_rounds: int) -> Iterator[tuple[Chunk, FloatArray]]:
         """Each chunk with its raw scores after ``n_rounds`` rounds; all must be visited."""
-        for chunk in self._store.chunks(uses=_ROWS_ONLY):
+        for chunk in self._store.chunks(uses=_ADD):
             raw = chunk.work.raw
             for tree, output in self._waiting:
                 add_scores(tree, chunk.matrix, NO_ROWS, raw[output], self._n_threads)
@@ -188,7 +189,7 @@ def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:
     """The rows of a sample on all ranks, for means and quantiles."""
 
     def batches() -> Iterator[Batch]:
-        for chunk in sample.store.chunks(uses=NO_BINS):
+        for chunk in sample.store.chunks(uses=GIVEN):
             yield chunk.target, chunk.weight
 
     return AllRows(batches, communicator)

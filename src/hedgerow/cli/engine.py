@@ -52,6 +52,8 @@ class Job:
     weight : array, optional
     valid : pair of X and y, optional
         Validation rows.
+    checkpoint : str, optional
+        Folder that the fit is recorded in.
     """
 
     task: str
@@ -60,6 +62,7 @@ class Job:
     y: AnyArray
     weight: AnyArray | None = None
     valid: tuple[Columns, AnyArray] | None = None
+    checkpoint: str | None = None
 
 
 def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
@@ -71,11 +74,25 @@ def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
     estimator = estimator_class(job.task)(**job.settings, progress=sys.stderr.isatty())
     X_val, y_val = job.valid if job.valid is not None else (None, None)
     try:
-        estimator.fit(job.X, job.y, sample_weight=job.weight, X_val=X_val, y_val=y_val)
+        estimator.fit(
+            job.X,
+            job.y,
+            sample_weight=job.weight,
+            X_val=X_val,
+            y_val=y_val,
+            checkpoint=job.checkpoint,
+        )
     except HedgerowError:
         raise
     except (TypeError, ValueError) as error:  # from scikit-learn's checks
         raise UsageError(one_line(error)) from error
+    return finished(estimator)
+
+
+def finished(
+    estimator: HedgerowClassifier | HedgerowRegressor,
+) -> HedgerowClassifier | HedgerowRegressor:
+    """A fitted estimator without what depends on the terminal."""
     estimator.set_params(progress=False)
     model: Model = estimator.booster_.model
     curves = model.training.get("history", {})

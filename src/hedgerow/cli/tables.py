@@ -24,12 +24,11 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
+from hedgerow.data.sources.facts import LARGEST_EXACT
 from hedgerow.errors import DataError, StorageError, did_you_mean
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
-LARGEST_EXACT = 2**53
-"""Every whole number up to here is a float64."""
 
 
 @dataclass(frozen=True)

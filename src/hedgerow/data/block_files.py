@@ -176,7 +176,7 @@ class BlockFile:
         self._close()
 
 
-def fetch(array: BinArray, path: str | os.PathLike[str]) -> None:
+def fetch(address: int, size: int, path: str | os.PathLike[str]) -> None:
     """Read a part of a mapping from the disk now, where the system can be asked to.
 
     Raises
@@ -186,19 +186,18 @@ def fetch(array: BinArray, path: str | os.PathLike[str]) -> None:
         touches the page.
     """
     advise = _advise()
-    if advise is None or len(array) == 0:
+    if advise is None or size == 0:
         return
-    address = array.ctypes.data
     first = address - address % mmap.PAGESIZE
-    if advise(first, address + len(array) - first, _POPULATE_READ) != 0:
+    if advise(first, address + size - first, _POPULATE_READ) != 0:
         number = ctypes.get_errno()
         raise storage_error(OSError(number, os.strerror(number)), "read", path)
 
 
-def let_go(mapping: BinArray) -> bool:
+def let_go(address: int, size: int) -> bool:
     """Give the memory of a whole mapping back; False if that means to give up the mapping."""
     advise = _advise()
-    return advise is not None and advise(mapping.ctypes.data, len(mapping), _LET_GO) == 0
+    return advise is not None and advise(address, size, _LET_GO) == 0
 
 
 @functools.cache

@@ -9,7 +9,7 @@ codec   bytes
 8       LZ4, of columns that are mostly one bin or go by runs; needs pyarrow
 ======  ==========================================================================
 
-A column is encoded if it takes at most half of the bytes then.  Bins of a continuous
+A column is encoded if it takes at most 60% of the bytes then.  Bins of a continuous
 feature are all about as frequent: eight bits of information a bin, which no codec makes
 smaller.  ``benchmarks/disk_store.py`` compares the codecs, see docs/out-of-core-store.md.
 """
@@ -27,7 +27,7 @@ from hedgerow.kernels.packed_columns import LEGEND, mark_bins, pack_codes, unpac
 RAW, LZ4 = 0, 8
 PACKED = (1, 2, 4)
 CODECS = (RAW, *PACKED, LZ4)
-_WORTH = 0.5  # share of the bytes that an encoded column may have
+_WORTH = 0.6  # share of the bytes that an encoded column may have: four bits and a legend
 
 
 def find_lz4() -> Any | None:
@@ -58,12 +58,12 @@ def encode_column(column: BinArray, lz4: Any | None) -> tuple[BinArray, int]:
     bins = np.flatnonzero(seen).astype(np.uint8)
     best, codec = column, RAW
     for bits in PACKED:
-        if len(bins) <= 1 << bits and packed_size(n_rows, bits) <= _WORTH * n_rows + LEGEND:
+        if len(bins) <= 1 << bits and packed_size(n_rows, bits) <= _WORTH * n_rows:
             best, codec = _pack(column, bins, bits), bits
             break
     if lz4 is not None:
         data = np.frombuffer(lz4.compress(column), dtype=np.uint8)
-        if len(data) <= _WORTH * len(best):
+        if len(data) <= _WORTH * len(best):  # slower to unpack than bits
             best, codec = data, LZ4
     return best, codec
 

@@ -58,7 +58,7 @@ from hedgerow.data.matrix import PAD, BinnedMatrix
 from hedgerow.data.memory_plan import RowShape, divide_memory
 from hedgerow.data.row_store import EVERYTHING, Chunk, ChunkWork, Uses
 from hedgerow.data.scratch import ScratchFolder
-from hedgerow.data.work_files import WorkFiles, WorkShape
+from hedgerow.data.work_files import WorkBuffer, WorkFiles, WorkShape
 from hedgerow.errors import StorageError
 from hedgerow.kernels.packed_columns import gather_rows
 from hedgerow.threads import work_ahead
@@ -76,6 +76,7 @@ class _View(NamedTuple):
     """A chunk as seen through a mapping; its pages come and go."""
 
     mapping: BinArray
+    address: int
     given: _Given
     matrix: BinnedMatrix | None
 
@@ -88,7 +89,7 @@ class _Loaded(NamedTuple):
     work: ChunkWork
     view: _View | None
     buffers: _Buffers | None
-    work_buffer: BinArray | None
+    work_buffer: WorkBuffer | None
 
 
 class _Buffers(NamedTuple):
@@ -225,6 +226,8 @@ class DiskStore:
     ) -> Iterator[Chunk]:
         """The chunks with these numbers, ascending (default: all).
 
+        One pass at a time.  Before :meth:`begin` there is no work.
+
         Parameters
         ----------
         numbers : sequence of int, optional
@@ -237,8 +240,6 @@ class DiskStore:
             Its arrays may be used until the next one is asked for.
         """
         self._check_open()
-        if self._work is None:
-            raise StorageError("a store gives chunks to a fit only: call begin() before chunks().")
         wanted = range(len(self._records)) if numbers is None else numbers
         ahead = self._load_all([n for n in wanted if n not in self._resident], uses)
         self._passes.append(ahead)
@@ -310,25 +311,34 @@ class DiskStore:
             given, matrix = self._read_given(record, file), self._read_matrix(record, file)
             return _Loaded(matrix, given, self._work_shape.new(record.n_rows), None, None, None)
         view = self._views.get(number) or self._map(number)
-        start = time.perf_counter()
-        fetched = [array.view(np.uint8) for array in view.given if array is not None]
-        if view.matrix is not None:
-            if uses.by_row:
-                fetched.append(view.matrix.by_row.reshape(-1))
-            by_column = view.matrix.by_column
-            used = range(len(by_column)) if uses.columns is None else uses.columns
-            fetched.extend(by_column[j] for j in used)
-        for array in fetched:
-            fetch(array.reshape(-1), file.path)
-        assert self._work is not None
-        work, work_buffer = self._work.load(number, uses)
-        n_bytes = sum(map(len, fetched)) + self._work_shape.n_bytes(record.n_rows)
+        start, n_bytes = time.perf_counter(), 0
+        shift = view.address - record.target.offset
+        for offset, size in self._fetched(record, uses):
+            fetch(shift + offset, size, file.path)
+            n_bytes += size
+        work, work_buffer = _NO_WORK, None
+        if self._work is not None:
+            work_buffer, n_read = self._work.load(number, uses)
+            work = work_buffer.view(record.n_rows)
+            n_bytes += n_read
         self._clock.note(n_bytes, time.perf_counter() - start)
         if view.matrix is not None:
             return _Loaded(view.matrix, view.given, work, view, None, work_buffer)
         buffers = self._take_buffers()
         matrix = self._decode(record, file, uses, buffers)
         return _Loaded(matrix, view.given, work, view, buffers, work_buffer)
+
+    def _fetched(self, record: ChunkRecord, uses: Uses) -> Iterator[tuple[int, int]]:
+        """Parts of the mapping of a chunk that are used: where they begin, and bytes."""
+        start = record.target.offset
+        yield start, record.given[-1].stop - start
+        if record.by_row is not None:
+            if uses.by_row:
+                yield record.by_row.offset, record.by_row.size
+            size = record.n_rows + PAD
+            columns = range(self._manifest.n_columns) if uses.columns is None else uses.columns
+            for j in columns:
+                yield record.columns[0].offset + j * size, size
 
     def _map(self, number: int) -> _View:
         """Map a chunk."""
@@ -344,7 +354,7 @@ class DiskStore:
         if record.by_row is not None:
             parts = [_part(mapping, record, b) for b in (record.by_row, record.columns[0])]
             matrix = self._matrix(record, *parts)
-        view = _View(mapping, _shaped(record, *arrays), matrix)
+        view = _View(mapping, mapping.ctypes.data, _shaped(record, *arrays), matrix)
         self._views[number] = view
         return view
 
@@ -353,7 +363,8 @@ class DiskStore:
         if loaded.buffers is not None:
             with self._lock:
                 self._free.append(loaded.buffers)
-        if loaded.view is not None and not let_go(loaded.view.mapping):
+        view = loaded.view
+        if view is not None and not let_go(view.address, len(view.mapping)):
             self._views.pop(number, None)  # the memory goes with the arrays
         if loaded.work_buffer is not None and self._work is not None:
             self._work.keep(number, loaded.work_buffer, uses)
@@ -442,6 +453,9 @@ class _Clock:
     def is_slow(self) -> bool:
         """Whether the chunks of the last pass were worth to be fetched ahead of use."""
         return self._seconds > self._allowed
+
+
+_NO_WORK = WorkShape(0, False).new(0)
 
 
 def _part(mapping: BinArray, record: ChunkRecord, block: Block) -> BinArray:

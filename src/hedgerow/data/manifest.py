@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Never
 
+import numpy as np
+
 from hedgerow.data.bins import BinSpec
-from hedgerow.data.block_files import Block
+from hedgerow.data.block_files import Block, BlockFile
 from hedgerow.data.column_codec import CODECS, PACKED, RAW, packed_size
 from hedgerow.data.matrix import PAD
 from hedgerow.data.scratch import explained
@@ -130,8 +132,11 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "files": manifest.files,
         "chunks": chunks,
     }
-    with explained("write", path):
-        path.write_text(json.dumps(content), encoding="utf-8")
+    file = BlockFile(path)
+    try:
+        file.append(np.frombuffer(json.dumps(content).encode("ascii"), np.uint8))
+    finally:
+        file.close()
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -65,6 +65,8 @@ class Uses(NamedTuple):
 
 EVERYTHING = Uses()
 NO_BINS = Uses(by_row=False, columns=())
+GIVEN = Uses(by_row=False, columns=(), reads=(), writes=())
+"""Target, weight and offset alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +125,10 @@ class RowStore(Protocol):
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
-        """The chunks with these numbers, ascending (default: all)."""
+        """The chunks with these numbers, ascending (default: all).
+
+        One pass at a time.  Before :meth:`begin` there is no work.
+        """
 
     def close(self) -> None:
         """Give back memory, threads and temporary files; a second call does nothing."""

@@ -13,7 +13,7 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +78,21 @@ class WorkShape:
         return self.view(aligned_empty(self.n_bytes(n_rows), np.uint8), n_rows)
 
 
+class WorkBuffer:
+    """Memory for the work of a chunk, of any in turn."""
+
+    def __init__(self, shape: WorkShape, most_rows: int) -> None:
+        self.data: BinArray = aligned_empty(shape.n_bytes(most_rows), np.uint8)
+        self._shape = shape
+        self._views: dict[int, ChunkWork] = {}
+
+    def view(self, n_rows: int) -> ChunkWork:
+        """The fields, for a chunk of so many rows."""
+        if n_rows not in self._views:
+            self._views[n_rows] = self._shape.view(self.data, n_rows)
+        return self._views[n_rows]
+
+
 class WorkFiles:
     """The work of some chunks, in a file for each folder.
 
@@ -99,7 +114,8 @@ class WorkFiles:
     def __init__(self, paths: Sequence[Path], n_rows: Mapping[int, int], shape: WorkShape) -> None:
         self._n_rows, self._shape = n_rows, shape
         self._most = max(n_rows.values(), default=0)
-        self._free: list[BinArray] = []
+        self._free: list[WorkBuffer] = []
+        self._known_parts: dict[tuple[int, tuple[str, ...], int], list[tuple[int, int]]] = {}
         self._lock = threading.Lock()
         self._start: dict[int, int] = {}
         self._files: list[BlockFile] = []
@@ -115,22 +131,23 @@ class WorkFiles:
             self.close()
             raise
 
-    def load(self, number: int, uses: Uses) -> tuple[ChunkWork, BinArray]:
-        """The work of a chunk, with what ``uses`` reads, and the buffer that it is in."""
+    def load(self, number: int, uses: Uses) -> tuple[WorkBuffer, int]:
+        """A buffer with what ``uses`` reads of a chunk's work, and the bytes that were read."""
         with self._lock:
             buffer = self._free.pop() if self._free else None
         if buffer is None:
-            buffer = aligned_empty(self._shape.n_bytes(self._most), np.uint8)
-        file = self._files[number % len(self._files)]
+            buffer = WorkBuffer(self._shape, self._most)
+        file, at, n_read = self._files[number % len(self._files)], self._start[number], 0
         for start, stop in self._parts(number, uses.reads, uses.packed_words):
-            file.read_into(self._start[number] + start, buffer[start:stop])
-        return self._shape.view(buffer, self._n_rows[number]), buffer
+            file.read_into(at + start, buffer.data[start:stop])
+            n_read += stop - start
+        return buffer, n_read
 
-    def keep(self, number: int, buffer: BinArray, uses: Uses) -> None:
+    def keep(self, number: int, buffer: WorkBuffer, uses: Uses) -> None:
         """Keep what ``uses`` writes, and the buffer for another chunk."""
-        file = self._files[number % len(self._files)]
+        file, at = self._files[number % len(self._files)], self._start[number]
         for start, stop in self._parts(number, uses.writes, uses.packed_words):
-            file.write(self._start[number] + start, buffer[start:stop])
+            file.write(at + start, buffer.data[start:stop])
         with self._lock:
             self._free.append(buffer)
 
@@ -147,13 +164,21 @@ class WorkFiles:
         self, number: int, fields: Collection[str], packed_words: int
     ) -> list[tuple[int, int]]:
         """First and last byte of the fields, neighbours in one."""
-        parts: list[tuple[int, int]] = []
-        for name, (start, size) in self._shape.places(self._n_rows[number]).items():
-            if name not in fields or size == 0:
-                continue
-            stop = start + (size * packed_words // 2 if name == "packed" else size)
-            if parts and start - parts[-1][1] < _LINE:
-                parts[-1] = parts[-1][0], stop
-            else:
-                parts.append((start, stop))
-        return parts
+        key = self._n_rows[number], tuple(fields), packed_words
+        if key not in self._known_parts:
+            self._known_parts[key] = list(self._parts_of(*key))
+        return self._known_parts[key]
+
+    def _parts_of(
+        self, n_rows: int, fields: Collection[str], packed_words: int
+    ) -> Iterator[tuple[int, int]]:
+        first = last = 0
+        for name, (start, size) in self._shape.places(n_rows).items():
+            if name in fields and size > 0:
+                if last > first and start - last >= _LINE:
+                    yield first, last
+                    last = first
+                first = first if last > first else start
+                last = start + (size * packed_words // 2 if name == "packed" else size)
+        if last > first:
+            yield first, last

@@ -30,6 +30,8 @@ class Exchange:
     Attributes
     ----------
     rank, size : int
+    mode : {"data", "features"}
+        What is divided between ranks.
     adds : bool
         Whether sums over rows are to be added up: rows are divided between several ranks.
     sent : int
@@ -39,7 +41,7 @@ class Exchange:
 
     def __init__(self, communicator: Communicator, mode: GrowMode) -> None:
         self._communicator = communicator
-        self.rank, self.size = communicator.rank, communicator.size
+        self.rank, self.size, self.mode = communicator.rank, communicator.size, mode
         self.adds = mode == "data" and self.size > 1
         self.sent = 0
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import IntArray
 from hedgerow.growing import state as layout
@@ -54,9 +53,8 @@ class Order:
         self._table, self._numbers = arrays.table, arrays.numbers
         self._max_leaves, self._depthwise = max_leaves, depthwise
         self._heap: list[_Entry] = []
-        self.found: list[int] = [0]
-        self.left: list[int] = [0]
-        self._number_of = {0: 0}
+        self._found: list[int] = [0]
+        self._left: list[int] = [0]
         self.n_leaves = 1
         self._push(self._heap, 0, 0)
 
@@ -69,11 +67,11 @@ class Order:
                 return
             _, _, number, _ = heapq.heappop(self._heap)
             right = int(self._table[node, layout.NODE_RIGHT])
-            self.left[number] = len(self.found)
+            self._left[number] = len(self._found)
             for child in (left, right):
-                self._push(self._heap, child, len(self.found))
-                self.found.append(child)
-                self.left.append(0)
+                self._push(self._heap, child, len(self._found))
+                self._found.append(child)
+                self._left.append(0)
             self.n_leaves += 1
 
     def wanted(self, most: int) -> tuple[list[int], bool]:
@@ -89,7 +87,7 @@ class Order:
         heap = self._heap.copy()
         nodes: list[int] = []
         n_leaves = n_sure = self.n_leaves
-        n_known, number, left = len(heap), len(self.found), 0
+        n_known, number, left = len(heap), len(self._found), 0
         while n_known > 0 and n_leaves < self._max_leaves and len(nodes) < most:
             entry = heapq.heappop(heap)
             n_leaves += 1
@@ -109,16 +107,16 @@ class Order:
                 number += 1
         return nodes, n_sure >= self._max_leaves and bool(nodes) and left == 0
 
-    def last_open(self) -> list[int]:
+    def last_open(self, n_nodes: int) -> list[int]:
         """Nodes whose split is known but was not looked into, those that come last in front."""
-        open_nodes = np.flatnonzero(self._table[:, layout.NODE_OPEN] == 1)
+        open_nodes = np.flatnonzero(self._table[:n_nodes, layout.NODE_OPEN] == 1)
         keys = [(self._level(int(node)), -float(self._numbers[node, layout.NUMBER_GAIN]), int(node))
                 for node in open_nodes]  # fmt: skip
         return [node for _, _, node in sorted(keys, reverse=True)]
 
-    def final_children(self) -> tuple[IntArray, npt.NDArray[np.int64]]:
+    def nodes(self) -> tuple[IntArray, IntArray]:
         """For each node of the tree its found number, and that of its left child or 0."""
-        return np.array(self.found, dtype=np.int64), np.array(self.left, dtype=np.int64)
+        return np.array(self._found, dtype=np.int64), np.array(self._left, dtype=np.int64)
 
     def _push(self, heap: list[_Entry], node: int, number: int) -> int:
         """Add a node if it can be split; 1 if so."""
