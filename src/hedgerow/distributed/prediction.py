@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.booster import Booster, PredictionKind
+from hedgerow.booster import Booster
+from hedgerow.io.streaming import PredictionKind
 from hedgerow.distributed.collections import is_array, is_collection
 from hedgerow.errors import DataError, DataTypeError
 
