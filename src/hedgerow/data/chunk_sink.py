@@ -68,7 +68,7 @@ class ChunkSink:
     ...         sink.append(bin_table(table, spec), np.arange(10.0))
     ...     with sink.finish() as store:
     ...         store.begin(n_outputs=1, keeps_probability=False)
-    ...         [(chunk.n_rows, chunk.target.sum()) for chunk in store.chunks()]
+    ...         [(chunk.n_rows, float(chunk.target.sum())) for chunk in store.chunks()]
     [(30, 135.0)]
     """
 
