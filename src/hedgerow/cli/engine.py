@@ -140,8 +140,8 @@ def open_model(path: str) -> SavedModel:
     return SavedModel(booster, classes, shown)
 
 
-def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, AnyArray]:
-    """The columns that ``hedgerow predict`` writes."""
+def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:
+    """The columns that ``hedgerow predict`` writes of a table."""
     booster = model.booster
     if kind == "leaf":
         leaves = booster.predict(X, kind="leaf")
@@ -155,10 +155,10 @@ def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, An
         if kind == "probability":
             raise UsageError("--kind probability needs a model for classification; use value")
         return {"prediction": booster.predict(X)}
-    columns = _by_class("probability", booster.predict(X, kind="probability"), model.classes)
+    scores = booster.raw_scores(X)
+    columns = _by_class("probability", booster.from_raw(scores, "probability"), model.classes)
     if kind == "value":
-        booster.reset_unseen_categories()  # the rows are read a second time
-        labels = np.array(model.classes)[booster.predict(X)]
+        labels = np.array(model.classes)[booster.from_raw(scores, "value")]
         columns = {"prediction": labels, **columns}
     return columns
 
