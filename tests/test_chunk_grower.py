@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.comm.base import Alone
-from hedgerow.comm.threads import rank_outcomes, run_ranks
+from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.data.bundles import BundleRules
-from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.memory_store import MemoryStore, rows_of
-from hedgerow.errors import CommunicationError, DataError, ParameterError
-from hedgerow.growing import chunk_order, chunk_space
 from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.grower import TreeGrower
