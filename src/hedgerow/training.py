@@ -16,7 +16,6 @@ from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -153,6 +152,9 @@ def _train_stored(
     progress: bool,
 ) -> Booster:
     """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
+    # Most trainings are of tables in memory, and need not wait for these imports.
+    from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+
     name, level = given.get("objective", "squared_error"), given.get("quantile")
     stopping = stopping_of(given)
     survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)

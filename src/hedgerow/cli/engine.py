@@ -86,6 +86,13 @@ def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
         raise
     except (TypeError, ValueError) as error:  # from scikit-learn's checks
         raise UsageError(one_line(error)) from error
+    return finished(estimator)
+
+
+def finished(
+    estimator: HedgerowClassifier | HedgerowRegressor,
+) -> HedgerowClassifier | HedgerowRegressor:
+    """A fitted estimator without what depends on the terminal."""
     estimator.set_params(progress=False)
     model: Model = estimator.booster_.model
     curves = model.training.get("history", {})
@@ -133,8 +140,8 @@ def open_model(path: str) -> SavedModel:
     return SavedModel(booster, classes, shown)
 
 
-def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, AnyArray]:
-    """The columns that ``hedgerow predict`` writes."""
+def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:
+    """The columns that ``hedgerow predict`` writes of a table."""
     booster = model.booster
     if kind == "leaf":
         leaves = booster.predict(X, kind="leaf")
@@ -148,10 +155,10 @@ def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, An
         if kind == "probability":
             raise UsageError("--kind probability needs a model for classification; use value")
         return {"prediction": booster.predict(X)}
-    columns = _by_class("probability", booster.predict(X, kind="probability"), model.classes)
+    scores = booster.raw_scores(X)
+    columns = _by_class("probability", booster.from_raw(scores, "probability"), model.classes)
     if kind == "value":
-        booster.reset_unseen_categories()  # the rows are read a second time
-        labels = np.array(model.classes)[booster.predict(X)]
+        labels = np.array(model.classes)[booster.from_raw(scores, "value")]
         columns = {"prediction": labels, **columns}
     return columns
 
