@@ -275,10 +275,12 @@ def running(dask_worker: Any) -> bool:
 def test_a_lost_scheduler_is_one_error(tmp_path: Path) -> None:
     place = tmp_path / "scheduler.json"
     command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
-    processes = [subprocess.Popen([*command, "--scheduler-file", str(place)])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        subprocess.Popen([*command, "--scheduler-file", str(place)], env=environment, cwd=tmp_path)
+    ]
     try:
         worker = [sys.executable, "-m", "dask", "worker", "--no-nanny", "--no-dashboard"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         processes += [
             subprocess.Popen(
                 [*worker, "--scheduler-file", str(place), "--death-timeout", "20"],
