@@ -11,9 +11,9 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster
-from hedgerow.io.streaming import PredictionKind
 from hedgerow.distributed.collections import is_array, is_collection
 from hedgerow.errors import DataError, DataTypeError
+from hedgerow.io.streaming import PredictionKind
 
 
 def predict_lazily(
