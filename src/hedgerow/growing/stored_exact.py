@@ -306,7 +306,7 @@ class StoredExactGrower:
     # ---- the end of a tree -------------------------------------------------------
 
     def _finish(self, order: Order, output: int) -> GrownTree:
-        found, left = order.final_children()
+        found, left = order.nodes()
         n_nodes = len(found)
         final = layout.Tree(
             self._tree.table[found], self._tree.numbers[found], self._tree.free_slots
