@@ -495,4 +495,4 @@ def _booster_from_bytes(data: bytes) -> Booster:
     return Booster(model_from_bytes(data)[0])
 
 
-__all__ = ["Booster", "Dataset", "load"]
+__all__ = ["Booster", "Dataset", "PredictionKind", "load"]
