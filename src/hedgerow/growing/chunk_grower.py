@@ -181,8 +181,13 @@ class ChunkGrower:
         """
         if not self._changes and before is None and after is None:
             return
-        walked = any(self._walks(change) for change in self._changes)
-        for chunk in self._store.chunks(uses=Uses(by_row=walked, columns=())):
+        uses = Uses(
+            by_row=any(self._walks(change) for change in self._changes),
+            columns=(),
+            reads=("raw", "rows"),
+            writes=("raw",) if self._changes else (),
+        )
+        for chunk in self._store.chunks(uses=uses):
             if before is not None:
                 before(chunk)
             self._apply_changes(chunk)
@@ -278,7 +283,8 @@ class ChunkGrower:
         """Divide the rows of the nodes, find the best splits of their children."""
         jobs, building = self._tree.open(parents, full)
         self._make_room(2 * len(parents))
-        sums = np.zeros((self._team.n_threads, len(parents), SUMS), dtype=np.int64)
+        n_sums = len(parents) if self._tree.is_rounded else 0
+        sums = np.zeros((self._team.n_threads, n_sums, SUMS), dtype=np.int64)
         for chunk in self._visited(parents, len(building.nodes) > 0):
             self._visit(chunk, self._rows(chunk), parents, sums, building)
         self._tree.close(parents, jobs, building, sums.sum(axis=0)[:, [SUM_G, SUM_H]])
@@ -292,7 +298,7 @@ class ChunkGrower:
         nobody = np.zeros((n_threads, 0, SUMS), dtype=np.int64)
         self._counts[:] = 0
         traffic.passes += 1
-        for chunk in self._store.chunks(uses=Uses(by_row=True, columns=())):
+        for chunk in self._store.chunks(uses=self._uses_of_start()):
             self._apply_changes(chunk)
             scalars[layout.IS_FIRST_ROW] = chunk.first_row
             rows, first_piece = self._rows(chunk), chunk.number * n_threads
@@ -319,6 +325,21 @@ class ChunkGrower:
                 sums.sum(axis=0),
             )
         ).astype(np.int64)
+
+    def _uses_of_start(self) -> Uses:
+        """What the pass for gradients reads and writes."""
+        changes, is_softmax = self._changes, self._settings.loss == SOFTMAX
+        first = self._tree.scalars[layout.IS_OUTPUT] == 0
+        reads, writes = {"raw"}, {"fixed", "packed", "rows"}
+        if changes and isinstance(changes[0], Base):
+            reads.remove("raw")
+        if any(isinstance(change, Leaves) for change in changes):
+            reads.add("rows")
+        if changes:
+            writes.add("raw")
+        if is_softmax:
+            (writes if first else reads).add("probability")
+        return Uses(True, (), reads, writes, self._tree.packed_words)
 
     def _visit(
         self,
@@ -348,7 +369,13 @@ class ChunkGrower:
         in_piece = self._segments[parents, :, 1].any(axis=0)
         numbers = np.flatnonzero(in_piece.reshape(-1, n_threads).any(axis=1)).tolist()
         columns = np.unique(self._tree.table[parents, layout.NODE_COLUMN]).tolist()
-        return self._store.chunks(numbers, Uses(by_row=builds, columns=columns))
+        reads = {"rows"}
+        if builds:
+            reads.add("packed")
+        if self._tree.is_rounded:
+            reads.add("fixed")
+        words = self._tree.packed_words
+        return self._store.chunks(numbers, Uses(builds, columns, reads, ("rows",), words))
 
     def _make_room(self, n_new: int) -> None:
         """Segments for all nodes that have been made, empty for the last ``n_new``."""

@@ -305,12 +305,15 @@ def visit_chunk(
 ) -> None:
     """Divide the rows of ``parents`` in one chunk, and add those of the builds to their sums.
 
-    ``sums[thread, k]`` gets the exact sums of the smaller child of ``parents[k]``.
+    ``sums[thread, k]`` gets the exact sums of the smaller child of ``parents[k]``, if there is
+    room: where histograms hold rounded gradients.
     """
     piece = first_piece + thread
     for k in range(len(parents)):
         row = table[parents[k]]
         divide_piece(bins, row, segments, parents[k], piece, rows)
+        if sums.shape[1] == 0:
+            continue
         left, right = row[NODE_LEFT], row[NODE_RIGHT]
         small = left if table[left, NODE_COUNT] <= table[right, NODE_COUNT] else right
         start, count = np.int64(segments[small, piece, 0]), np.int64(segments[small, piece, 1])

@@ -91,6 +91,16 @@ class ChunkTree:
         self.found_leaves: IntArray = _ROOT
 
     @property
+    def is_rounded(self) -> bool:
+        """Whether histograms hold rounded gradients, so that exact sums are others."""
+        return bool(self.scalars[layout.IS_DROPPED_BITS] > 0)
+
+    @property
+    def packed_words(self) -> int:
+        """Numbers that a row has in ``packed``."""
+        return 1 + int(self.scalars[layout.IS_G_APART])
+
+    @property
     def n_nodes(self) -> int:
         """Nodes that were found."""
         return int(self.scalars[layout.IS_N_NODES])
@@ -133,9 +143,8 @@ class ChunkTree:
         scalars, root = self.scalars, self.table[0]
         scalars[layout.IS_N_ROWS] = n_inside
         stages.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
-        narrow = scalars[layout.IS_DROPPED_BITS] > 0
-        root[layout.NODE_G] = sums[SUM_PACKED_G if narrow else SUM_G]
-        root[layout.NODE_H] = sums[SUM_PACKED_H if narrow else SUM_H]
+        root[layout.NODE_G] = sums[SUM_PACKED_G if self.is_rounded else SUM_G]
+        root[layout.NODE_H] = sums[SUM_PACKED_H if self.is_rounded else SUM_H]
         self._sums[0] = sums[[SUM_G, SUM_H]]
         jobs = np.zeros((1, stages.JOB_FIELDS), dtype=np.int64)
         jobs[0, stages.JOB_LARGE] = -1
@@ -188,10 +197,17 @@ class ChunkTree:
         return jobs, self._space.plan(np.concatenate(nodes), np.concatenate(slots), columns)
 
     def close(self, parents: IntArray, jobs: IntArray, building: Building, sums: IntArray) -> None:
-        """Search the children; ``sums`` are the exact ones of this rank's rows of the smaller."""
+        """Search the children; ``sums`` are the exact ones of this rank's rows of the smaller.
+
+        They are empty where histograms have them all.
+        """
         self._end_builds(building)
         of_small = self._search(jobs, sums)
         table = self.table[parents]
+        if not self.is_rounded:
+            children = table[:, [layout.NODE_LEFT, layout.NODE_RIGHT]]
+            self._sums[children] = self.table[children][..., [layout.NODE_G, layout.NODE_H]]
+            return
         left, right = table[:, layout.NODE_LEFT], table[:, layout.NODE_RIGHT]
         counts = self.table[:, layout.NODE_COUNT]
         left_small = counts[left] <= counts[right]
