@@ -111,8 +111,9 @@ def main() -> None:
         for mode in ("data", "features"):
             tree = bytes_of_a_tree(small, target[: small.n_rows], params, n_ranks, mode)
             histogram = 24 * matrix.n_columns * matrix.stride * (n_ranks - 1) / n_ranks
+            worth = tree.sent / histogram
             print(f"{n_ranks} ranks, {mode}: {tree.sent} bytes a tree and rank, "
-                  f"{tree.splits} splits, {tree.sent / histogram:.1f} histograms' worth")  # fmt: skip
+                  f"{tree.splits} splits, {worth:.1f} histograms' worth")  # fmt: skip
 
 
 if __name__ == "__main__":
