@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +18,10 @@ from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.memory_store import MemoryStore, rows_of
+from hedgerow.errors import DataError
+from hedgerow.growing.chunk_exchange import Exchange
 from hedgerow.growing.chunk_grower import ChunkGrower
+from hedgerow.growing.chunk_setup import greet
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.tree import GrownTree
@@ -210,3 +215,19 @@ def test_trees_are_those_of_growth_in_memory(
     edges = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
     grown = grow_in_chunks(problem, chunk_rows, edges, n_threads, mode, n_rounds=2)
     assert_same(grown, grow_in_memory(problem, 2), mode)
+
+
+@pytest.mark.parametrize(("n_rows", "fits"), [(2**33 - 1, True), (2**33, False)])
+def test_more_rows_than_can_be_added_up_are_refused(n_rows, fits) -> None:
+    # Hessians of 2**30 each, as those of a log loss are at the start: 2**33 of them are 2**63.
+    store = SimpleNamespace(
+        chunk_sizes=[n_rows],
+        spec=SimpleNamespace(n_features=1, stride=16),
+        chunks=lambda numbers, uses: iter(()),
+    )
+    exchange = Exchange(Alone(), "data")
+    if fits:
+        assert greet(exchange, store, BoostParams(), 1).n_rows * 2**30 <= np.iinfo(np.int64).max
+        return
+    with pytest.raises(DataError, match="8,589,934,592 rows are too many"):
+        greet(exchange, store, BoostParams(), 1)
