@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,8 +25,10 @@ from hedgerow.data.row_store import EVERYTHING, ChunkWork
 from hedgerow.errors import CommunicationError, DataError, ParameterError
 from hedgerow.growing import chunk_order, chunk_space, chunk_tree
 from hedgerow.growing import state as layout
+from hedgerow.growing.chunk_exchange import Exchange
 from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.chunk_order import Order
+from hedgerow.growing.chunk_setup import greet
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.setup import tree_arrays
@@ -517,3 +520,19 @@ def test_bundles_are_refused() -> None:
         grower.start(np.zeros(1))
         with pytest.raises(ParameterError, match="bundle_features"):
             grower.grow(0, 0)
+
+
+@pytest.mark.parametrize(("n_rows", "fits"), [(2**33 - 1, True), (2**33, False)])
+def test_more_rows_than_can_be_added_up_are_refused(n_rows, fits) -> None:
+    # Hessians of 2**30 each, as those of a log loss are at the start: 2**33 of them are 2**63.
+    store = SimpleNamespace(
+        chunk_sizes=[n_rows],
+        spec=SimpleNamespace(n_features=1, stride=16),
+        chunks=lambda numbers, uses: iter(()),
+    )
+    exchange = Exchange(Alone(), "data")
+    if fits:
+        assert greet(exchange, store, BoostParams(), 1).n_rows * 2**30 <= np.iinfo(np.int64).max
+        return
+    with pytest.raises(DataError, match="8,589,934,592 rows are too many"):
+        greet(exchange, store, BoostParams(), 1)
