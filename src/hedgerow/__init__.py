@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
+    from hedgerow.distributed import DaskHedgerowClassifier, DaskHedgerowRegressor
     from hedgerow.errors import (
+        CommunicationError,
         DataError,
         DataTypeError,
         HedgerowError,
@@ -34,6 +36,9 @@ __all__ = [
     "Booster",
     "CARTClassifier",
     "CARTRegressor",
+    "CommunicationError",
+    "DaskHedgerowClassifier",
+    "DaskHedgerowRegressor",
     "DataError",
     "DataTypeError",
     "Dataset",
@@ -50,7 +55,9 @@ __all__ = [
 
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
+    "hedgerow.distributed": ("DaskHedgerowClassifier", "DaskHedgerowRegressor"),
     "hedgerow.errors": (
+        "CommunicationError",
         "DataError",
         "DataTypeError",
         "HedgerowError",

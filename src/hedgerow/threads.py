@@ -4,12 +4,13 @@ Kernels release the interpreter lock and never start threads themselves (no
 OpenMP, no TBB): a fit or a prediction uses a private pool that this file owns,
 so a forked child, two fits at once or a joblib worker cannot abort or hang.
 
-Two ways to run a kernel on several threads:
+Three ways to have several threads:
 
 :func:`run_blocks`   one call per block of rows, for work without exchange
 :class:`Team`        workers parked inside compiled code for the length of a
                      fit; the stages of a tree are separated by a barrier
                      (:mod:`hedgerow.kernels.barrier`)
+:func:`work_ahead`   items made in the background before they are asked for
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import itertools
 import math
 import numbers
 import os
+import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 from hedgerow.errors import ParameterError
 
@@ -133,6 +136,70 @@ def run_blocks(
     for error in errors:
         if error is not None:
             raise error
+
+
+_Item = TypeVar("_Item")
+
+
+def work_ahead(
+    make: Callable[[int], _Item], numbers: Sequence[int], n_lanes: int = 1
+) -> Generator[_Item, None, None]:
+    """Yield ``make(number)`` for each of ``numbers``, in order, made ahead by threads.
+
+    Parameters
+    ----------
+    make : callable
+        What it raises is raised here, in place of its item.
+    numbers : sequence of int
+    n_lanes : int, default=1
+        Threads; number ``n`` is made by thread ``n % n_lanes``.  Each is at most one item
+        ahead: besides the item in use there are ``n_lanes`` others.
+
+    The threads have ended when the iterator is exhausted, closed, or has raised.
+    """
+    lanes = [_Lane(make, [n for n in numbers if n % n_lanes == lane]) for lane in range(n_lanes)]
+    try:
+        for lane in lanes:
+            lane.thread.start()
+        for number in numbers:
+            yield lanes[number % n_lanes].take()
+    finally:
+        for lane in lanes:
+            lane.stop()
+
+
+class _Lane:
+    """One thread of :func:`work_ahead`."""
+
+    def __init__(self, make: Callable[[int], object], numbers: Sequence[int]) -> None:
+        self._make, self._numbers = make, numbers
+        self._made: queue.SimpleQueue[tuple[object, BaseException | None]] = queue.SimpleQueue()
+        self._room = threading.Semaphore(1)
+        self._stopped = False
+        self.thread = threading.Thread(target=self._run, name="hedgerow-ahead", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            for number in self._numbers:
+                self._room.acquire()
+                if self._stopped:
+                    return
+                self._made.put((self._make(number), None))
+        except BaseException as error:
+            self._made.put((None, error))
+
+    def take(self) -> Any:
+        item, error = self._made.get()
+        if error is not None:
+            raise error
+        self._room.release()
+        return item
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._room.release()
+        if self.thread.ident is not None:
+            self.thread.join()
 
 
 def wait_addresses() -> tuple[int, int]:

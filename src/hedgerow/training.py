@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.errors import DataError, ParameterError, did_you_mean
-from hedgerow.objectives import PARAMETERS, Objective, objective_for
-from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+from hedgerow.io.checkpoint_folder import checkpoint_at
+from hedgerow.objectives import PARAMETERS, Objective, make_objective, objective_for
+from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
 _STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
 _TRAIN_NAMES = (
@@ -30,11 +36,13 @@ _TRAIN_NAMES = (
 
 def train(
     params: Mapping[str, Any] | None,
-    dataset: Dataset,
-    valid: Dataset | None = None,
+    dataset: Dataset | StoredData,
+    valid: Dataset | StoredData | None = None,
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = SECONDS,
 ) -> Booster:
     """Train a model.
 
@@ -47,15 +55,21 @@ def train(
         numbers, ``"logistic"``, ``"exponential"``, ``"focal"`` and ``"hinge"`` for
         targets 0 and 1, ``"softmax"`` and ``"one_vs_all"`` for targets
         0, 1, ... K - 1, and functions of your own (:mod:`hedgerow.objectives.own`).
-    dataset : Dataset
+    dataset : Dataset or StoredData
         With ``y``.
-    valid : Dataset, optional
+    valid : Dataset or StoredData, optional
         Rows for learning curves and early stopping.
     callbacks : callable or sequence of callables, optional
         Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
         and ends the training by returning True.
     progress : bool, default=False
         Draw a progress bar if standard error is a terminal.
+    checkpoint : str or path-like, optional
+        Folder in which finished rounds are kept.  If the training is stopped in any
+        way, the same call goes on from there, and its model has the same bytes as
+        if nothing had happened (docs/checkpoint.md).  For rows in memory.
+    checkpoint_every : float >= 0, default=10.0
+        Seconds between two writes to the checkpoint; 0: after every round.
 
     Returns
     -------
@@ -67,6 +81,8 @@ def train(
         For an unknown parameter, or a value out of range.
     DataError, DataTypeError
         For data that cannot be used.
+    StorageError
+        If the folder of the checkpoint cannot be used.
 
     Examples
     --------
@@ -79,12 +95,25 @@ def train(
     (768, 2)
     """
     given = dict(params or {})
-    _check_names(given)
+    check_names(given)
+    kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
         if "seed" in given:
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
+    if isinstance(dataset, StoredData):
+        if kept is not None:
+            raise ParameterError(
+                "checkpoint records fits on rows in memory, but these are read batch by batch: "
+                "leave checkpoint at None, or train on a table."
+            )
+        return _train_stored(given, trees, dataset, valid, callbacks, progress)
+    if isinstance(valid, StoredData):
+        raise DataError(
+            "the validation rows are read batch by batch, but the training rows are in memory: "
+            "give both as files or batches, or the validation rows as a table."
+        )
     table = dataset.table(zero_missing=trees.zero_as_missing)
     name = given.get("objective", "squared_error")
     target = dataset.target(table.n_rows, name)
@@ -105,7 +134,43 @@ def train(
         objective,
         trees,
         validation=validation,
-        stopping=StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given}),
+        stopping=stopping_of(given),
+        eval_metric=given.get("eval_metric"),
+        callbacks=callbacks,
+        progress=progress,
+        n_jobs=given.get("n_jobs"),
+        checkpoint=kept,
+    )
+    return Booster(model)
+
+
+def _train_stored(
+    given: Mapping[str, Any],
+    trees: BoostParams,
+    dataset: StoredData,
+    valid: Dataset | StoredData | None,
+    callbacks: Callback | Sequence[Callback] | None,
+    progress: bool,
+) -> Booster:
+    """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
+    # Most trainings are of tables in memory, and need not wait for these imports.
+    from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+
+    name, level = given.get("objective", "squared_error"), given.get("quantile")
+    stopping = stopping_of(given)
+    survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)
+    dataset.survey(survey.note, trees, survey.may_set_aside)
+    if name == "softmax" and level is None:
+        objective = make_objective(name, _n_classes(name, survey.largest, survey.n_rows))
+    else:
+        objective = make_objective(name, level=level)
+    model = fit_data(
+        dataset,
+        objective,
+        trees,
+        survey.finish(objective),
+        valid=valid,
+        stopping=stopping,
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
@@ -114,7 +179,13 @@ def train(
     return Booster(model)
 
 
-def _check_names(params: Mapping[str, Any]) -> None:
+def stopping_of(given: Mapping[str, Any]) -> StoppingParams:
+    """What is said of early stopping among the parameters of :func:`train`."""
+    return StoppingParams(**{name: given[name] for name in _STOPPING_NAMES if name in given})
+
+
+def check_names(params: Mapping[str, Any]) -> None:
+    """Refuse names that are no parameters of :func:`train`."""
     for name in params:
         if name not in _TRAIN_NAMES:
             if name in ("categorical_features", "unknown_category"):
@@ -133,11 +204,16 @@ def _objective_for(name: Any, target: FloatArray, parameters: Mapping[str, Any])
     """The objective, with as many outputs as the target has classes."""
     if name not in ("softmax", "one_vs_all"):
         return objective_for(name, target, parameters=parameters)
-    n_classes = max(2, int(target.max()) + 1)
-    if n_classes > len(target):
+    n_classes = _n_classes(name, float(target.max(initial=-np.inf)), len(target))
+    return objective_for(name, target, n_classes, parameters)
+
+
+def _n_classes(name: str, largest: float, n_rows: int) -> int:
+    n_classes = max(2, int(max(largest, 0.0)) + 1)
+    if n_classes > n_rows:
         raise DataError(
-            f"objective {name!r} needs class indices 0, 1, ...; the largest is {target.max():g}, "
-            f"which makes more classes than there are rows ({len(target)}): number the classes "
+            f"objective {name!r} needs class indices 0, 1, ...; the largest is {largest:g}, "
+            f"which makes more classes than there are rows ({n_rows}): number the classes "
             "anew, or use HedgerowClassifier, which takes any labels."
         )
-    return objective_for(name, target, n_classes, parameters)
+    return n_classes

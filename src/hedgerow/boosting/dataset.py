@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.sources.base import make_roles
+from hedgerow.data.sources.batches import BatchFunction
+from hedgerow.data.sources.paths import PathLike
 from hedgerow.errors import DataError
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.file_dataset import FileDataset
 
 
 class Dataset:
@@ -69,6 +75,142 @@ class Dataset:
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
         self._names = None if feature_names is None else tuple(feature_names)
+
+    @staticmethod
+    def from_files(
+        paths: PathLike | Sequence[PathLike],
+        target: str | None = None,
+        *,
+        weight: str | None = None,
+        offset: str | Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        features: Sequence[str] | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
+        cache_dir: PathLike | Sequence[PathLike] | None = None,
+        memory_limit: int | str | None = None,
+    ) -> FileDataset:
+        r"""Rows in files, read batch by batch: a table may be larger than memory.
+
+        A model has the same bytes as that of the whole table in memory
+        (``docs/out-of-core.md``).  Needs pyarrow (``pip install 'hedgerow[files]'``).
+
+        Parameters
+        ----------
+        paths : path, pattern, or sequence of these
+            Parquet, Arrow or Feather, CSV or TSV (also ``.gz``), LibSVM; a folder
+            means all files in it, and folders named ``key=value`` give a column.
+            The order of the rows is that of the paths, and of names in a folder.
+        target : str, optional
+            Name of the column to predict; LibSVM files have none to name.
+        weight : str, optional
+            Column of weights; a row of weight 0 counts as absent.
+        offset : str or sequence of str, optional
+            Columns of raw scores known beforehand, one for each output.
+        drop : sequence of str, default=()
+            Columns that are not used.
+        features : sequence of str, optional
+            Columns to use, in this order; default: all others, as in the first file.
+        categorical_features, unknown_category
+            As for :class:`Dataset`.
+        cache_dir : path or sequence of paths, optional
+            Existing folders for binned rows, about one byte a value; with several
+            disks one on each.  Default: the system's folder for temporary files.
+        memory_limit : int or str, optional
+            Bytes that reading and chunks may take, as a number or text such as
+            ``"2 GB"``.  Default: half of the memory that is available.
+
+        Returns
+        -------
+        Dataset
+            For :func:`hedgerow.train`.
+
+        Raises
+        ------
+        ParameterError, DataError, StorageError
+            For what can be known without reading rows; the rest is found by the fit.
+            All files must stay as they are until then.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from hedgerow import Dataset
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "people.csv")
+        >>> _ = path.write_text("age,city,income\n31,Ulm,1.5\n45,Bonn,2.5\n")
+        >>> Dataset.from_files(path, target="income").feature_names
+        ('age', 'city')
+        """
+        from hedgerow.boosting.from_files import from_files
+
+        return from_files(
+            paths,
+            make_roles(target, weight, offset, drop, features),
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
+            cache_dir=cache_dir,
+            memory_limit=memory_limit,
+        )
+
+    @staticmethod
+    def from_batches(
+        batches: BatchFunction,
+        target: str | None = None,
+        *,
+        weight: str | None = None,
+        offset: str | Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        features: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
+        cache_dir: PathLike | Sequence[PathLike] | None = None,
+        memory_limit: int | str | None = None,
+    ) -> FileDataset:
+        """Rows that a function gives batch by batch; see :meth:`from_files`.
+
+        Parameters
+        ----------
+        batches : callable
+            Takes nothing; gives, each time it is called, a new iterator of the same
+            batches in the same order, or an object with ``__arrow_c_stream__`` (a
+            relation of DuckDB, a frame of Polars, a reader of record batches).  A
+            batch is a frame of pandas, polars or Arrow, a dict of arrays, or a tuple
+            ``(X, y)`` or ``(X, y, weight)`` of arrays, X also sparse or a frame.
+            Batches must be smaller than the memory limit by far.
+        target, weight : str, optional
+            Columns of frames; tuples hold them themselves.
+        offset, drop, features, categorical_features, unknown_category, cache_dir, memory_limit
+            As for :meth:`from_files`.
+        feature_names : sequence of str, optional
+            For batches that have none.
+
+        Returns
+        -------
+        Dataset
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hedgerow import Dataset
+        >>> def batches():
+        ...     for seed in range(3):
+        ...         X = np.random.default_rng(seed).normal(size=(100, 2))
+        ...         yield X, X[:, 0]
+        >>> data = Dataset.from_batches(batches, feature_names=["height", "width"])
+        >>> data.feature_names
+        ('height', 'width')
+        """
+        from hedgerow.boosting.from_files import from_batches
+
+        return from_batches(
+            batches,
+            make_roles(target, weight, offset, drop, features),
+            feature_names=feature_names,
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
+            cache_dir=cache_dir,
+            memory_limit=memory_limit,
+        )
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -20,10 +20,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import (
     Callback,
     History,
@@ -33,6 +34,8 @@ from hedgerow.boosting.callbacks import (
     check_callbacks,
     read_only,
 )
+from hedgerow.boosting.checkpoint import Checkpoint, Recorder, Rounds, one_round, recording
+from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.statistics import (
@@ -57,8 +60,9 @@ from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.data.pairs import may_pay, pair_columns
-from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.errors import DataError, LossError, ParameterError, StorageError
 from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import (
     Metric,
     MetricFunction,
@@ -86,6 +90,7 @@ def fit(
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Model:
     """Train a model.
 
@@ -111,6 +116,8 @@ def fit(
         Draw a progress bar on standard error if that is a terminal.
     n_jobs : int, optional
         Threads; see :func:`hedgerow.threads.resolve_threads`.
+    checkpoint : Checkpoint, optional
+        Record the rounds, and go on from those that an earlier run has recorded.
 
     Returns
     -------
@@ -123,37 +130,64 @@ def fit(
     ------
     DataError, ParameterError, LossError
         See the message; whatever a callback raises comes through.
+    StorageError
+        If the checkpoint cannot be read, or not be written when the fit begins.
     """
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
+    told: tuple[Callback, ...] = listed if bar is None else (*listed, bar)
     stopping = stopping or StoppingParams()
-    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
-    if stopping.by_out_of_bag:
-        _check_out_of_bag(params, train.n_rows)
-        params = replace(params, oob_score=True)
-    encoded = encode(train, validation, objective, params, n_threads)
-    watched = train if validation is None else validation
-    scored = validation is not None or eval_metric is not None
-    watch = Watch(
-        objective=objective,
-        metrics=metrics if scored else (),
-        sample=watched,
-        rows="train" if validation is None else "validation",
-        best=_best_round(metrics[0], stopping, stops),
-        by_out_of_bag=stopping.by_out_of_bag,
-        callbacks=listed if bar is None else (*listed, bar),
-        n_rounds=params.n_estimators,
-    )
+    named = () if eval_metric is None else metrics
+
+    def describe() -> Fingerprint:
+        return fingerprint(train, validation, objective, params, stopping, named, n_threads)
+
     try:
-        asked = constraints_of_inputs(params, encoded.inputs)
-        forest = _grow(encoded, objective, asked, watch, n_threads)
+        with recording(checkpoint, describe) as recorder:
+            return _fit(
+                train, validation, objective, params, stopping, metrics, bool(named), told,
+                n_threads, recorder,
+            )  # fmt: skip
     finally:
         if bar is not None:
             bar.close()
-    record = _record(train, params, watch) | loss_record(objective)
+
+
+def _fit(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    metrics: tuple[Metric, ...],
+    scored: bool,
+    callbacks: tuple[Callback, ...],
+    n_threads: int,
+    recorder: Recorder | None,
+) -> Model:
+    """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
+    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
+    if stopping.by_out_of_bag:
+        check_out_of_bag(params, train.n_rows)
+        params = replace(params, oob_score=True)
+    encoded = encode(train, validation, objective, params, n_threads)
+    watched = train if validation is None else validation
+    watch = Watch(
+        objective=objective,
+        metrics=metrics if scored or validation is not None else (),
+        sample=watched,
+        rows="train" if validation is None else "validation",
+        best=best_round_of(metrics[0], stopping, stops),
+        by_out_of_bag=stopping.by_out_of_bag,
+        callbacks=callbacks,
+        n_rounds=params.n_estimators,
+    )
+    asked = constraints_of_inputs(params, encoded.inputs)
+    forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
+    record = record_of(train.n_rows, params, watch)
     record |= _found_by_loss(train, objective, forest, n_threads)
     inputs = encoded.inputs
     if inputs is not None:
@@ -162,7 +196,7 @@ def fit(
     return Model(forest, train.table.schema, objective.name, record, inputs)
 
 
-def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
+def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
     if params.sampling != "uniform":
         raise ParameterError(
             "early_stopping='oob' judges by the rows that a round leaves out, which "
@@ -181,7 +215,7 @@ def _check_out_of_bag(params: BoostParams, n_rows: int) -> None:
         )
 
 
-def _best_round(
+def best_round_of(
     metric: Metric, stopping: StoppingParams, stops: tuple[int, float] | None
 ) -> BestRound | None:
     if stops is None:
@@ -232,13 +266,27 @@ def _with_own_levels(
 _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
 
 
+class RoundState(Protocol):
+    """What a :class:`Watch` needs to know of a fit after a round."""
+
+    n_rounds: int
+    oob_improvement: list[float]
+
+    @property
+    def base_score(self) -> FloatArray:
+        """Raw score before the first tree."""
+
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round as they were added."""
+
+
 @dataclass(slots=True, eq=False)
 class Watch:
     """Scores, early stopping and callbacks of one fit."""
 
     objective: Objective
     metrics: tuple[Metric, ...]
-    sample: Sample
+    sample: Sample | None
     rows: str
     best: BestRound | None
     callbacks: tuple[Callback, ...]
@@ -248,7 +296,7 @@ class Watch:
     out_of_bag: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
 
-    def after_round(self, state: BoostState) -> bool:
+    def after_round(self, state: RoundState) -> bool:
         """Note the scores, tell the callbacks; True if the fit should end."""
         stop = False
         if self.metrics:
@@ -266,7 +314,36 @@ class Watch:
             stop = call_all(self.callbacks, seen) or stop
         return stop
 
-    def _note_out_of_bag(self, state: BoostState) -> bool:
+    def take_over(self, earlier: Rounds, state: RoundState) -> bool:
+        """Note the scores of rounds that were done before; True if the fit ended with them."""
+        names = [metric.name for metric in self.metrics]
+        if earlier.scores.shape[1] != len(names):
+            raise StorageError(
+                f"the checkpoint has {earlier.scores.shape[1]} scores of each round, this fit "
+                f"{len(names)}: remove the checkpoint."
+            )
+        if names:
+            self.history[self.rows] = dict(zip(names, earlier.scores.T.tolist(), strict=True))
+        if state.oob_improvement:
+            self.history["out_of_bag"] = {"improvement": list(state.oob_improvement)}
+        if self.best is not None:
+            for n_rounds in range(1, earlier.n_rounds + 1):
+                if self.by_out_of_bag:
+                    score = math.fsum(state.oob_improvement[:n_rounds])
+                else:
+                    score = self.history[self.rows][self.metrics[0].name][n_rounds - 1]
+                self.best.observe(n_rounds, score)
+        return earlier.ended
+
+    def last_round(self, state: RoundState, ended: bool) -> Rounds:
+        """The last round with its scores, to be recorded."""
+        scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
+        improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
+        return one_round(
+            state.n_rounds - 1, state.newest(), state.base_score, scores, improvement, ended
+        )
+
+    def _note_out_of_bag(self, state: RoundState) -> bool:
         """Note how the round changed the loss of the rows that it left out."""
         curves = self.history.setdefault("out_of_bag", {"improvement": []})
         curves["improvement"].append(state.oob_improvement[-1])
@@ -288,10 +365,12 @@ class Watch:
         metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
         self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
 
-    def _scores(self, state: BoostState) -> dict[str, float]:
+    def _scores(self, state: RoundState) -> dict[str, float]:
+        assert isinstance(state, BoostState)
         raw = state.train_raw if self.rows == "train" else state.validation_raw
-        assert raw is not None
         sample = self.sample
+        assert raw is not None
+        assert sample is not None
         if raw.shape[1] != sample.n_rows:  # copies of the rows: the first speaks for all
             raw = np.ascontiguousarray(raw[:, : sample.n_rows])
         try:
@@ -352,24 +431,35 @@ def _grow(
     params: BoostParams,
     watch: Watch,
     n_threads: int,
+    recorder: Recorder | None,
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
+    earlier = None if recorder is None else recorder.earlier
+    if earlier is not None:
+        earlier = earlier.head(params.n_estimators)
     seen, unseen = _prepare_rows(encoded, params, n_threads)
     n_rows = encoded.train.n_rows // encoded.n_copies
     can_split = n_rows >= 2 * params.min_samples_leaf
-    states = rounds(seen, objective, params, unseen, n_threads)
+    states = rounds(seen, objective, params, unseen, n_threads, earlier)
     with closing(states):
         for state in states:
             if not can_split:
                 return state.freeze(0)
-            if watch.after_round(state):
+            if earlier is not None and state.n_rounds == earlier.n_rounds:
+                stop = watch.take_over(earlier, state)
+            else:
+                stop = watch.after_round(state)
+                if recorder is not None:
+                    recorder.note(watch.last_round(state, stop))
+            if stop:
                 break
         watch.note_forest(state, seen)
         return state.freeze(watch.best.round if watch.best is not None else None)
 
 
-def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
+def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """What the model file tells of the training; nothing of threads, time or machine."""
+    objective = watch.objective
     best = watch.best.round if watch.best is not None and watch.history else None
     parameters = {name: _plain(value) for name, value in asdict(params).items()}
     if params.max_conflict_rate == 0.0:
@@ -378,10 +468,11 @@ def _record(train: Sample, params: BoostParams, watch: Watch) -> dict[str, Any]:
             del parameters[name]
     return {
         "parameters": parameters,
-        "n_rows": train.n_rows,
+        "n_rows": n_rows,
         "history": watch.history,
         "best_round": best,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
+        **loss_record(objective),
     }
 
 

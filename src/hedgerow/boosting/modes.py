@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.scores import Scores
+from hedgerow.boosting.scores import AddedScores, Scores
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.growing.tree import GrownTree
 from hedgerow.params import BoostParams
@@ -51,11 +51,14 @@ class Mode(Protocol):
     def trees(self, n_rounds: int) -> list[GrownTree]:
         """The trees as they stand in the model of ``n_rounds`` rounds."""
 
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round as they were added."""
+
 
 class Additive:
     """Gradient boosting."""
 
-    def __init__(self, train: Scores, validation: Scores | None) -> None:
+    def __init__(self, train: AddedScores, validation: AddedScores | None) -> None:
         self.grown_at = train.raw
         self._train, self._validation = train, validation
         self._trees: list[GrownTree] = []
@@ -78,11 +81,16 @@ class Additive:
     def trees(self, n_rounds: int) -> list[GrownTree]:
         return self._trees[: n_rounds * len(self.grown_at)]
 
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
+
 
 class Dropout:
     """DART."""
 
-    def __init__(self, train: Scores, validation: Scores | None, params: BoostParams) -> None:
+    def __init__(
+        self, train: AddedScores, validation: AddedScores | None, params: BoostParams
+    ) -> None:
         self.grown_at = train.raw
         self._sets = [train] if validation is None else [train, validation]
         self._params = params
@@ -126,6 +134,9 @@ class Dropout:
             tree.with_values(factor * tree.value)
             for tree, factor in zip(kept, factors, strict=True)
         ]
+
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
 
     def _share(self, n_dropped: int) -> float:
         """What a new tree and the dropped ones are divided by."""
@@ -185,6 +196,9 @@ class Average:
     def trees(self, n_rounds: int) -> list[GrownTree]:
         kept = self._trees[: n_rounds * len(self.grown_at)]
         return [tree.with_values(tree.value / n_rounds) for tree in kept]
+
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-len(self.grown_at) :]
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray]:
         """Rows that some tree did not see, and their raw scores by these trees."""

@@ -18,8 +18,10 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
+from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.modes import Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
+from hedgerow.boosting.stopping import hash_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.data.schema import Schema
@@ -28,10 +30,12 @@ from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.isotonic import order_leaves, split_signs
+from hedgerow.growing.sampling import ROW_STREAM
 from hedgerow.growing.tree import GrownTree
+from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import BoostParams
 
 _CELLS_PER_THREAD = 8_000
@@ -72,6 +76,8 @@ class BoostState:
         that the round was not grown on; empty without ``oob_score``.
     n_rounds : int
         Rounds done.
+    base_score : float64 (n_outputs,)
+        Raw score before the first tree.
     """
 
     def __init__(
@@ -84,7 +90,7 @@ class BoostState:
         matrix = train.data.matrix
         self._n_features = matrix.n_features
         self._spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
-        self._base = base
+        self.base_score = base
         self._mode = mode
         self.n_rounds = 0
         self.oob_improvement: list[float] = []
@@ -94,7 +100,11 @@ class BoostState:
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
-        return make_forest(self._mode.trees(kept), self._base, self._n_features, self._spec)
+        return make_forest(self._mode.trees(kept), self.base_score, self._n_features, self._spec)
+
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round, one for each output, as they were grown."""
+        return self._mode.newest()
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray] | None:
         """Rows and raw scores by the trees that did not see them.
@@ -110,6 +120,7 @@ def rounds(
     params: BoostParams,
     validation: TrainingData | None = None,
     n_threads: int = 1,
+    earlier: Rounds | None = None,
 ) -> Generator[BoostState, None, None]:
     """Yield the state after each of ``params.n_estimators`` rounds.
 
@@ -125,14 +136,22 @@ def rounds(
         Scored after each round.
     n_threads : int, default=1
         At most; small data use fewer.  The trees do not depend on it.
+    earlier : Rounds, optional
+        The first rounds, done before: the state after the last of them is yielded
+        first, and the fit goes on from there.
 
     Yields
     ------
     BoostState
+
+    Raises
+    ------
+    StorageError
+        If ``earlier`` is of other data.
     """
     params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
     matrix = data.matrix
-    n_threads = max(1, min(n_threads, matrix.n_rows * matrix.n_features // _CELLS_PER_THREAD))
+    n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features)
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
     base = np.zeros(objective.n_outputs)
     if data.offset is None:
@@ -144,7 +163,12 @@ def rounds(
     state = BoostState(base, train, unseen, mode)
     grower = _make_grower(data, mode.grown_at, objective, params, n_threads)
     try:
-        for number in range(params.n_estimators):
+        if earlier is not None:
+            n_columns = matrix.n_columns if isinstance(matrix, BinnedMatrix) else 0
+            earlier.check(base, matrix.n_features, n_columns)
+            _replay(earlier, mode, train, params, state)
+            yield state
+        for number in range(state.n_rounds, params.n_estimators):
             mode.start_round(number)
             try:
                 _grow_round(number, grower, mode, train, objective, params, state)
@@ -155,6 +179,40 @@ def rounds(
             yield state
     finally:
         grower.close()
+
+
+def threads_for(n_threads: int, n_rows: int, n_features: int) -> int:
+    """How many of the threads pay."""
+    return max(1, min(n_threads, n_rows * n_features // _CELLS_PER_THREAD))
+
+
+def _replay(
+    earlier: Rounds, mode: Mode, train: Scores, params: BoostParams, state: BoostState
+) -> None:
+    """Add trees that were grown before as if they had just been grown.
+
+    Each row gets the same additions in the same order as then, if not from the same
+    place: of a sampled round the grower adds to the rows inside, a walk to the others.
+    """
+    leaves_out = params.oob_score and isinstance(mode, Average)
+    for number in range(earlier.n_rounds):
+        mode.start_round(number)
+        outside = _rows_outside(number, train.data.matrix.n_rows, params) if leaves_out else None
+        for output, tree in enumerate(earlier.of_round(number)):
+            mode.add(tree, output, None)
+            if outside is not None and isinstance(mode, Average):
+                mode.leave_out(tree, output, outside)
+        mode.end_round()
+    if params.oob_score and params.boosting == "gbdt":
+        state.oob_improvement += earlier.improvement.tolist()
+    state.n_rounds = earlier.n_rounds
+
+
+def _rows_outside(number: int, n_rows: int, params: BoostParams) -> RowArray:
+    """Rows that uniform sampling leaves out of a round: what the grower draws."""
+    limit = np.uint64(int(params.subsample * 2.0**63) << 1)
+    draws = hash_rows(params.seed, ROW_STREAM + number, n_rows)
+    return np.flatnonzero(draws >= limit).astype(np.uint32)
 
 
 def resolve(params: BoostParams, objective: Objective) -> BoostParams:
@@ -177,7 +235,7 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
     return replace(params, leaf_estimation=estimation, learning_rate=rate)
 
 
-def _adds_scores(params: BoostParams) -> bool:
+def adds_scores(params: BoostParams) -> bool:
     """Whether the grower may add a tree to the scores of its rows as it stands."""
     return params.boosting == "gbdt" and params.leaf_estimation != "line_search"
 
@@ -190,7 +248,7 @@ def _make_grower(
     n_threads: int,
 ) -> Grower:
     params = _for_copies(params, data.n_copies)
-    shared = (data.target, data.weight, raw, objective, params, n_threads, _adds_scores(params))
+    shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
     assert isinstance(data.matrix, ColumnBlocks)
@@ -238,7 +296,7 @@ def _grow_round(
                 train.add_to(searched_at[output], tree)
         if data.n_copies > 1:
             tree = tree.with_counts(np.rint(tree.count / data.n_copies).astype(np.int64))
-        mode.add(tree, output, outside if _adds_scores(params) else None)
+        mode.add(tree, output, outside if adds_scores(params) else None)
         if params.oob_score and isinstance(mode, Average):
             mode.leave_out(tree, output, outside)
     if watched:
@@ -266,12 +324,20 @@ def _search_leaves(
     sampled = grower.row_weights(rows)
     if sampled is not None:
         mass = mass * sampled
-    steps = objective.leaf_steps(LeafRows(target, at, mass, starts), output)
+    unit = unit_of(exact_sum(data.weight) if data.weight is not None else len(data.target))
+    steps = objective.leaf_steps(LeafRows(target, at, mass, starts, unit), output)
+    return with_steps(tree, leaves, steps, params, _schema_of(data))
+
+
+def with_steps(
+    tree: GrownTree, leaves: IntArray, steps: FloatArray, params: BoostParams, schema: Schema
+) -> GrownTree:
+    """The tree whose ``leaves`` take the given steps, as far as the settings allow."""
     longest = params.max_delta_step or np.inf
     value = tree.value.copy()
     value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
     if params.monotone_constraints is not None:
-        signs = split_signs(tree, params.monotone_constraints, _schema_of(data))
+        signs = split_signs(tree, params.monotone_constraints, schema)
         value = order_leaves(tree, value, signs)
     return tree.with_values(_with_means(tree, value))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -46,6 +47,23 @@ class TrainingData:
         """Target, raw scores and weight (or None) of some rows."""
         weight = None if self.weight is None else self.weight[rows]
         return self.target[rows], raw[:, rows], weight  # type: ignore[return-value]
+
+
+class AddedScores(Protocol):
+    """Raw scores of rows, wherever they are, to which trees are added.
+
+    Attributes
+    ----------
+    raw : float64 (n_outputs, n_rows)
+        No rows where they are not in memory.
+    """
+
+    raw: FloatArray
+
+    def add(
+        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all."""
 
 
 class Scores:

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray
 from hedgerow.data.row_store import RowStore
 from hedgerow.data.schema import Schema
+from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
 Choose: TypeAlias = Callable[[int, FloatArray], npt.NDArray[np.bool_]]
@@ -103,6 +104,8 @@ class StorePlan:
         Training rows whose schema and bins these rows, for validation, are read with.
         Without ``by_column``: validation rows need only rows.
     n_threads : int
+    objective : Objective or None
+        What constraints are checked against, with the schema.
     """
 
     params: BoostParams
@@ -111,17 +114,21 @@ class StorePlan:
     set_aside: Choose | None = None
     trained: StoredSample | None = None
     n_threads: int = 1
+    objective: Objective | None = None
 
 
 @runtime_checkable
 class StoredData(Protocol):
     """Rows that a training reads batch by batch, for :func:`hedgerow.train`."""
 
-    def survey(self, note: Callable[[FloatArray], None], zero_missing: bool) -> None:
+    def survey(
+        self, note: Callable[[FloatArray], None], params: BoostParams, sets_aside: bool
+    ) -> None:
         """Read all rows once; hand over the targets of those that count, in order.
 
-        ``note`` is called for each batch with float64 (n_rows,), finite.  ``zero_missing``
-        is the parameter ``zero_as_missing``.
+        ``note`` is called for each batch with float64 (n_rows,), finite.  ``sets_aside``
+        says whether the plan may set rows aside: if not, this may be a part of the work
+        for it, with the same ``params``.
         """
 
     def stored(self, plan: StorePlan) -> StoredSamples:

@@ -52,6 +52,8 @@ class Job:
     weight : array, optional
     valid : pair of X and y, optional
         Validation rows.
+    checkpoint : str, optional
+        Folder that the fit is recorded in.
     """
 
     task: str
@@ -60,6 +62,7 @@ class Job:
     y: AnyArray
     weight: AnyArray | None = None
     valid: tuple[Columns, AnyArray] | None = None
+    checkpoint: str | None = None
 
 
 def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
@@ -71,11 +74,25 @@ def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
     estimator = estimator_class(job.task)(**job.settings, progress=sys.stderr.isatty())
     X_val, y_val = job.valid if job.valid is not None else (None, None)
     try:
-        estimator.fit(job.X, job.y, sample_weight=job.weight, X_val=X_val, y_val=y_val)
+        estimator.fit(
+            job.X,
+            job.y,
+            sample_weight=job.weight,
+            X_val=X_val,
+            y_val=y_val,
+            checkpoint=job.checkpoint,
+        )
     except HedgerowError:
         raise
     except (TypeError, ValueError) as error:  # from scikit-learn's checks
         raise UsageError(one_line(error)) from error
+    return finished(estimator)
+
+
+def finished(
+    estimator: HedgerowClassifier | HedgerowRegressor,
+) -> HedgerowClassifier | HedgerowRegressor:
+    """A fitted estimator without what depends on the terminal."""
     estimator.set_params(progress=False)
     model: Model = estimator.booster_.model
     curves = model.training.get("history", {})
@@ -123,8 +140,8 @@ def open_model(path: str) -> SavedModel:
     return SavedModel(booster, classes, shown)
 
 
-def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, AnyArray]:
-    """The columns that ``hedgerow predict`` writes."""
+def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:
+    """The columns that ``hedgerow predict`` writes of a table."""
     booster = model.booster
     if kind == "leaf":
         leaves = booster.predict(X, kind="leaf")
@@ -142,10 +159,10 @@ def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, An
         if values.ndim == 1:
             return {"prediction": values}
         return _by_class("prediction", values, booster.model.training["quantile"])
-    columns = _by_class("probability", booster.predict(X, kind="probability"), model.classes)
+    scores = booster.raw_scores(X)
+    columns = _by_class("probability", booster.from_raw(scores, "probability"), model.classes)
     if kind == "value":
-        booster.reset_unseen_categories()  # the rows are read a second time
-        labels = np.array(model.classes)[booster.predict(X)]
+        labels = np.array(model.classes)[booster.from_raw(scores, "value")]
         columns = {"prediction": labels, **columns}
     return columns
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.cli.usage import UsageError
+
+LIMIT_HELP = (
+    "memory that the data may take, such as '2 GB'; beyond it rows are read in batches and kept on "
+    "disk (default: half of the available memory)"
+)
 
 
 def add_command(commands: Any) -> None:
@@ -15,11 +22,18 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a model on a table",
-        description="Train a model on the columns of a CSV, Parquet or Feather file.",
+        description="Train a model on the columns of CSV, Parquet, Arrow or LibSVM files.",
         epilog="Example: hedgerow train people.csv --target income --set max_leaves=15",
     )
-    parser.add_argument("data", metavar="DATA", help="table to train on (.csv, .parquet, ...)")
-    parser.add_argument("--target", required=True, metavar="COL", help="column to predict")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="+",
+        help="tables to train on: files (.csv, .parquet, .libsvm, ...), folders or patterns",
+    )
+    parser.add_argument(
+        "--target", metavar="COL", help="column to predict (LibSVM files say it themselves)"
+    )
     parser.add_argument(
         "--model",
         default="model.hedgerow",
@@ -44,53 +58,151 @@ def add_command(commands: Any) -> None:
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="keep finished rounds in this folder: the same command goes on where it was stopped",
+    )
+    parser.add_argument("--memory-limit", metavar="SIZE", help=LIMIT_HELP)
+    parser.add_argument(
+        "--cache-dir",
+        action="append",
+        metavar="FOLDER",
+        help="where binned rows go that do not fit into memory; may be repeated for several disks "
+        "(default: the folder for temporary files)",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
-    from hedgerow.cli import engine, features, tables
-    from hedgerow.cli.settings import parse_settings
+    from hedgerow.cli import batches, tables
 
     tables.check_output(options.model)
-    if options.model in (options.data, options.valid):
+    if options.model in (*options.data, options.valid):
         raise UsageError(f"--model {options.model} is the table itself; name another file")
-    table = tables.read_table(options.data)
-    y = features.target(table, options.target)
-    task, why = options.task, "as asked"
-    if task == "auto":
-        task, why = features.guess_task(y)
-    settings = parse_settings(options.set, engine.estimator_class(task))
-    aside = [options.target, *options.drop, *([options.weight] if options.weight else [])]
-    names = list(table.without(aside).columns)
-    if not names:
-        raise UsageError(f"{options.data}: no column is left to predict from")
-    X = features.feature_columns(table, names)
-    job = engine.Job(
-        task,
-        settings,
-        X,
-        features.class_labels(y, task, options.data, options.target),
-        weight=None if options.weight is None else features.weights(table, options.weight),
-        valid=_validation(options, task, X),
-    )
-    print(f"{task} ({why}): {table.n_rows} rows, {len(names)} columns", flush=True)
-    start = time.perf_counter()
-    estimator = engine.fit(job)
+    _check_paths(options)
+    way = batches.choose_way(options.data, options.memory_limit)
+    train = _train_in_memory if way.in_memory else _train_out_of_core
+    start, estimator = train(options, way)
     trees = estimator.booster_.num_trees
     print(f"trained {trees} trees in {time.perf_counter() - start:.2f} s")
+    from hedgerow.cli import engine
+
     for line in engine.score_lines(estimator):
         print(line)
     estimator.save(options.model)
     print(f"model written to {options.model}")
 
 
-def _validation(options: argparse.Namespace, task: str, X: Mapping[str, Any]) -> Any:
+def _check_paths(options: argparse.Namespace) -> None:
+    """A wrong path in the words of the command line."""
+    from hedgerow.cli import tables
+    from hedgerow.data.sources.paths import SUFFIXES
+
+    if len(options.data) == 1 and not any(map(options.data[0].count, "*?[")):
+        path = options.data[0]
+        known = path.lower().endswith(tuple(SUFFIXES))
+        if not os.path.isdir(path) and not (known and os.path.exists(path)):
+            tables.read_table(path)  # says what is wrong
+    if options.target is None and not _is_libsvm(options.data):
+        raise UsageError("--target COL is needed: the column to predict")
+
+
+def _is_libsvm(paths: Sequence[str]) -> bool:
+    from hedgerow.data.sources.paths import find_files
+
+    return find_files(list(paths))[0].format == "libsvm"
+
+
+def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]:
+    """Read all rows, then fit; the time at which the fit began, and the estimator."""
+    from hedgerow.cli import batches, engine, features, tables
+    from hedgerow.cli.settings import parse_settings
+
+    shown, target = batches.shown(options.data), options.target or "y"
+    if way.n_files == 1 and not os.path.isdir(options.data[0]) and options.target is not None:
+        table: Any = tables.read_table(options.data[0])
+    else:
+        table = batches.read_tables(options.data, batches.roles_of(options))
+    sparse = isinstance(table, tuple)
+    y = table[1] if sparse else features.target(table, target)
+    task, why = options.task, "as asked"
+    if task == "auto":
+        task, why = features.guess_task(y)
+    settings = parse_settings(options.set, engine.estimator_class(task))
+    if sparse:
+        X, n_columns = table[0], table[0].shape[1]
+    else:
+        aside = [target, *options.drop, *([options.weight] if options.weight else [])]
+        names = list(table.without([n for n in aside if n in table.columns]).columns)
+        if way.n_files == 1:
+            table.without(aside)  # a name that is not there is an error
+        if not names:
+            raise UsageError(f"{shown}: no column is left to predict from")
+        X, n_columns = features.feature_columns(table, names), len(names)
+    job = engine.Job(
+        task,
+        settings,
+        X,
+        features.class_labels(y, task, shown, target),
+        weight=None if options.weight is None else features.weights(table, options.weight),
+        valid=_validation(options, task, X, sparse),
+        checkpoint=options.checkpoint,
+    )
+    print(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}", flush=True)
+    start = time.perf_counter()
+    return start, engine.fit(job)
+
+
+def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any]:
+    """Fit with rows in files; as :func:`_train_in_memory`."""
+    from hedgerow.cli import batches, engine
+    from hedgerow.cli.settings import parse_settings
+    from hedgerow.data.sources import Roles
+    from hedgerow.estimators.file_fit import look_at_targets
+
+    print(way, flush=True)
+    if options.checkpoint is not None:
+        raise UsageError(
+            "--checkpoint keeps rounds of fits on rows in memory, which these are not: leave it "
+            "out, or raise --memory-limit"
+        )
+    data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
+    facts = look_at_targets(data)
+    task, why = options.task, "as asked"
+    if task == "auto":
+        task, why = batches.guess_task(facts)
+    settings = parse_settings(options.set, engine.estimator_class(task))
+    estimator = engine.estimator_class(task)(**settings, progress=sys.stderr.isatty())
+    valid = None
+    names = data.feature_names
+    if options.valid is not None:
+        roles = Roles(options.target, features=names or None)
+        valid = batches.open_dataset([options.valid], roles, way, options.cache_dir)
+    columns = f", {len(names)} columns" if names else ""
+    print(f"{task} ({why}): {facts.n_rows} rows{columns}", flush=True)
+    start = time.perf_counter()
+    return start, batches.fit(estimator, data, facts, valid)
+
+
+def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) -> Any:
     """Features and target of the validation table, or None."""
-    from hedgerow.cli import features, tables
+    from hedgerow.cli import batches, features, tables
+    from hedgerow.data.sources import Roles
 
     if options.valid is None:
         return None
+    if sparse:
+        rows: Any = batches.read_tables([options.valid], Roles())
+        entries, target = rows
+        if entries.shape[1] > X.shape[1]:
+            raise UsageError(
+                f"{options.valid} has {entries.shape[1]} columns, the training rows have "
+                f"{X.shape[1]}"
+            )
+        entries.resize((entries.shape[0], X.shape[1]))
+        return entries, features.class_labels(target, task, options.valid, "y")
     table = tables.read_table(options.valid, features.text_columns(X))
     y = features.target(table, options.target)
     return (

@@ -59,10 +59,13 @@ class Transport(Protocol):
     size: int
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Begin to send messages, each to a rank; payloads must not change until ``flush``."""
+        """Begin to send messages, each to a rank.
+
+        Payloads are never written to again: they may wait, or be shared.
+        """
 
     def flush(self, timeout: float) -> None:
-        """Wait until what was posted has left: payloads may be written to again."""
+        """Wait until what was posted is on its way, or raise if it cannot be."""
 
     def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
         """What a rank sent in an exchange."""
@@ -104,7 +107,7 @@ class Collectives:
         if self.size == 1:
             return array.copy()
         if flat.nbytes * (self.size - 1) <= WHOLE_BYTES:
-            payloads = self._exchange(call, [_bytes_of(flat)] * self.size)
+            payloads = self._exchange(call, [_bytes_of(flat.copy())] * self.size)
             return _combined(flat, self._others(payloads), combine).reshape(array.shape)
         starts = [part * flat.size // self.size for part in range(self.size + 1)]
         mine = self._part(call, flat, starts, combine)
@@ -154,7 +157,10 @@ class Collectives:
         self, call: Call, flat: IntArray, starts: Sequence[int], combine: Combine
     ) -> IntArray:
         parts = [flat[starts[rank] : starts[rank + 1]] for rank in range(self.size)]
-        payloads = self._exchange(call, [_bytes_of(part) for part in parts])
+        copies = [
+            _bytes_of(part.copy()) if rank != self.rank else b"" for rank, part in enumerate(parts)
+        ]
+        payloads = self._exchange(call, copies)
         return _combined(parts[self.rank], self._others(payloads), combine)
 
     def _others(self, payloads: list[Payload]) -> list[IntArray]:

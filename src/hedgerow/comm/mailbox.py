@@ -111,6 +111,13 @@ class Mailbox:
             self._fail(reason)
             self._changed.notify_all()
 
+    def lose(self, source: int, reason: str) -> None:
+        """Note that nothing more can come from a rank: an error unless it has left."""
+        with self._changed:
+            if source not in self._left:
+                self._fail(reason)
+                self._changed.notify_all()
+
     def _fail(self, reason: str) -> None:
         if self._failure is None:
             self._failure = reason

@@ -1,8 +1,8 @@
 """Ranks as threads of one process: the test double of a cluster.
 
-Each rank has a mailbox, and sending is putting a copy of a message into the mailbox of
-another.  Everything else is the code that runs on a cluster, so what holds here for
-lost, late and damaged messages holds there.
+Each rank has a mailbox, and sending is putting a message into the mailbox of another.
+Everything else is the code that runs on a cluster, so what holds here for lost, late and
+damaged messages holds there.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ThreadTransport:
         self._mailboxes = mailboxes
 
     def post(self, messages: Sequence[tuple[int, Message]]) -> None:
-        """Copy messages into mailboxes."""
+        """Put messages into mailboxes."""
         for rank, message in messages:
-            self._mailboxes[rank].deliver(Message(message.header, bytes(message.payload)))
+            self._mailboxes[rank].deliver(message)
 
     def flush(self, timeout: float) -> None:
         """Nothing is on its way."""

@@ -26,6 +26,7 @@ the heaviest have one each, and all others share one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,6 +57,9 @@ MOST_BINS = 255
 
 SAMPLE_ROWS = 200_000
 """Rows from which cuts are chosen, where there are more."""
+
+MOST_SAMPLED = SAMPLE_ROWS + SAMPLE_ROWS // 20 - 1
+"""The most rows that a hash may choose: their number spreads by 0.2% around the last one."""
 
 MOST_CATEGORY_BINS = 254
 """Bins of a category column at most: prediction has two more, for unknown and missing."""
@@ -166,6 +170,7 @@ def fit_bins(
     seed: int = 0,
     n_threads: int = 1,
     forced: ForcedCuts | None = None,
+    rows: IntArray | None = None,
 ) -> BinSpec:
     """Choose the cuts of every feature.
 
@@ -186,6 +191,8 @@ def fit_bins(
     n_threads : int
     forced : mapping of name to ascending numbers, optional
         Cuts that these columns have whatever the data, fewer than their bins.
+    rows : int64, optional
+        Rows to look at, in the place of those that the seed chooses.
 
     Returns
     -------
@@ -212,7 +219,7 @@ def fit_bins(
             f"weight must have one number for each of the {table.n_rows} rows, "
             f"got shape {np.shape(weight)}."
         )
-    rows = _rows_to_look_at(table.n_rows, seed)
+    rows = rows_to_look_at(table.n_rows, seed) if rows is None else rows
     mass = None if weight is None else integer_mass(np.asarray(weight)[rows])
     fixed = keys_of_forced(forced, table.schema)
     found: list[tuple[AnyArray, AnyArray]]
@@ -310,13 +317,18 @@ def codes_of(values: AnyArray, n_levels: int) -> IntArray:
     return codes
 
 
-def _rows_to_look_at(n_rows: int, seed: int) -> IntArray:
+def rows_to_look_at(n_rows: int, seed: int) -> IntArray:
+    """All rows, or about ``SAMPLE_ROWS`` of more, by a hash of seed and row number."""
     if n_rows <= SAMPLE_ROWS:
         return np.arange(n_rows, dtype=np.int64)
-    # The number found spreads by 0.2% around SAMPLE_ROWS.
-    rows = np.empty(SAMPLE_ROWS + SAMPLE_ROWS // 20, dtype=np.int64)
-    limit = np.uint64((SAMPLE_ROWS << 64) // n_rows)
+    rows = np.empty(MOST_SAMPLED + 1, dtype=np.int64)
+    limit = sample_limit(n_rows)
     return rows[: sample_rows(_as_int64(seed), BIN_SAMPLE_STREAM, limit, n_rows, rows)]
+
+
+def sample_limit(n_rows: int) -> np.uint64:
+    """Hash below which a row is looked at, of more than ``SAMPLE_ROWS``."""
+    return np.uint64((SAMPLE_ROWS << 64) // n_rows)
 
 
 def _as_int64(seed: int) -> int:
@@ -341,8 +353,13 @@ def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
 def integer_mass(weight: FloatArray) -> FloatArray:
     """Scale weights by a power of two and round them: sums of integers are exact."""
     weight = np.asarray(weight, dtype=np.float64)
-    _, exponent = np.frexp(weight.max())
-    return np.rint(np.ldexp(weight, _WEIGHT_BITS - int(exponent)))
+    return integer_mass_at(weight, float(weight.max()))
+
+
+def integer_mass_at(weight: FloatArray, largest: float) -> FloatArray:
+    """Scale weights as if the largest of them were ``largest``, and round them."""
+    _, exponent = math.frexp(largest)
+    return np.rint(np.ldexp(weight, _WEIGHT_BITS - exponent))
 
 
 def _find_cuts(

@@ -123,12 +123,13 @@ def read_columns(frame: Frame) -> AnyArray | list[PlainOrEncoded]:
         if block.dtype in (np.float32, np.float64):
             return plain_numbers(block, frame.names)
     return [
-        _read_column(series, name)
+        read_series(series, name)
         for series, name in zip(frame.native.iter_columns(), frame.names, strict=True)
     ]
 
 
-def _read_column(series: Any, name: str) -> PlainOrEncoded:
+def read_series(series: Any, name: str) -> PlainOrEncoded:
+    """Read one column of an eager frame."""
     dtype = series.dtype
     kind = type(dtype).__name__
     if kind in ("List", "Array", "Struct", "Binary"):
@@ -187,7 +188,7 @@ def _read_categories(series: Any, name: str) -> Encoded:
         values, codes = pa.chunked_array([array.dictionary]), arrow_codes(array)
     if len(values) == 0:
         return Encoded([], codes)
-    return encode_dictionary(_read_column(nw.from_native(values, series_only=True), name), codes)
+    return encode_dictionary(read_series(nw.from_native(values, series_only=True), name), codes)
 
 
 def make_frame(columns: dict[str, list[Any]], backend: FrameLibrary) -> Any:

@@ -87,7 +87,8 @@ def _is_nan(item: Any) -> bool:
     return item.is_nan() if isinstance(item, Decimal) else bool(item != item)
 
 
-def _sort_of(kind: type) -> str | None:
+def sort_of(kind: type) -> str | None:
+    """Text, durations, dates, times or numbers; None for anything else."""
     if issubclass(kind, str) or kind.__name__ in _TEXT_TYPES:
         return "text"
     if issubclass(kind, (dt.timedelta, np.timedelta64)):  # before number: NumPy derives it
@@ -104,7 +105,7 @@ def _sort_of(kind: type) -> str | None:
 def _sort(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None, name: str) -> str:
     """The one sort of all items that are not missing."""
     present = items if missing is None else _present(items, missing)
-    sorts = {kind: _sort_of(kind) for kind in set(map(type, present))}
+    sorts = {kind: sort_of(kind) for kind in set(map(type, present))}
     if None not in sorts.values() and len(set(sorts.values())) <= 1:
         return next(iter(sorts.values()), "numbers") or "numbers"
     first: dict[str, tuple[int, Any]] = {}

@@ -14,7 +14,7 @@ A pass goes through the chunks in order and sees one at a time::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -44,20 +44,29 @@ class ChunkWork(NamedTuple):
 
 
 class Uses(NamedTuple):
-    """Bins that a pass reads: a store on disk fetches no others.
+    """What a pass reads and writes: a store on disk fetches and keeps nothing else.
 
-    by_row   whether ``matrix.by_row`` is read
-    columns  rows of ``matrix.by_column`` that are read; None: all
+    by_row        whether ``matrix.by_row`` is read
+    columns       rows of ``matrix.by_column`` that are read; None: all
+    reads         fields of the work that are read
+    writes        fields of the work that are written, and kept for the next pass.  One
+                  that is not read is undefined at first, so all of it has to be written
+    packed_words  2: all of ``work.packed`` counts; 1: its first ``n_rows`` numbers only
 
-    Bins that are not used are undefined in that pass.  Everything else is always there.
+    What is not used is undefined in that pass.  Target, weight and offset are always there.
     """
 
     by_row: bool = True
     columns: Sequence[int] | None = None
+    reads: Collection[str] = ChunkWork._fields
+    writes: Collection[str] = ChunkWork._fields
+    packed_words: int = 2
 
 
 EVERYTHING = Uses()
 NO_BINS = Uses(by_row=False, columns=())
+GIVEN = Uses(by_row=False, columns=(), reads=(), writes=())
+"""Target, weight and offset alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +125,10 @@ class RowStore(Protocol):
     def chunks(
         self, numbers: Sequence[int] | None = None, uses: Uses = EVERYTHING
     ) -> Iterator[Chunk]:
-        """The chunks with these numbers, ascending (default: all)."""
+        """The chunks with these numbers, ascending (default: all).
+
+        One pass at a time.  Before :meth:`begin` there is no work.
+        """
 
     def close(self) -> None:
         """Give back memory, threads and temporary files; a second call does nothing."""

@@ -197,7 +197,7 @@ def read_any(
         table = read_table(
             X, schema, reader=reader, categorical=categorical, unknown=unknown, names=names
         )
-        return _mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
+        return mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
     check_shape(X.shape)
     if schema is not None:
         check_n_features(X.shape[1], schema, reader)
@@ -218,7 +218,7 @@ def read_any(
     return _without_zeros(sparse) if schema.zero_missing else sparse
 
 
-def _mark_zeros(table: Table, zero_missing: bool) -> Table:
+def mark_zeros(table: Table, zero_missing: bool) -> Table:
     """Make a missing value of every 0 of a column of numbers, in a copy, if asked to."""
     if not zero_missing:
         return table

@@ -166,7 +166,7 @@ def read_table(
             return Table(X, schema)
     if schema is not None:
         columns, _ = _read_any(X, schema, None, reader)
-        return _with_schema(columns, schema)
+        return with_schema(columns, schema)
     policy = check_unknown(unknown)
     columns, own = _read_any(X, None, names, reader)
     return _new_table(columns, own if names is None else names, categorical, policy)
@@ -291,7 +291,7 @@ def _new_table(
     return Table(columns if isinstance(columns, np.ndarray) else stack(plain, kinds), schema)
 
 
-def _with_schema(columns: _Columns, schema: Schema) -> Table:
+def with_schema(columns: _Columns, schema: Schema) -> Table:
     """Bring columns into the form that a schema asks for."""
     if isinstance(columns, np.ndarray) and not schema.has_categories:
         if not schema.has_int:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -258,6 +259,7 @@ class HedgerowEstimator(BaseEstimator):
         objective: Objective,
         params: BoostParams,
         stopping: StoppingParams,
+        checkpoint: Checkpoint | None = None,
     ) -> Model:
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
@@ -271,6 +273,7 @@ class HedgerowEstimator(BaseEstimator):
             callbacks=self.callbacks,
             progress=bool(self.progress),
             n_jobs=self.n_jobs,
+            checkpoint=checkpoint,
         )
 
     def _adopt(self, model: Model, **more: Any) -> Self:

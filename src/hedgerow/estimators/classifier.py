@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -10,6 +11,7 @@ from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
@@ -17,6 +19,7 @@ from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_for
 from hedgerow.params import (
@@ -229,6 +232,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = SECONDS,
     ) -> Self:
         """Train on X and y.
 
@@ -248,6 +253,12 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             Rows for learning curves and early stopping.
         sample_weight_val : array-like, optional
             Weights of the validation rows.
+        checkpoint : str or path-like, optional
+            Folder in which finished rounds are kept, for this fit alone.  If the fit
+            is stopped in any way, the same call goes on from there, and its model
+            has the same bytes as if nothing had happened (docs/checkpoint.md).
+        checkpoint_every : float >= 0, default=10.0
+            Seconds between two writes to the checkpoint; 0: after every round.
 
         Returns
         -------
@@ -260,8 +271,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             names the column, row or parameter.
         DataTypeError
             (``TypeError``) for columns of mixed types, objects.
+        StorageError
+            (``OSError``) if the folder of the checkpoint cannot be used.
         """
         params, stopping = self._params(), self._stopping()
+        kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         reader = type(self).__name__
         table = self._read(X, params)
@@ -279,7 +293,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
             validation = _sample(seen, codes_val, weight_val, by_class)
         train = _sample(table, codes, weight, by_class)
-        model = self._train(train, validation, objective, params, stopping)
+        model = self._train(train, validation, objective, params, stopping, kept)
         return self._adopt(model, classes_=classes)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, UnknownCategory, read_any
@@ -18,6 +20,7 @@ from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
 from hedgerow.objectives import make_objective, objective_for
 from hedgerow.objectives.aft import Distribution
@@ -248,6 +251,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = SECONDS,
     ) -> Self:
         """Train on X and y.
 
@@ -270,6 +275,12 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             Rows for learning curves and early stopping.
         sample_weight_val : array-like, optional
             Weights of the validation rows.
+        checkpoint : str or path-like, optional
+            Folder in which finished rounds are kept, for this fit alone.  If the fit
+            is stopped in any way, the same call goes on from there, and its model
+            has the same bytes as if nothing had happened (docs/checkpoint.md).
+        checkpoint_every : float >= 0, default=10.0
+            Seconds between two writes to the checkpoint; 0: after every round.
 
         Returns
         -------
@@ -282,8 +293,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             names the column, row or parameter.
         DataTypeError
             (``TypeError``) for columns of mixed types, objects.
+        StorageError
+            (``OSError``) if the folder of the checkpoint cannot be used.
         """
         params, stopping = self._params(), self._stopping()
+        kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         table = self._read(X, params)
         train = self._sample(table, y, sample_weight, "y", "sample_weight")
@@ -294,7 +308,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             validation = self._sample(seen, y_val, sample_weight_val, "y_val", "sample_weight_val")
         chosen = "squared_error" if self.objective == "auto" else self.objective
         objective = objective_for(chosen, train.target, parameters=self._loss_values())
-        model = self._train(train, validation, objective, params, stopping)
+        model = self._train(train, validation, objective, params, stopping, kept)
         return self._adopt(model)
 
     def _sample(

@@ -71,6 +71,15 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
     )
 
 
+def resolve_bins(params: BoostParams, schema: Schema) -> BoostParams:
+    """:func:`resolve_constraints` of what cuts depend on alone: no loss is needed."""
+    return replace(
+        params,
+        max_bins_by_feature=_max_bins(params, schema),
+        forced_bins=_forced(params, schema),
+    )
+
+
 def _is_finite(value: object) -> bool:
     if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
         return False

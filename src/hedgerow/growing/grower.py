@@ -99,7 +99,7 @@ class TreeGrower:
         self._params = params
         state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
         if state.extras is not None:
-            state = state._replace(extras=_for_copies(state.extras, n_copies))
+            state = state._replace(extras=for_copies(state.extras, n_copies))
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
         newton = params.leaf_estimation not in FIRST_ORDER
@@ -157,7 +157,7 @@ class TreeGrower:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
         feature = features_of(arrays, n_nodes)
         bins = np.where(feature >= 0, arrays.table[:n_nodes, layout.NODE_BIN], 0)
-        threshold = _thresholds(feature, bins, self._matrix.spec)
+        threshold = thresholds_of(feature, bins, self._matrix.spec)
         return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
 
 
@@ -212,7 +212,7 @@ def _make_extras(
     bundled = matrix.layout is not None
     return layout.Extras(
         features=np.arange(matrix.n_features, dtype=np.int32),
-        categories=_make_categories(chosen, params, n_threads) if chosen.any() else None,
+        categories=make_categories(chosen, params, n_threads) if chosen.any() else None,
         bundles=_make_bundles(matrix, params, n_threads, scratch_start) if bundled else None,
         lists=make_row_lists(matrix, n_threads) if bundled else None,
         constraints=make_constraints(
@@ -222,9 +222,10 @@ def _make_extras(
     )
 
 
-def _make_categories(
+def make_categories(
     chosen: npt.NDArray[np.bool_], params: BoostParams, n_threads: int
 ) -> layout.Categories:
+    """What the search of category columns needs."""
     return layout.Categories(
         chosen=chosen.astype(np.uint8),
         rules=CategoryRules(
@@ -263,7 +264,8 @@ def _make_bundles(
     )
 
 
-def _for_copies(extras: layout.Extras, n_copies: int) -> layout.Extras:
+def for_copies(extras: layout.Extras, n_copies: int) -> layout.Extras:
+    """The same for rows that are there several times."""
     if extras.categories is None:
         return extras
     rules = extras.categories.rules._replace(n_copies=n_copies)
@@ -310,7 +312,7 @@ def _make_wide(n_cells: int) -> Wide:
     )
 
 
-def _thresholds(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
+def thresholds_of(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
     """Key of the cut behind each split's bin; the highest key behind the last bin.
 
     A cut behind the last bin sends all values left: it sets missing values apart.

@@ -188,9 +188,10 @@ def finished_tree(
 
 
 def _sets_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.uint64]:
-    """Bins that go left at each node, four words."""
-    sets = arrays.table[:n_nodes, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS]
-    return np.ascontiguousarray(sets).view(np.uint64)
+    """Bins that go left at each node, four words; none in leaves, where a split may be known."""
+    table = arrays.table[:n_nodes]
+    sets = table[:, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS]
+    return np.where(table[:, layout.NODE_LEFT, None] != 0, sets, 0).view(np.uint64)
 
 
 def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:

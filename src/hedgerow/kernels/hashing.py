@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.compile import kernel
 
@@ -49,3 +50,24 @@ def hash64(seed: int, stream: int, index: int) -> Any:
     """
     start = mix64(mix64(np.uint64(seed) + _STEP) + np.uint64(stream) * _STEP)
     return mix64(start + (np.uint64(index) + _ONE) * _STEP)
+
+
+def hash_range(seed: int, stream: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
+    """:func:`hash64` of the items ``start`` to ``stop``, without compiling anything.
+
+    Examples
+    --------
+    >>> hash_range(0, 1, 3, 5).tolist() == [int(hash64(0, 1, item)) for item in (3, 4)]
+    True
+    """
+    bits = np.arange(start + 1, stop + 1, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        first = _mixed(np.array([seed % 2**64], dtype=np.uint64) + _STEP)
+        first = _mixed(first + np.uint64(stream) * _STEP)
+        return _mixed(first + bits * _STEP)
+
+
+def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
+    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
+    return bits ^ (bits >> np.uint64(31))

@@ -16,12 +16,14 @@ taken over segments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.kernels.exact_sum import ExactSum, exact_sum
 
 LONGEST_STEP = 16.0
 """A leaf with rows of one class only has no minimum: its step ends here (a raw
@@ -29,10 +31,27 @@ score of 16 is a probability of 1 - 1e-7)."""
 
 _STEPS = 100
 _CLOSE = 1e-12
-_PLAY = 1e-7
+PLAY = 1e-7
 """Share of a leaf's weight that decides nothing: weights of sampled rows come from rounded
 gradients, and with MVS and a loss of constant slope all rows of a leaf count the same, so
 that the weight up to one of them often is the level but for rounding."""
+
+_UNIT_BITS = 46
+
+
+def unit_of(total: ExactSum | int) -> float:
+    """A unit in which weights are counted where sums must not be rounded.
+
+    ``total`` is the weight of all rows of a fit, sampled or not; it is about 2**46 units,
+    so that weights of sampled rows may be some thousand times as large.
+    """
+    mass = float(total)
+    return math.ldexp(1.0, math.frexp(mass)[1] - _UNIT_BITS)
+
+
+def masses_of(weight: FloatArray, unit: float) -> IntArray:
+    """Weights in units, at least one each."""
+    return np.maximum(np.rint(weight / unit), 1.0).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,12 +65,15 @@ class LeafRows:
         Scores before the tree.
     starts : int64 (n_leaves + 1,)
         First row of each leaf, and the number of rows; no leaf is empty.
+    unit : float, default=0.0
+        See :func:`unit_of`; 0 is that of these rows.
     """
 
     target: FloatArray
     raw: FloatArray
     weight: FloatArray
     starts: IntArray
+    unit: float = 0.0
 
     def sums(self, values: FloatArray) -> FloatArray:
         """Weighted sum of ``values`` in each leaf."""
@@ -66,20 +88,20 @@ class LeafRows:
 
         The smallest value at which the weight up to it reaches ``level`` of the
         whole; midway to the next where it is just reached.  Never -0.0, which would
-        depend on the order of the rows.
+        depend on the order of the rows.  Weights are counted in units, whose sums are
+        not rounded: rows in chunks give the same (:mod:`hedgerow.boosting.stored_leaves`).
         """
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)
+        masses = masses_of(self.weight, self.unit or unit_of(exact_sum(self.weight)))
         for leaf, (start, stop) in enumerate(zip(self.starts, self.starts[1:], strict=False)):
             order = np.argsort(values[start:stop], kind="stable")
             ordered = values[start:stop][order]
-            below = np.cumsum(self.weight[start:stop][order])
-            # Sums are rounded: what is this near has reached the level.
-            play = _PLAY * below[-1]
-            goal = levels[leaf] * below[-1]
-            at = min(int(np.searchsorted(below, goal - play)), len(ordered) - 1)
-            after = min(at + 1, len(ordered) - 1)
-            exact = abs(below[at] - goal) <= play
+            below = np.cumsum(masses[start:stop][order]).astype(np.float64)
+            least, most = around(below[-1:], levels[leaf])
+            at = int(np.searchsorted(below, least[0]))
+            after = int(np.searchsorted(ordered, ordered[at], side="right"))
+            exact = below[after - 1] <= most[0] and after < len(ordered)
             found[leaf] = 0.5 * (ordered[at] + ordered[after]) if exact else ordered[at]
         return found + 0.0
 
@@ -121,3 +143,9 @@ class LeafRows:
             if (moved <= _CLOSE * np.maximum(1.0, np.abs(step))).all():
                 break
         return step
+
+
+def around(whole: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Between which sums of weights ``level`` of the whole is just reached."""
+    goal, play = level * whole, PLAY * whole
+    return np.maximum(goal - play, 1.0), goal + play

@@ -1,0 +1,126 @@
+"""How long the ranks of a training talk for one level of a tree.
+
+::
+
+    python benchmarks/collectives.py                     # threads, Dask, MPI; two ranks
+    python benchmarks/collectives.py --carriers dask --ranks 2 --repeats 200
+
+A level is a reduce_scatter of the histograms (each rank adds up those of its features)
+and an allgather of the best splits (100 bytes of each rank).  Printed are the median and
+the 90th percentile over the repeats, in milliseconds, as seen by rank 0.  All ranks are
+on this machine: latency of software, not of a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+SIZES = (100_000, 500_000, 4_000_000)
+
+
+def levels(ranks: Any, repeats: int) -> dict[int, tuple[float, float]]:
+    """Median and 90th percentile of the milliseconds of a level, by bytes of histograms."""
+    found = {}
+    for n_bytes in SIZES:
+        histogram = np.arange(n_bytes // 8)
+        starts = [part * histogram.size // ranks.size for part in range(ranks.size + 1)]
+        milliseconds = []
+        for _ in range(repeats):
+            ranks.barrier()
+            start = time.perf_counter()
+            part = ranks.reduce_scatter(histogram, starts)
+            ranks.allgather(bytes(100))
+            milliseconds.append(1e3 * (time.perf_counter() - start))
+        own = histogram[starts[ranks.rank] : starts[ranks.rank + 1]]
+        if not (part == ranks.size * own).all():
+            raise AssertionError("the sums are wrong")
+        found[n_bytes] = (
+            float(np.median(milliseconds)),
+            float(np.percentile(milliseconds, 90)),
+        )
+    return found
+
+
+def over_threads(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
+    from hedgerow.comm.threads import run_ranks
+
+    return run_ranks(n_ranks, lambda ranks: levels(ranks, repeats))[0]
+
+
+def on_worker(run: bytes, rank: int, addresses: list[str], repeats: int) -> Any:
+    from hedgerow.comm.dask import dask_ranks
+
+    with dask_ranks(run, 0, rank, addresses) as ranks:
+        return levels(ranks, repeats)
+
+
+def over_dask(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
+    from distributed import Client, LocalCluster
+
+    from hedgerow.comm.dask import join
+
+    with (
+        LocalCluster(n_workers=n_ranks, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        addresses = sorted(client.nthreads())
+        run = os.urandom(16)
+        client.gather(
+            [
+                client.submit(join, run, 0, rank, n_ranks, workers=[address], pure=False)
+                for rank, address in enumerate(addresses)
+            ]
+        )
+        futures = [
+            client.submit(on_worker, run, rank, addresses, repeats, workers=[address], pure=False)
+            for rank, address in enumerate(addresses)
+        ]
+        return client.gather(futures)[0]
+
+
+def over_mpi(n_ranks: int, repeats: int) -> dict[int, tuple[float, float]]:
+    command = ["mpiexec", "-n", str(n_ranks), sys.executable, __file__, "--as-mpi-rank"]
+    ended = subprocess.run(
+        [*command, "--repeats", str(repeats)], capture_output=True, text=True, check=True
+    )
+    return {int(size): tuple(times) for size, times in json.loads(ended.stdout).items()}
+
+
+CARRIERS = {"threads": over_threads, "dask": over_dask, "mpi": over_mpi}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--carriers", nargs="+", choices=CARRIERS, default=list(CARRIERS))
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--as-mpi-rank", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.as_mpi_rank:
+        from hedgerow.comm.mpi import run_rank
+
+        def print_levels(ranks: Any) -> None:
+            found = levels(ranks, options.repeats)
+            if ranks.rank == 0:
+                print(json.dumps(found))
+
+        run_rank(print_levels)
+        return
+    print(f"{options.ranks} ranks; ms a level: median (90th percentile)")
+    print(f"{'':10}" + "".join(f"{size / 1e3:>17,.0f} KB" for size in SIZES))
+    for name in options.carriers:
+        found = CARRIERS[name](options.ranks, options.repeats)
+        cells = [f"{found[size][0]:.2f} ({found[size][1]:.2f})" for size in SIZES]
+        print(f"{name:10}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Ranks, distances and paired tests of the results that ``run.py`` has kept.
+
+::
+
+    python benchmarks/quality/report.py                          # all folds that every model has
+    python benchmarks/quality/report.py --models hedgerow lightgbm catboost --by-size
+    python benchmarks/quality/report.py --all --plot quality.png
+
+Glossary
+--------
+score      log loss, or root mean squared error: mean over the folds of a table
+distance   score / best score of the models on this table - 1, at most 1, so that a table
+           whose best score is nearly zero counts like any other
+rank       1 is the best model on a table; equal scores share the mean of their ranks
+tie        scores that differ by less than a thousandth
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+
+import models
+import numpy as np
+import tables
+from scipy.stats import rankdata, wilcoxon
+
+import run
+
+MOST = 1.0
+TIE = 1e-3
+
+
+def gather(names: list[str]) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
+    """Tables, scores and seconds (tables x models), and what failed."""
+    found = {name: run.known(name, models.version_of(name)) for name in names}
+    jobs = sorted(set.intersection(*(set(results) for results in found.values())))
+    failed = [
+        f"{name} on {table}, fold {fold}: {found[name][table, fold]['failed']}"
+        for table, fold in jobs for name in names if "failed" in found[name][table, fold]
+    ]  # fmt: skip
+    folds = defaultdict(list)
+    for table, fold in jobs:
+        folds[table].append(fold)
+    kept = list(folds)
+    scores = np.array([
+        [np.mean([found[n][t, f].get("score", np.inf) for f in folds[t]]) for n in names]
+        for t in kept
+    ])  # fmt: skip
+    seconds = np.array([
+        [sum(found[n][t, f].get("fit_s", 0.0) for f in folds[t]) for n in names] for t in kept
+    ])  # fmt: skip
+    return kept, scores, seconds, failed
+
+
+def distances(scores: np.ndarray) -> np.ndarray:
+    """Distance of each model to the best on each table."""
+    best = np.maximum(scores.min(axis=1, keepdims=True), 1e-12)
+    return np.minimum(scores / best - 1.0, MOST)
+
+
+def summary(names: list[str], scores: np.ndarray, seconds: np.ndarray) -> list[str]:
+    """One line a model: rank, distance, wins against the first model, seconds."""
+    ranks = np.mean([rankdata(np.round(np.log(np.maximum(row, 1e-12)), 9)) for row in scores], 0)
+    apart = distances(scores)
+    lines = [
+        "| model | mean rank | mean distance | median distance | seconds in all |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    lines += [
+        f"| {name} | {ranks[k]:.2f} | {100 * apart[:, k].mean():.1f}% | "
+        f"{100 * np.median(apart[:, k]):.2f}% | {seconds[:, k].sum():.1f} |"
+        for k, name in enumerate(names)
+    ]
+    lines += ["", f"| {names[0]} against | win / tie / loss | p (Wilcoxon) |", "|---|--:|--:|"]
+    for k in range(1, len(names)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(np.maximum(scores[:, 0], 1e-12) / np.maximum(scores[:, k], 1e-12))
+        ratio = np.clip(np.nan_to_num(ratio, posinf=MOST, neginf=-MOST), -MOST, MOST)
+        tie = np.abs(ratio) < TIE
+        counts = ((ratio < 0) & ~tie).sum(), tie.sum(), ((ratio > 0) & ~tie).sum()
+        p = wilcoxon(ratio).pvalue if np.any(ratio) else 1.0
+        lines.append(f"| {names[k]} | {counts[0]} / {counts[1]} / {counts[2]} | {p:.2g} |")
+    return lines
+
+
+def by_table(names: list[str], kept: list[str], scores: np.ndarray) -> list[str]:
+    """Every score; the best of each table in bold."""
+    lines = ["| table | " + " | ".join(names) + " |", "|---|" + "--:|" * len(names)]
+    for table, row in zip(kept, scores, strict=True):
+        cells = [f"**{s:.4g}**" if s == row.min() else f"{s:.4g}" for s in row]
+        lines.append(f"| {table} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def plot(names: list[str], scores: np.ndarray, seconds: np.ndarray, path: Path) -> None:
+    """Distances as curves over the tables, and distance against time."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    apart = distances(scores)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    share = np.arange(1, len(apart) + 1) / len(apart)
+    for k, name in enumerate(names):
+        left.plot(100 * np.sort(apart[:, k]), 100 * share, label=name)
+        right.scatter(seconds[:, k].sum(), 100 * apart[:, k].mean(), s=40)
+        right.annotate(name, (seconds[:, k].sum(), 100 * apart[:, k].mean()),
+                       xytext=(5, 5), textcoords="offset points")  # fmt: skip
+    left.set(xlabel="at most so many % behind the best", ylabel="% of the tables", xlim=(0, 30))
+    left.legend(frameon=False)
+    right.set(xlabel="seconds of all fits", ylabel="mean distance to the best, %", xscale="log")
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _sizes(kept: list[str]) -> np.ndarray:
+    index = tables._index()
+    return np.array([int(index[name]["rows"]) if name in index else 10**6 for name in kept])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--models", nargs="+", default=list(models.LIBRARIES))
+    parser.add_argument("--by-size", action="store_true", help="tables of few and many rows apart")
+    parser.add_argument("--all", action="store_true", help="every score as well")
+    parser.add_argument("--plot", type=Path, help="write the plots to this PNG file")
+    options = parser.parse_args()
+    kept, scores, seconds, failed = gather(options.models)
+    print(f"{len(kept)} tables\n")
+    print("\n".join(summary(options.models, scores, seconds)))
+    if options.by_size:
+        sizes = _sizes(kept)
+        for low, high in ((0, 500), (500, 2000), (2000, 10_000), (10_000, 10**9)):
+            part = (sizes >= low) & (sizes < high)
+            if part.any():
+                print(f"\n{part.sum()} tables of {low:,} to {high:,} rows\n")
+                print("\n".join(summary(options.models, scores[part], seconds[part])))
+    if options.all:
+        print("\n" + "\n".join(by_table(options.models, kept, scores)))
+    print("".join(f"\nfailed: {line}" for line in failed))
+    if options.plot:
+        plot(options.models, scores, seconds, options.plot)
+
+
+if __name__ == "__main__":
+    main()

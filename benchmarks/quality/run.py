@@ -1,0 +1,143 @@
+"""Default against default over many real tables; results are kept, so that a run takes minutes.
+
+::
+
+    python benchmarks/quality/run.py --folds 0                      # every library, one fold
+    python benchmarks/quality/run.py --models hedgerow --folds 0 1 2 3 4
+    python benchmarks/quality/run.py --models 'hedgerow{"learning_rate": 0.05}' --tables adult
+    python benchmarks/quality/report.py                             # tables and plots
+
+Each model runs in a process of its own, which fits one table after the other (the first,
+untimed, warms it up) and is ended and started anew when a fit exceeds the time limit.
+A result is a line of ``results/MODEL.jsonl``: table, fold, version, score, seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import sys
+import time
+import warnings
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import models
+import tables
+
+RESULTS = Path(__file__).with_name("results")
+
+
+def path_of(model: str, folder: Path = RESULTS) -> Path:
+    """File with the results of a model."""
+    library, parameters = models.parse(model)
+    if not parameters:
+        return folder / f"{library}.jsonl"
+    digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()
+    return folder / "trials" / f"{library}-{digest[:10]}.jsonl"
+
+
+def known(model: str, version: str, folder: Path = RESULTS) -> dict[tuple[str, int], Any]:
+    """Results of this model that are there already."""
+    path = path_of(model, folder)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    results = (json.loads(line) for line in lines)
+    return {(r["table"], r["fold"]): r for r in results if r["version"] == version}
+
+
+def work(model: str, pipe: Connection) -> None:
+    """The process of a model: fits what it is told, one after the other."""
+    warnings.filterwarnings("ignore")
+    warm = tables.load("r_abalone", 0)
+    models.fit(model, warm)(warm.X_test)
+    pipe.send("ready")
+    while (job := pipe.recv()) is not None:
+        problem = tables.load(*job)
+        try:
+            start = time.perf_counter()
+            predict = models.fit(model, problem)
+            middle = time.perf_counter()
+            prediction = predict(problem.X_test)
+            end = time.perf_counter()
+            pipe.send((problem.score(prediction), middle - start, end - middle))
+        except Exception as error:  # a library that fails is a result
+            pipe.send(f"{type(error).__name__}: {error}"[:300])
+
+
+class Worker:
+    """The process of one model, started anew after a failure."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=work, args=(self._model, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        if not self._pipe.poll(300) or self._pipe.recv() != "ready":
+            raise SystemExit(f"{self._model}: the warming up failed")
+
+    def run(self, table: str, fold: int, limit: float) -> dict[str, Any]:
+        """One result."""
+        self._pipe.send((table, fold))
+        answer: Any = "over the time limit"
+        try:
+            if self._pipe.poll(limit):
+                answer = self._pipe.recv()
+                if not isinstance(answer, str):
+                    return dict(zip(("score", "fit_s", "predict_s"), answer, strict=True))
+                return {"failed": answer}
+        except EOFError:
+            answer = "the process died"
+        self._process.kill()
+        self._process.join()
+        self._start()
+        return {"failed": answer}
+
+    def close(self) -> None:
+        """End the process."""
+        self._pipe.send(None)
+        self._process.join(10)
+
+
+def run(model: str, jobs: list[tuple[str, int]], limit: float, folder: Path = RESULTS) -> None:
+    """Fit what is not known yet."""
+    version = models.version_of(model)
+    there = known(model, version, folder)
+    missing = [job for job in jobs if job not in there]
+    print(f"{model} {version}: {len(jobs) - len(missing)} known, {len(missing)} to do", flush=True)
+    if not missing:
+        return
+    path = path_of(model, folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    worker = Worker(model)
+    for table, fold in missing:
+        result = worker.run(table, fold, limit)
+        line = {"model": model, "version": version, "table": table, "fold": fold, **result}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        if "failed" in result:
+            print(f"  {table} {fold}: {result['failed']}", file=sys.stderr, flush=True)
+    worker.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--models", nargs="+", default=list(models.LIBRARIES))
+    parser.add_argument("--tables", nargs="+", help="default: the suite and the larger ones")
+    parser.add_argument("--folds", nargs="+", type=int, default=[0])
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds a fit (default 600)")
+    options = parser.parse_args()
+    names = options.tables or [*tables.suite_names(), *tables.LARGER]
+    for model in options.models:
+        run(model, tables.jobs(names, options.folds), options.limit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+"""From rows in chunks and on ranks to a model: the recipe of :mod:`hedgerow.boosting.fit`.
+
+The model has the same bytes as that of all rows in memory: trees come from sums of
+integers (:mod:`hedgerow.growing.chunk_grower`), and every other number that is a sum
+over rows from exact sums (:mod:`hedgerow.kernels.exact_sum`).
+
+::
+
+    StoredSample  -- checked: domain of the targets, the same columns of numbers everywhere
+      |
+    start values  -- a few passes over the targets
+      |
+    rounds        -- hedgerow.boosting.stored_rounds
+      |
+    Forest up to the best round  ->  Model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.assembly import make_forest
+from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
+from hedgerow.boosting.checkpoint import Recorder
+from hedgerow.boosting.fit import (
+    RoundState,
+    Watch,
+    best_round_of,
+    check_out_of_bag,
+    record_of,
+)
+from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
+from hedgerow.boosting.statistics import choose_columns
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stored_leaves import LeafQuantiles
+from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
+from hedgerow.boosting.stored_sample import StoredSample
+from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.row_store import GIVEN
+from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.growing.chunk_exchange import GrowMode
+from hedgerow.growing.chunk_grower import ChunkGrower
+from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.metrics import Metric, MetricFunction, make_metrics
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.objectives.derivatives import (
+    EXPONENTIAL,
+    LOGISTIC,
+    QUANTILE,
+    SOFTMAX,
+    SQUARED_ERROR,
+)
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+STORED_LOSSES = (SQUARED_ERROR, LOGISTIC, SOFTMAX, EXPONENTIAL, QUANTILE)
+"""Losses whose derivatives every grower computes."""
+
+
+def _check_loss(objective: Objective) -> None:
+    if objective.kernel_id not in STORED_LOSSES:
+        raise ParameterError(
+            f"objective={objective.name!r} is for rows in memory; rows in files, batches and on "
+            "clusters can be trained with squared_error, absolute_error, quantile (one level), "
+            "logistic, softmax and exponential."
+        )
+
+
+def fit_stored(
+    train: StoredSample,
+    objective: Objective,
+    params: BoostParams,
+    *,
+    validation: StoredSample | None = None,
+    stopping: StoppingParams | None = None,
+    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+    communicator: Communicator | None = None,
+    mode: GrowMode = "data",
+    recorder: Recorder | None = None,
+) -> Model:
+    """Train a model on rows in chunks.
+
+    All ranks call this with the same arguments but for the samples.
+
+    Parameters
+    ----------
+    train : StoredSample
+        Training rows of this rank.
+    objective : Objective
+    params : BoostParams
+    validation : StoredSample, optional
+        Validation rows of this rank, given by the user or set aside
+        (:class:`hedgerow.boosting.hold_out.HoldOut`), binned as the training rows.
+    stopping : StoppingParams, optional
+        Without validation rows a fit can stop only by ``"oob"``.
+    eval_metric : str, callable or sequence of these, optional
+        See :func:`hedgerow.metrics.make_metrics`.  Metrics that are no sums over rows
+        need the scores of all validation rows on every rank.
+    callbacks : callable or sequence of callables, optional
+        Called on every rank; the fit ends if one of them asks for it on one rank.
+    progress : bool, default=False
+        Draw a progress bar, on rank 0.
+    n_jobs : int, optional
+        Threads of this rank.
+    communicator : Communicator, optional
+        The other ranks; default: there are none.
+    mode : {"data", "features"}, default="data"
+        ``"data"``: each rank has its own rows; ``"features"``: each has all.
+    recorder : Recorder, optional
+        Is told of each round; the fit goes on from its earlier rounds, which must be
+        the same on all ranks.
+
+    Returns
+    -------
+    Model
+        The same on every rank.
+
+    Raises
+    ------
+    DataError
+        The same on every rank; rows have the numbers that they have among all rows.
+    ParameterError
+        For what cannot be done without all rows in memory; the message names it.
+    CommunicationError, StorageError, LossError
+        See the message.
+    """
+    _check_loss(objective)
+    ranks = Alone() if communicator is None else communicator
+    others: Communicator = ranks if mode == "data" else Alone()
+    stopping = stopping or StoppingParams()
+    params = resolve_constraints(resolve(params, objective), train.schema, objective)
+    metrics = make_metrics(eval_metric, objective)
+    listed = check_callbacks(callbacks)
+    for sample in (train, validation):
+        if sample is not None:  # a store has chunks for a fit only
+            sample.store.begin(objective.n_outputs, objective.name == "softmax")
+    n_rows = check_targets(train, objective, others)
+    n_validation = 0 if validation is None else check_targets(validation, objective, others)
+    stops = stopping.is_on(n_rows + n_validation, validation is not None)
+    _check_stopping(stopping, stops, validation is not None, params, n_rows)
+    if stopping.by_out_of_bag:
+        params = replace(params, oob_score=True)
+    watched = train if validation is None else validation
+    scored = validation is not None or eval_metric is not None
+    check_stored(params, objective, train, n_rows, scored and validation is None)
+    limits = (stopping.patience, stopping.min_delta) if stops else None
+    bar = ProgressBar() if progress and ranks.rank == 0 else None
+    watch = StoredWatch(
+        objective=objective,
+        metrics=metrics if scored else (),
+        sample=None,
+        rows="train" if validation is None else "validation",
+        best=best_round_of(metrics[0], stopping, limits),
+        by_out_of_bag=stopping.by_out_of_bag,
+        callbacks=listed if bar is None else (*listed, bar),
+        n_rounds=params.n_estimators,
+    )
+    plan = _Plan(
+        train, validation, watched, objective, params, watch.metrics, n_rows,
+        n_validation or n_rows, resolve_threads(n_jobs), ranks, others, mode,
+    )  # fmt: skip
+    try:
+        forest = _grow(plan, watch, recorder)
+    finally:
+        if bar is not None:
+            bar.close()
+    return Model(forest, train.schema, objective.name, record_of(n_rows, params, watch), None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """What a fit works with, checked."""
+
+    train: StoredSample
+    validation: StoredSample | None
+    watched: StoredSample
+    objective: Objective
+    params: BoostParams
+    metrics: tuple[Metric, ...]
+    n_rows: int
+    n_watched: int
+    n_threads: int
+    ranks: Communicator
+    others: Communicator
+    mode: GrowMode
+
+
+@dataclass(slots=True, eq=False)
+class StoredWatch(Watch):
+    """A watch over rows whose scores are computed where the chunks pass by."""
+
+    def _scores(self, state: RoundState) -> dict[str, float]:
+        assert isinstance(state, StoredState)
+        return state.scores
+
+
+def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
+    """Run the rounds; the forest up to the best of them."""
+    train, objective, params = plan.train, plan.objective, plan.params
+    spec = train.store.spec
+    rows = rows_of(train, plan.others)
+    # An offset is itself the start: see `rounds`.
+    base: FloatArray = np.zeros(objective.n_outputs)
+    if not train.has_offset:
+        base = objective.start_of(rows)
+    if plan.n_rows < 2 * params.min_samples_leaf:
+        return make_forest([], base, spec.n_features, spec)
+    n_threads = threads_for(plan.n_threads, train.n_rows, spec.n_features)
+    grower: StoredGrower = ChunkGrower(
+        train.store, objective, params, n_threads, plan.ranks, plan.mode, adds_scores(params)
+    )
+    with closing(grower):
+        fit = StoredFit(grower, objective, params, spec, base, None, plan.others)
+        if plan.validation is not None:
+            averages = params.boosting == "rf"
+            fit.validation = StoredScores(plan.validation, base, n_threads, averages=averages)
+        if plan.metrics:
+            watched = rows_of(plan.watched, plan.others)
+            tally = Tally(plan.metrics, objective, watched, plan.n_watched)
+            if plan.validation is None:
+                fit.train_tally = tally
+            else:
+                fit.validation_tally = tally
+        if params.leaf_estimation == "line_search":
+            leaves = LeafQuantiles(train.store, grower, objective, params, spec.schema, rows)
+            fit.search = leaves.search
+        return _run(fit, watch, plan.ranks, recorder)
+
+
+def _run(
+    fit: StoredFit, watch: StoredWatch, ranks: Communicator, recorder: Recorder | None
+) -> Forest:
+    number = 0
+    earlier = None if recorder is None else recorder.earlier
+    if earlier is not None:
+        earlier = earlier.head(fit.params.n_estimators)
+    try:
+        for state in stored_rounds(fit, earlier):
+            number = state.n_rounds
+            is_old = earlier is not None and number == earlier.n_rounds
+            if is_old and earlier is not None:
+                stop = watch.take_over(earlier, state)
+            else:
+                stop = watch.after_round(state)
+            if ranks.size > 1:  # a callback may have ended the fit on one rank alone
+                stop = bool(ranks.allreduce(np.array([stop], dtype=np.int64), "max")[0])
+            if recorder is not None and not is_old:
+                recorder.note(watch.last_round(state, stop))
+            if stop:
+                break
+    except LossError as error:
+        raise LossError(f"round {number + 1}: {error}") from error.__cause__
+    return state.freeze(watch.best.round if watch.best is not None else None)
+
+
+def check_targets(sample: StoredSample, objective: Objective, others: Communicator) -> int:
+    """Check the targets of all ranks; return how many rows there are.
+
+    Raises
+    ------
+    DataError
+        On every rank, if a target is outside the domain, some rows have weights or
+        offsets and others not, or there are no rows.
+    """
+    first = b""
+    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=GIVEN):
+        first = chunk.target[:1].astype("<f8").tobytes()
+    origins = b"".join(others.allgather(first))
+    if not origins:
+        raise DataError("there are no rows with a weight above 0: give some.")
+    origin = float(np.frombuffer(origins[:8], dtype="<f8")[0])
+    fault, flags = b"", np.zeros(4, dtype=np.int64)
+    for chunk in sample.store.chunks(uses=GIVEN):
+        if chunk.n_rows == 0:
+            continue
+        flags[0 if chunk.weight is None else 1] = 1
+        flags[2 if chunk.offset is None else 3] = 1
+        if not fault:
+            try:
+                objective.check_target(chunk.target, chunk.first_row, origin)
+            except DataError as error:
+                fault = str(error).encode()
+    faults = [text.decode() for text in others.allgather(fault) if text]
+    if faults:
+        raise DataError(faults[0])
+    flags = others.allreduce(flags, "max")
+    for name, found in (("weight", flags[:2]), ("offset", flags[2:])):
+        if found.all():
+            raise DataError(
+                f"some parts of the rows have {name}s and others not: give all or none."
+            )
+    if bool(flags[3]) != sample.has_offset:
+        raise DataError("has_offset of the sample is not what its chunks have.")
+    return int(others.allreduce(np.array([sample.n_rows], dtype=np.int64))[0])
+
+
+def _check_stopping(
+    stopping: StoppingParams, stops: bool, has_validation: bool, params: BoostParams, n_rows: int
+) -> None:
+    if stopping.by_out_of_bag:
+        check_out_of_bag(params, n_rows)
+    elif stops and not has_validation:
+        raise ParameterError(
+            f"early_stopping={stopping.early_stopping!r} needs validation rows, which cannot be "
+            "set aside once rows are in chunks: give them, or use early_stopping=False or 'oob'."
+        )
+
+
+def check_stored(
+    params: BoostParams,
+    objective: Objective,
+    train: StoredSample,
+    n_rows: int,
+    scores_train: bool,
+) -> None:
+    """Raise ``ParameterError`` for what needs all rows in memory.
+
+    ``scores_train``: whether metrics are computed of training rows.
+    """
+    if params.tree_method != "hist":
+        raise ParameterError(
+            f"tree_method={params.tree_method!r} sorts whole columns in memory; rows in chunks are "
+            "trained with tree_method='hist'."
+        )
+    groups = choose_columns(train.schema, n_rows, objective, params)
+    if groups:
+        names = sorted({train.schema.names[j] for group in groups for j in group})
+        raise ParameterError(
+            f"target_statistics={params.target_statistics!r} makes statistics of the columns "
+            f"{', '.join(map(repr, names))}, for which all rows must be in memory: use "
+            "target_statistics=False, or train on a table in memory."
+        )
+    if params.boosting == "rf" and (params.oob_score or scores_train):
+        what = "oob_score=True" if params.oob_score else "eval_metric without validation rows"
+        raise ParameterError(
+            f"{what} with boosting='rf' keeps a mean for every training row in memory; with rows "
+            "in chunks give validation rows."
+        )
+    searches = params.leaf_estimation == "line_search"
+    if searches and objective.name not in ("quantile", "absolute_error"):
+        raise ParameterError(
+            f"leaf_estimation='line_search' with objective {objective.name!r} looks at all rows "
+            "many times for each tree; with rows in chunks use 'auto', 'newton' or 'gradient'."
+        )
+    if searches and params.sampling != "uniform":
+        raise ParameterError(
+            f"sampling={params.sampling!r} gives rows weights that the leaves of objective "
+            f"{objective.name!r} need; with rows in chunks use sampling='uniform'."
+        )
+
+
+__all__ = ["check_stored", "check_targets", "fit_stored"]

@@ -1,0 +1,190 @@
+"""Tables of several files, of LibSVM, and tables that do not fit into memory.
+
+::
+
+    one file that fits          cli.tables reads it, as ever
+    several files that fit      read here, to the same columns as one file with all rows
+    what does not fit           rows stay in files; binned rows go to a folder on disk
+
+The model has the same bytes whichever way is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.file_dataset import FileDataset
+from hedgerow.boosting.from_files import from_files
+from hedgerow.cli.engine import finished
+from hedgerow.cli.tables import NamedColumns
+from hedgerow.data.categories import Encoded
+from hedgerow.data.memory import memory_bytes, shown_bytes
+from hedgerow.data.sources import Roles, Source, find_text_types, open_files, set_text_types
+from hedgerow.data.sources.base import make_roles
+from hedgerow.data.sources.columns import floats_of
+from hedgerow.data.sources.facts import ColumnFacts
+from hedgerow.data.sources.paths import find_files
+from hedgerow.data.sources.row_sample import stack_sparse
+from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
+from hedgerow.estimators.file_fit import TargetFacts, fit_files
+
+_BATCH_BYTES = 1 << 26
+_COPIES = 3
+"""A table in memory takes this many times its numbers: as read, as columns, as bins."""
+_TEXT_TO_MEMORY, _PACKED_TO_TEXT = 2, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the rows are read.
+
+    Attributes
+    ----------
+    in_memory : bool
+    needed, limit : int
+        Bytes that the table in memory takes, about; and that it may take.
+    n_files : int
+    """
+
+    in_memory: bool
+    needed: int
+    limit: int
+    n_files: int
+
+    def __str__(self) -> str:
+        files = "1 file" if self.n_files == 1 else f"{self.n_files} files"
+        fits = "fits" if self.in_memory else "does not fit"
+        how = "read at once" if self.in_memory else "read in batches, binned rows on disk"
+        return (
+            f"{files}: {how} (about {shown_bytes(self.needed)} in memory, which {fits} into the "
+            f"limit of {shown_bytes(self.limit)})"
+        )
+
+
+def choose_way(paths: Sequence[str], memory_limit: str | None) -> Way:
+    """Whether the tables fit into memory."""
+    limit = memory_bytes(memory_limit, "--memory-limit")
+    files = find_files(paths)
+    needed = sum(_bytes_in_memory(file.path, file.format) for file in files)
+    return Way(needed <= limit, needed, limit, len(files))
+
+
+def _bytes_in_memory(path: str, kind: str) -> int:
+    size = os.path.getsize(path)
+    if kind == "parquet":
+        try:
+            import pyarrow.parquet
+
+            with pyarrow.parquet.ParquetFile(path) as file:
+                return _COPIES * 8 * file.metadata.num_rows * file.metadata.num_columns
+        except (ImportError, OSError, ValueError):
+            return _COPIES * _PACKED_TO_TEXT * size  # the reader will say what is wrong
+    packed = _PACKED_TO_TEXT if path.lower().endswith(".gz") else 1
+    return _COPIES * packed * size * (_TEXT_TO_MEMORY if kind != "arrow" else 1)
+
+
+def shown(paths: Sequence[str]) -> str:
+    """The data in messages."""
+    return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def roles_of(options: Any) -> Roles:
+    """The roles of columns that the command line gives."""
+    return make_roles(options.target, options.weight, None, options.drop, None)
+
+
+# ---- into memory ---------------------------------------------------------------------
+
+
+def read_tables(paths: Sequence[str], roles: Roles) -> NamedColumns | tuple[Any, AnyArray]:
+    """All rows of some files: named columns, or sparse rows and their targets."""
+    source = open_files(list(paths), roles, settled=True)
+    set_text_types(source.parts, find_text_types(source.parts, _BATCH_BYTES))
+    names = source.parts[0].column_names()
+    if names is None:
+        return _read_sparse(source)
+    wanted = [name for name in names if name not in roles.drop]
+    facts = {name: ColumnFacts() for name in wanted}
+    found: dict[str, list[Any]] = {name: [] for name in wanted}
+    for part in source.parts:
+        for batch in part.batches(wanted, _BATCH_BYTES):
+            for name in wanted:
+                facts[name].add(batch.columns[name], part.name)
+                found[name].append(batch.columns[name].values)
+    columns = {name: _joined(name, parts, facts[name]) for name, parts in found.items()}
+    return NamedColumns(shown(paths), columns)
+
+
+def _joined(name: str, parts: Sequence[Any], facts: ColumnFacts) -> AnyArray:
+    kind = facts.kind(name, None, settled=True)
+    if kind == "category":
+        return np.concatenate([_texts(part) for part in parts])
+    plain = [
+        np.full(len(part.codes), np.nan) if isinstance(part, Encoded) else part for part in parts
+    ]
+    if kind == "int":
+        return np.concatenate(plain).astype(np.int64)
+    return np.concatenate([floats_of(part).astype(np.float64) for part in plain])
+
+
+def _texts(part: Any) -> AnyArray:
+    """Text with None where missing."""
+    if not isinstance(part, Encoded):
+        return np.full(len(part), None, dtype=object)
+    texts = np.array([*map(str, part.values), None], dtype=object)
+    chosen: AnyArray = texts[part.codes]  # -1 picks the last
+    return chosen
+
+
+def _read_sparse(source: Source) -> tuple[Any, AnyArray]:
+    tables, targets = [], []
+    for part in source.parts:
+        for batch in part.batches(None, _BATCH_BYTES):
+            assert batch.target is not None
+            tables.append(batch.sparse)
+            targets.append(batch.target.plain(""))
+    return stack_sparse(tables), np.concatenate(targets)
+
+
+# ---- out of core ---------------------------------------------------------------------
+
+
+def open_dataset(
+    paths: Sequence[str], roles: Roles, way: Way, cache_dir: Sequence[str] | None
+) -> FileDataset:
+    """The rows of some files, which stay there."""
+    return from_files(
+        list(paths),
+        roles,
+        cache_dir=list(cache_dir) if cache_dir else None,
+        memory_limit=way.limit,
+        settled=True,
+    )
+
+
+def fit(
+    estimator: HedgerowClassifier | HedgerowRegressor,
+    data: FileDataset,
+    facts: TargetFacts,
+    valid: FileDataset | None,
+) -> HedgerowClassifier | HedgerowRegressor:
+    """Fit an estimator to rows in files; see :func:`hedgerow.cli.engine.fit`."""
+    fit_files(estimator, data, facts, valid)
+    return finished(estimator)
+
+
+def guess_task(facts: TargetFacts) -> tuple[str, str]:
+    """As :func:`hedgerow.cli.features.guess_task` says of the whole column."""
+    if facts.is_text:
+        return "classification", "the target is text"
+    n_values = len(facts.values)
+    if facts.has_more or n_values > 10 or not np.array_equal(facts.values, np.floor(facts.values)):
+        more = "more than " if facts.has_more else ""
+        return "regression", f"the target has {more}{n_values} distinct numbers"
+    return "classification", f"the target has {n_values} distinct whole numbers"

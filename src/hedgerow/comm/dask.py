@@ -1,0 +1,342 @@
+"""Ranks on the workers of a Dask cluster, talking over the workers' own connections.
+
+Glossary
+--------
+carrier   what hedgerow keeps on a worker (in ``worker.extensions``): the mailboxes of the
+          ranks that run there
+stream    a connection from one rank's worker to another's, open as long as the ranks
+          train: opened as all connections between workers are, so with the cluster's own
+          ports, TLS and authentication
+
+The task of a rank runs in the worker's thread, streams on the worker's event loop::
+
+    rank's thread                    event loop of the worker
+    post ------- call_soon --------> write to streams ~~~~> read ---> mailbox of the other
+    receive <--- mailbox <---------- read <~~~~~~~~~~~~~~~~ streams of others
+
+A stream that ends tells at once that the other worker is lost, whoever waits for whom.
+The pattern (a handler of the worker, messages with the number of the run) is that of the
+P2P shuffle of Dask, ``distributed/shuffle/_worker_plugin.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from hedgerow.comm.collectives import DEFAULT_TIMEOUT, Collectives
+from hedgerow.comm.mailbox import Mailbox
+from hedgerow.comm.messages import Call, Message, Payload, Stamp
+from hedgerow.errors import CommunicationError
+
+EXTENSION = "hedgerow"
+OPERATION = "hedgerow_stream"
+
+_FRAME_BYTES = 2048
+"""Shorter payloads are written into the message, longer ones are frames of their own."""
+
+_LOOK_SECONDS = 0.1
+"""Time between two looks of a rank that waits for its event loop whether it has failed."""
+
+_WATCH_SECONDS = 0.5
+"""Time between two looks whether the task of a rank is still wanted."""
+
+
+class Carrier:
+    """Mailboxes of a worker, and what puts messages into them.
+
+    Parameters
+    ----------
+    worker : distributed.Worker
+    """
+
+    def __init__(self, worker: Any) -> None:
+        self._mailboxes: dict[tuple[Stamp, int], Mailbox] = {}
+        self._lock = threading.Lock()
+        worker.handlers[OPERATION] = self.read_stream
+
+    def open(self, stamp: Stamp, rank: int, size: int) -> Mailbox:
+        """A new mailbox; those of earlier epochs of the run fail."""
+        mailbox = Mailbox(stamp, rank, size)
+        with self._lock:
+            older = [
+                key
+                for key in self._mailboxes
+                if key[0].run == stamp.run and key[0].epoch < stamp.epoch
+            ]
+            for key in older:
+                self._mailboxes.pop(key).fail(f"the training was started anew ({stamp.epoch})")
+            self._mailboxes[stamp, rank] = mailbox
+        return mailbox
+
+    def find(self, stamp: Stamp, rank: int) -> Mailbox | None:
+        """The mailbox of a rank, if it was opened here and not closed."""
+        with self._lock:
+            return self._mailboxes.get((stamp, rank))
+
+    def close_mailbox(self, stamp: Stamp, rank: int) -> None:
+        """Forget a mailbox."""
+        with self._lock:
+            self._mailboxes.pop((stamp, rank), None)
+
+    async def close(self) -> None:
+        """Called by the worker when it closes."""
+        with self._lock:
+            for mailbox in self._mailboxes.values():
+                mailbox.fail("the worker of this rank is closing")
+            self._mailboxes.clear()
+
+    async def read_stream(
+        self,
+        comm: Any,
+        run: bytes = b"",
+        epoch: int = 0,
+        source: int = 0,
+        target: int = 0,
+        address: str = "",
+    ) -> Any:
+        """Handler of the worker: what another rank sends, until it or the connection ends."""
+        from distributed.core import Status
+
+        mailbox = self.find(Stamp(run, epoch), target)
+        if mailbox is None:
+            comm.abort()  # of a run that has ended: the sender finds its stream closed
+            return Status.dont_reply
+        reason = "the connection was closed"
+        try:
+            while True:
+                content = await comm.read()
+                mailbox.deliver(Message(content["header"], _payload_of(content["payload"])))
+        except OSError as error:
+            reason = str(error)
+        except Exception as error:  # a message that cannot be read
+            reason = f"{type(error).__name__}: {error}"
+            comm.abort()
+        finally:
+            mailbox.lose(source, f"lost rank {source} at {address}: {reason}")
+        return Status.dont_reply
+
+
+class DaskTransport:
+    """Messages of one rank, from the thread of its task.
+
+    Parameters
+    ----------
+    worker : distributed.Worker
+        On which the task runs.
+    mailbox : Mailbox
+    addresses : sequence of str
+        Of the workers of all ranks.
+    """
+
+    def __init__(self, worker: Any, mailbox: Mailbox, addresses: Sequence[str]) -> None:
+        self.stamp = mailbox.stamp
+        self.rank = mailbox.rank
+        self.size = mailbox.size
+        self._worker = worker
+        self.loop: asyncio.AbstractEventLoop = worker.loop.asyncio_loop
+        self._mailbox = mailbox
+        self._addresses = addresses
+        self._streams: dict[int, Any] = {}
+        self._pending: list[Any] = []
+
+    def connect(self, timeout: float) -> None:
+        """Open a stream to each other rank."""
+        others = [rank for rank in range(self.size) if rank != self.rank]
+
+        async def connect_all() -> None:
+            await asyncio.gather(*(self._connect(rank, timeout) for rank in others))
+
+        self._wait_for(asyncio.run_coroutine_threadsafe(connect_all(), self.loop), 2 * timeout)
+
+    def post(self, messages: Sequence[tuple[int, Message]]) -> None:
+        """Hand messages to the event loop."""
+        self._pending.append(asyncio.run_coroutine_threadsafe(self._write_all(messages), self.loop))
+
+    def flush(self, timeout: float) -> None:
+        """Wait until the event loop has written what was posted."""
+        pending, self._pending = self._pending, []
+        for future in pending:
+            self._wait_for(future, timeout)
+
+    def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
+        """Wait for a message of a rank."""
+        header, payload = self._mailbox.take(source, sequence, timeout)
+        return header.call, payload
+
+    def close(self) -> None:
+        """Close the streams from this rank."""
+        streams, self._streams = self._streams, {}
+
+        async def close_all() -> None:
+            await asyncio.gather(
+                *(stream.close() for stream in streams.values()), return_exceptions=True
+            )
+
+        asyncio.run_coroutine_threadsafe(close_all(), self.loop)
+
+    async def _connect(self, rank: int, timeout: float) -> None:
+        from distributed.comm import connect
+
+        stream = await connect(
+            self._addresses[rank], timeout=timeout, **self._worker.connection_args
+        )
+        self._streams[rank] = stream
+        await stream.write(
+            {
+                "op": OPERATION,
+                "reply": False,
+                "run": self.stamp.run,
+                "epoch": self.stamp.epoch,
+                "source": self.rank,
+                "target": rank,
+                "address": self._worker.address,
+            }
+        )
+
+    async def _write_all(self, messages: Sequence[tuple[int, Message]]) -> None:
+        problems = await asyncio.gather(
+            *(self._write(rank, message) for rank, message in messages), return_exceptions=True
+        )
+        for problem in problems:
+            if problem is not None:
+                raise problem
+
+    async def _write(self, rank: int, message: Message) -> None:
+        stream = self._streams.get(rank)
+        if stream is None:
+            raise OSError(f"there is no connection to rank {rank}")
+        payload = _content_of(message.payload, stream.peer_address)
+        await stream.write({"header": message.header, "payload": payload})
+
+    def _wait_for(self, future: Any, timeout: float) -> None:
+        """Wait for what runs on the event loop, but not if this rank has failed meanwhile."""
+        deadline = time.monotonic() + timeout
+        while not future.done():
+            left = deadline - time.monotonic()
+            try:
+                future.exception(max(min(left, _LOOK_SECONDS), 0.0))
+            except TimeoutError:
+                if left > 0 and self._mailbox.failure is None:
+                    continue
+                future.cancel()
+                raise CommunicationError(
+                    self._mailbox.failure
+                    or f"rank {self.rank} could not reach the others within {timeout:g} s"
+                ) from None
+        try:
+            future.result()
+        except OSError as error:
+            # The mailbox may know more: the other may have said why it went.
+            reason = self._mailbox.failure or f"rank {self.rank} cannot send: {error}"
+            raise CommunicationError(reason) from error
+
+
+def join(run: bytes, epoch: int, rank: int, size: int) -> str:
+    """Open the mailbox of a rank on the worker that this task runs on; its address.
+
+    All ranks join before any of them connects.
+    """
+    worker = _this_worker()
+    if EXTENSION not in worker.extensions:
+        worker.extensions[EXTENSION] = Carrier(worker)
+    worker.extensions[EXTENSION].open(Stamp(run, epoch), rank, size)
+    return str(worker.address)
+
+
+@contextmanager
+def dask_ranks(
+    run: bytes,
+    epoch: int,
+    rank: int,
+    addresses: Sequence[str],
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+    connect_timeout: float = 30.0,
+) -> Iterator[Collectives]:
+    """The communicator of a rank, in a task on its worker that has joined before.
+
+    Parameters
+    ----------
+    run : bytes
+        16 bytes that are this training's own.
+    epoch : int
+        Number of the attempt.
+    rank : int
+    addresses : sequence of str
+        Of the workers of all ranks; they must be different.
+    timeout : float, default 300
+        Seconds for which a rank waits for another in one exchange.
+    connect_timeout : float, default 30
+        Seconds for opening the connections.
+
+    Raises
+    ------
+    CommunicationError
+        If this rank has not joined, or cannot connect.  What the body raises is told to
+        the other ranks, and passes on.
+    """
+    worker = _this_worker()
+    stamp = Stamp(run, epoch)
+    carrier = worker.extensions.get(EXTENSION)
+    mailbox = carrier.find(stamp, rank) if carrier is not None else None
+    if mailbox is None:
+        raise CommunicationError(
+            f"rank {rank} has no part in attempt {epoch} of this training on {worker.address}"
+        )
+    transport = DaskTransport(worker, mailbox, addresses)
+    over = threading.Event()
+    try:
+        asyncio.run_coroutine_threadsafe(
+            _watch(worker, worker.get_current_task(), mailbox, over), transport.loop
+        )
+        transport.connect(connect_timeout)
+        communicator = Collectives(transport, timeout)
+        try:
+            yield communicator
+            communicator.leave()
+        except BaseException as error:  # whatever it is, the others must hear of it
+            communicator.abort(f"{type(error).__name__}: {error}")
+            raise
+    finally:
+        over.set()
+        transport.close()
+        carrier.close_mailbox(stamp, rank)
+
+
+async def _watch(worker: Any, key: Any, mailbox: Mailbox, over: threading.Event) -> None:
+    """Fail the mailbox when the task of a rank is cancelled, as when the client has gone."""
+    while not over.is_set():
+        task = worker.state.tasks.get(key)
+        if task is None or task.state not in ("executing", "long-running"):
+            mailbox.fail("the training was cancelled, or the client that started it has gone")
+            return
+        await asyncio.sleep(_WATCH_SECONDS)
+
+
+def _this_worker() -> Any:
+    """The worker on whose thread a task runs."""
+    from distributed import get_worker
+
+    return get_worker()
+
+
+def _content_of(payload: Payload, address: str) -> Any:
+    """What is written for a payload: a frame of its own if it is long."""
+    from distributed.protocol import to_serialize
+
+    if len(payload) < _FRAME_BYTES or address.startswith("inproc://"):
+        return bytes(payload)
+    return to_serialize(np.frombuffer(payload, dtype=np.uint8))
+
+
+def _payload_of(content: Any) -> Payload:
+    if isinstance(content, np.ndarray):
+        return content.data
+    return bytes(content)

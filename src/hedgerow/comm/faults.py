@@ -1,0 +1,214 @@
+"""Faults on purpose: what happens when a rank is lost or a message goes wrong.
+
+A :class:`Fault` is injected at one exchange of one rank.  :func:`with_each_fault` runs a
+function again and again, with the fault at exchange 0, 1, 2, ... until the function
+ends before the fault's turn comes, so that no place is left out::
+
+    for injection, outcomes in with_each_fault(3, train, Fault.CUT):
+        assert all(isinstance(one.error, CommunicationError) for one in outcomes)
+
+======================  ==================================================
+faults                  what must happen
+======================  ==================================================
+TWICE, STALE, LATE      nothing: the results are the right ones
+DIES, STALLS, LOST,     every rank raises, none waits longer than the
+CUT, DAMAGED, EARLY     timeout, and none returns a wrong result
+======================  ==================================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeVar
+
+from hedgerow.comm.collectives import Collectives, Transport
+from hedgerow.comm.messages import Call, Header, Kind, Message, Payload, opened, sealed
+from hedgerow.comm.threads import Outcome, rank_outcomes
+
+Result = TypeVar("Result")
+
+_SHORT = 0.02
+"""Seconds by which a late message is late."""
+
+
+class Fault(Enum):
+    """What goes wrong."""
+
+    DIES = "the rank raises an error of its own instead of sending"
+    STALLS = "the rank sends only after the timeout of the others"
+    LOST = "the messages are never sent"
+    CUT = "the last byte of each message is missing"
+    DAMAGED = "one bit of each message is another"
+    EARLY = "a wrong message for the next exchange comes first"
+    TWICE = "each message comes twice"
+    STALE = "messages of an earlier epoch and of an exchange that is over come first"
+    LATE = "messages come late, and to the ranks in another order"
+
+
+HARMLESS = frozenset({Fault.TWICE, Fault.STALE, Fault.LATE})
+
+
+class RankDied(Exception):
+    """Stands for whatever may end a rank."""
+
+
+@dataclass(slots=True)
+class Injection:
+    """A fault, where it happens, and whether it has.
+
+    Attributes
+    ----------
+    fault : Fault
+    rank : int
+    exchange : int
+    stall : float
+        Seconds for which a rank stalls.
+    happened : bool
+        Set once the rank has come there.
+    """
+
+    fault: Fault
+    rank: int
+    exchange: int
+    stall: float = 1.0
+    happened: bool = False
+
+    def wrap(self, transport: Transport) -> Transport:
+        """The transport, or one with the fault if it is that of the rank."""
+        return FaultyTransport(transport, self) if transport.rank == self.rank else transport
+
+
+class FaultyTransport:
+    """A transport that goes wrong once."""
+
+    def __init__(self, inner: Transport, injection: Injection) -> None:
+        self.rank = inner.rank
+        self.size = inner.size
+        self.stamp = inner.stamp
+        self._inner = inner
+        self._injection = injection
+
+    def post(self, messages: Sequence[tuple[int, Message]]) -> None:
+        """Send, or do what the fault says."""
+        if messages and not self._injection.happened and self._is_turn(messages[0][1]):
+            self._injection.happened = True
+            self._post_wrongly(messages)
+        else:
+            self._inner.post(messages)
+
+    def flush(self, timeout: float) -> None:
+        """As without the fault."""
+        self._inner.flush(timeout)
+
+    def receive(self, source: int, sequence: int, timeout: float) -> tuple[Call, Payload]:
+        """As without the fault."""
+        return self._inner.receive(source, sequence, timeout)
+
+    def _is_turn(self, message: Message) -> bool:
+        header = opened(message.header)
+        return header.sequence == self._injection.exchange and header.call.kind not in (
+            Kind.ABORT,
+            Kind.LEAVE,
+        )
+
+    def _post_wrongly(self, messages: Sequence[tuple[int, Message]]) -> None:
+        fault = self._injection.fault
+        if fault == Fault.DIES:
+            raise RankDied(f"rank {self.rank} dies in exchange {self._injection.exchange}")
+        if fault == Fault.LOST:
+            return
+        if fault in (Fault.CUT, Fault.DAMAGED):
+            spoil = _cut if fault == Fault.CUT else _damaged
+            self._inner.post([(rank, spoil(message)) for rank, message in messages])
+            return
+        if fault == Fault.STALLS:
+            time.sleep(self._injection.stall)
+        elif fault == Fault.LATE:
+            time.sleep(_SHORT)
+            messages = messages[::-1]
+        elif fault == Fault.STALE:
+            self._inner.post([(rank, _of_old_epoch(message)) for rank, message in messages])
+            self._inner.post([(rank, _of_exchange(message, -2)) for rank, message in messages])
+        elif fault == Fault.EARLY:
+            self._inner.post([(rank, _of_exchange(message, 1)) for rank, message in messages])
+        self._inner.post(messages)
+        if fault == Fault.TWICE:
+            self._inner.post(messages)
+
+
+def with_each_fault(
+    size: int,
+    function: Callable[[Collectives], Result],
+    fault: Fault,
+    *,
+    rank: int = 0,
+    timeout: float = 0.3,
+) -> Iterator[tuple[Injection, list[Outcome[Result]]]]:
+    """Run a function with a fault at each of the exchanges of one rank.
+
+    Parameters
+    ----------
+    size : int
+        Number of ranks.
+    function : callable
+        What each rank does with its communicator.
+    fault : Fault
+    rank : int, default 0
+        The rank with the fault.
+    timeout : float, default 0.3
+        Seconds for which ranks wait for each other; a stalled one stalls twice as long.
+
+    Yields
+    ------
+    (Injection, list of Outcome)
+        Where the fault was, and what became of each rank; ends with the first run in
+        which the fault's turn did not come.
+    """
+    exchange = 0
+    while True:
+        injection = Injection(fault, rank, exchange, stall=2 * timeout)
+        outcomes = rank_outcomes(size, function, timeout=timeout, wrap=injection.wrap, epoch=7)
+        if not injection.happened:
+            return
+        yield injection, outcomes
+        exchange += 1
+
+
+def _cut(message: Message) -> Message:
+    if len(message.payload) > 0:
+        return Message(message.header, message.payload[:-1])
+    return Message(message.header[:-1], message.payload)
+
+
+def _damaged(message: Message) -> Message:
+    if len(message.payload) > 0:
+        return Message(message.header, _with_other_bit(message.payload))
+    return Message(_with_other_bit(message.header), message.payload)
+
+
+def _with_other_bit(payload: Payload) -> bytes:
+    changed = bytearray(payload)
+    changed[len(changed) // 2] ^= 16
+    return bytes(changed)
+
+
+def _of_old_epoch(message: Message) -> Message:
+    header = opened(message.header)
+    older = replace(header.stamp, epoch=header.stamp.epoch - 1)
+    return _resealed(header._replace(stamp=older))
+
+
+def _of_exchange(message: Message, step: int) -> Message:
+    header = opened(message.header)
+    if header.sequence + step < 0:
+        return _of_old_epoch(message)
+    return _resealed(header._replace(sequence=header.sequence + step))
+
+
+def _resealed(header: Header) -> Message:
+    return sealed(
+        header.call, header.source, header.target, header.stamp, header.sequence, b"\x55" * 24
+    )

@@ -1,0 +1,114 @@
+"""Ranks as processes of an MPI job: the native collectives of the library.
+
+Start a script with ``mpiexec -n 4 python script.py``::
+
+    from hedgerow.comm.mpi import run_rank
+
+    run_rank(train_my_part)        # every process calls it, with its communicator
+
+What fails ends the whole job: MPI has no way to go on without a rank.  An error in one
+process is printed there and aborts the others at once (``MPI_Abort``, exit code 1); a
+process that is killed is noticed by ``mpiexec``, which kills the rest.  Ranks that call
+different collectives are not noticed, and nothing limits how long a rank waits for one
+that stalls: let the job's scheduler limit its time, and resume from a checkpoint.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.comm.base import Combine
+from hedgerow.errors import CommunicationError
+
+Result = TypeVar("Result")
+
+
+class MpiRanks:
+    """A :class:`hedgerow.comm.base.Communicator` of the processes of an MPI job.
+
+    Parameters
+    ----------
+    group : mpi4py.MPI.Comm, optional
+        Default: a duplicate of ``COMM_WORLD``, so that other messages of the script
+        cannot be taken for these.
+    """
+
+    def __init__(self, group: Any = None) -> None:
+        self._mpi = _mpi()
+        self._group = self._mpi.COMM_WORLD.Dup() if group is None else group
+        self.rank: int = self._group.Get_rank()
+        self.size: int = self._group.Get_size()
+
+    def allreduce(self, array: IntArray, combine: Combine = "sum") -> IntArray:
+        """Element-wise sum or maximum of an int64 array over all ranks."""
+        total = np.empty(array.shape, dtype=np.int64)
+        operation = self._mpi.SUM if combine == "sum" else self._mpi.MAX
+        self._call(self._group.Allreduce, np.ascontiguousarray(array), total, operation)
+        return total
+
+    def reduce_scatter(self, array: IntArray, starts: Sequence[int]) -> IntArray:
+        """Part ``starts[rank] : starts[rank + 1]`` of the sum of an int64 array."""
+        counts = np.diff(np.asarray(starts))
+        part = np.empty(counts[self.rank], dtype=np.int64)
+        self._call(self._group.Reduce_scatter, np.ascontiguousarray(array), part, counts.tolist())
+        return part
+
+    def allgather(self, message: bytes) -> list[bytes]:
+        """What each rank sent, in the order of the ranks."""
+        lengths = np.empty(self.size, dtype=np.int64)
+        self._call(self._group.Allgather, np.array([len(message)]), lengths)
+        ends = np.cumsum(lengths)
+        gathered = np.empty(ends[-1], dtype=np.uint8)
+        self._call(
+            self._group.Allgatherv, np.frombuffer(message, np.uint8), [gathered, lengths.tolist()]
+        )
+        return [part.tobytes() for part in np.split(gathered, ends[:-1])]
+
+    def barrier(self) -> None:
+        """Return when all ranks have come here."""
+        self._call(self._group.Barrier)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except self._mpi.Exception as error:
+            raise CommunicationError(f"rank {self.rank}, {function.__name__}: {error}") from error
+
+
+def run_rank(function: Callable[[MpiRanks], Result]) -> Result:
+    """Call a function with this process's communicator; an error aborts the whole job.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.comm.mpi import run_rank
+    >>> run_rank(lambda ranks: ranks.allreduce(np.array([ranks.rank])))  # doctest: +SKIP
+    array([6])
+    """
+    ranks = MpiRanks()
+    try:
+        return function(ranks)
+    except BaseException as error:
+        if ranks.size == 1 or (isinstance(error, SystemExit) and not error.code):
+            raise
+        traceback.print_exc()
+        sys.stderr.flush()
+        _mpi().COMM_WORLD.Abort(1)
+        raise
+
+
+def _mpi() -> Any:
+    try:
+        from mpi4py import MPI
+    except ImportError as error:  # also if there is no MPI library
+        raise ImportError(
+            "training over MPI needs mpi4py and an MPI library: pip install 'hedgerow[mpi]' "
+            f"and, unless the machine has one, mpich ({error})"
+        ) from error
+    return MPI

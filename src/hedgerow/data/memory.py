@@ -1,0 +1,130 @@
+"""How much memory there is, and how much a user grants."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import numbers
+import os
+import re
+import sys
+from pathlib import Path
+
+from hedgerow.errors import ParameterError
+
+DEFAULT_SHARE = 0.5
+"""Of the available memory, where no limit is given: the rest is for the system's file cache."""
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_TEXT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgt]?i?)b?\s*", re.IGNORECASE)
+_UNLIMITED = 2**60
+_GROUPS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/memory/memory.stat",
+    ),
+)
+
+
+def memory_bytes(limit: int | float | str | None, name: str = "memory_limit") -> int:
+    """A limit in bytes.
+
+    Parameters
+    ----------
+    limit : int, float, str or None
+        Bytes; text with a unit, ``"2 GB"`` (10**9) or ``"512 MiB"`` (2**20); None
+        is half of the available memory.
+    name : str
+        For messages.
+
+    Raises
+    ------
+    ParameterError
+        If it is something else, or not positive.
+
+    Examples
+    --------
+    >>> memory_bytes("2 GB"), memory_bytes("1.5 MiB"), memory_bytes(4096)
+    (2000000000, 1572864, 4096)
+    """
+    if limit is None:
+        return int(DEFAULT_SHARE * available_memory())
+    found: float = math.nan
+    if isinstance(limit, str):
+        match = _TEXT.fullmatch(limit)
+        unit = match[2].lower() if match else ""
+        if match and unit != "i":
+            found = float(match[1]) * (_UNITS | _BINARY)[unit]
+    elif isinstance(limit, numbers.Real) and not isinstance(limit, bool):
+        found = float(limit)
+    if not (math.isfinite(found) and found >= 1):
+        raise ParameterError(
+            f"{name} must be a positive number of bytes, or text with a unit such as '2 GB' or "
+            f"'512 MiB'; got {limit!r}."
+        )
+    return int(found)
+
+
+def shown_bytes(n_bytes: int) -> str:
+    """Bytes for people, in the units that :func:`memory_bytes` reads.
+
+    Examples
+    --------
+    >>> shown_bytes(2_340_000_000), shown_bytes(900)
+    ('2.34 GB', '900 B')
+    """
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes} B"
+
+
+def available_memory() -> int:
+    """Bytes that this process may still take: of the machine, and of its control group."""
+    return min(_machine(), *(_group(*files) for files in _GROUPS))
+
+
+def _machine() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 4 * 2**30  # a guess, where nobody tells
+
+
+def _group(most: str, used: str, stat: str) -> int:
+    """What a control group leaves; its file cache can be given back."""
+    try:
+        limit = Path(most).read_text().strip()
+        if limit == "max" or int(limit) >= _UNLIMITED:
+            return _UNLIMITED
+        cached = 0
+        for line in Path(stat).read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name in ("inactive_file", "total_inactive_file"):
+                cached = max(cached, int(value))
+        return max(0, int(limit) - int(Path(used).read_text()) + cached)
+    except (OSError, ValueError):
+        return _UNLIMITED
+
+
+def give_back_memory() -> None:
+    """Hand memory that is free to the system, as far as it can be done.
+
+    Many small arrays leave holes that the C library keeps, and Arrow keeps a stock of
+    its own: after a pass over files they may be as large as what is still in use.
+    """
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError, OSError):  # other C libraries have no such call
+            ctypes.CDLL(None).malloc_trim(0)

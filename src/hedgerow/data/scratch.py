@@ -1,0 +1,205 @@
+"""Temporary folders that do not outlive the process that made them.
+
+Glossary
+--------
+scratch folder  ``hedgerow-<16 hex digits>.scratch`` in a folder that the user names,
+                readable for its owner only
+lock            the file ``owner.lock`` in it, locked by the process that made it for as
+                long as it lives; names the machine and the process
+
+A scratch folder is deleted when it is closed, when nothing refers to it any more, and
+when the interpreter ends.  A process that is killed leaves it behind: whoever makes the
+next one beside it tries the locks of all, and deletes those whose owner is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import socket
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from hedgerow.errors import ParameterError, StorageError
+
+LOCK = "owner.lock"
+_NAME = re.compile(r"hedgerow-[0-9a-f]{16}\.scratch")
+_UNLOCKED_AGE = 3600.0  # seconds in which any process has locked what it has made
+_UNSURE_AGE = 86400.0  # where files cannot be locked, processes are asked for by number
+_TRIES = 8
+
+_ADVICE = {
+    errno.ENOSPC: "free space there or name a folder on another disk in cache_dir",
+    getattr(errno, "EDQUOT", -1): "free space there or name a folder on another disk in cache_dir",
+    errno.EACCES: "name a folder in cache_dir in which you may write",
+    errno.EPERM: "name a folder in cache_dir in which you may write",
+    errno.EROFS: "name a folder in cache_dir in which you may write",
+    errno.ENOENT: "make the folder, or name one in cache_dir that is there and stays there",
+    errno.ENOTDIR: "name a folder in cache_dir",
+    errno.EMFILE: "close files or raise the limit of open files (ulimit -n)",
+    errno.ENOMEM: "end other programs that take memory",
+}
+
+
+def storage_error(error: OSError, doing: str, path: str | os.PathLike[str]) -> StorageError:
+    """What the system said, which file it was about, and what to do."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    advice = _ADVICE.get(error.errno or 0, "check the disk, or name another folder in cache_dir")
+    found = StorageError(f"cannot {doing} {os.fspath(path)}: {reason}; {advice}.")
+    found.errno = error.errno
+    return found
+
+
+@contextlib.contextmanager
+def explained(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn errors of the system into :class:`StorageError`."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise storage_error(error, doing, path) from error
+
+
+class ScratchFolder:
+    """A new temporary folder.
+
+    Parameters
+    ----------
+    parent : path
+        An existing folder.  Scratch folders in it whose owners are gone are deleted.
+
+    Attributes
+    ----------
+    path : Path
+
+    Raises
+    ------
+    ParameterError
+        If ``parent`` is not a folder.
+    StorageError
+        If no folder can be made there.
+    """
+
+    def __init__(self, parent: str | os.PathLike[str]) -> None:
+        if not os.path.isdir(parent):
+            raise ParameterError(
+                f"cache_dir: {os.fspath(parent)!r} is not a folder: make it first, or name another."
+            )
+        remove_leftovers(parent)
+        with explained("make a temporary folder in", parent):
+            self.path, descriptor = _make(Path(parent))
+        self._remove = weakref.finalize(self, _remove, self.path, descriptor, os.getpid())
+
+    def close(self) -> None:
+        """Delete the folder with all that is in it; a second call does nothing."""
+        self._remove()
+
+
+def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
+    """Delete the scratch folders in ``parent`` whose owners are gone; return which."""
+    removed = []
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(parent)):
+            if _NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                path = Path(entry.path)
+                with contextlib.suppress(OSError):
+                    if _remove_if_left(path):
+                        removed.append(path)
+    return removed
+
+
+def _make(parent: Path) -> tuple[Path, int]:
+    for _ in range(_TRIES):
+        path = parent / f"hedgerow-{secrets.token_hex(8)}.scratch"
+        path.mkdir(mode=0o700)
+        try:
+            descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.write(descriptor, f"{socket.gethostname()}\n{os.getpid()}\n".encode())
+                if _lock(descriptor) is not False:
+                    return path, descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)  # somebody took it for a leftover
+        except FileNotFoundError:
+            continue  # the same
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+    raise FileExistsError(errno.EEXIST, "others delete every new folder", str(parent))
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock a file: True, False if another process has, None if the file system cannot."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: an open file cannot be deleted, which is as good
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _remove_if_left(path: Path) -> bool:
+    """Delete a scratch folder unless its owner is alive, or may be."""
+    lock = path / LOCK
+    try:
+        descriptor = os.open(lock, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        left = time.time() - path.stat().st_mtime > _UNLOCKED_AGE
+        if left:
+            shutil.rmtree(path, ignore_errors=True)
+        return left
+    if os.name == "nt":
+        os.close(descriptor)
+        lock.unlink()  # fails as long as the owner has it open
+        shutil.rmtree(path, ignore_errors=True)
+        return True
+    try:
+        locked = _lock(descriptor)
+        left = locked is True or (locked is None and _owner_is_gone(descriptor))
+        if left:
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(descriptor)
+    return left
+
+
+def _owner_is_gone(descriptor: int) -> bool:
+    """Where nothing can be locked: whether the process is known not to run any more."""
+    if time.time() - os.fstat(descriptor).st_mtime < _UNSURE_AGE:
+        return False
+    words = os.pread(descriptor, 4096, 0).decode("utf-8", "replace").split("\n")
+    if len(words) < 2 or words[0] != socket.gethostname() or not words[1].isdigit():
+        return False
+    try:
+        os.kill(int(words[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _remove(path: Path, descriptor: int, owner: int) -> None:
+    """Delete the folder, unless this is a forked child of its owner."""
+    if os.getpid() != owner:
+        return
+    if os.name == "nt":
+        os.close(descriptor)
+        shutil.rmtree(path, ignore_errors=True)
+    else:  # nobody may take the lock before all is gone
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(descriptor)

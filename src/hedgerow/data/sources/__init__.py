@@ -1,0 +1,54 @@
+"""Data larger than memory: sources of rows, read in two passes.
+
+::
+
+    paths or a function
+        |  open_source           paths.py; arrow_files, text_files, libsvm_files, batches
+        v
+    parts, in order  -- batches of columns, as the one door reads them (columns.py)
+        |
+        |  pass one: Survey      facts.py: one kind for each column; level_counts.py;
+        v                        row_sample.py: the rows from which cuts are chosen
+    Schema, BinSpec
+        |
+        |  pass two: BatchReader, data.bin_table
+        v
+    BinnedMatrix after BinnedMatrix, for a store of chunks
+
+A table that is read this way gets the schema, cuts and bins that it has in memory.
+"""
+
+from __future__ import annotations
+
+from hedgerow.data.sources.base import Asked, Batch, Part, Roles
+from hedgerow.data.sources.batches import BatchFunction
+from hedgerow.data.sources.binning import BatchReader
+from hedgerow.data.sources.opening import (
+    Source,
+    find_text_types,
+    keep_as_text,
+    open_files,
+    open_function,
+    set_text_types,
+)
+from hedgerow.data.sources.survey import Found, Survey, merge_surveys
+from hedgerow.data.sources.text_files import TextTypes
+
+__all__ = [
+    "Asked",
+    "Batch",
+    "BatchFunction",
+    "BatchReader",
+    "Found",
+    "Part",
+    "Roles",
+    "Source",
+    "Survey",
+    "TextTypes",
+    "find_text_types",
+    "keep_as_text",
+    "merge_surveys",
+    "open_files",
+    "open_function",
+    "set_text_types",
+]

@@ -1,0 +1,274 @@
+"""Parquet and Arrow files, some rows at a time.
+
+Columns that are not needed are not read, and of a file no more than a batch is in
+memory: row groups and record batches of any size are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+
+from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.columns import ReadColumn, read_columns
+from hedgerow.data.sources.paths import (
+    DataFile,
+    Fingerprint,
+    changed,
+    check_unchanged,
+    fingerprint,
+)
+from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
+
+_MOST_ROWS = 1 << 16
+_FEWEST_ROWS = 256
+_WIDTH_OF_TEXT = 32
+_OVERHEAD = 4
+"""Copies of a batch that may exist at once: decoded, as numbers, by kind, chosen rows."""
+
+
+def arrow(what: str) -> Any:
+    """The module ``pyarrow``.
+
+    Raises
+    ------
+    ParameterError
+        If it is not installed.
+    """
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ParameterError(
+            f"{what}: files are read by pyarrow: pip install 'hedgerow[files]'."
+        ) from error
+    return pa
+
+
+@contextmanager
+def storage_errors(path: str, kind: str) -> Iterator[None]:
+    """Turn what pyarrow and the system say of a file into errors that name it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except HedgerowError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+        text = " ".join(str(error).split())
+        raise StorageError(f"{path} cannot be read as {kind}: {text}.") from error
+
+
+def rows_of(max_bytes: int, bytes_per_row: float) -> int:
+    """Rows of a batch that takes about ``max_bytes`` while it is read."""
+    rows = int(max_bytes / (_OVERHEAD * max(1.0, bytes_per_row)))
+    return max(_FEWEST_ROWS, min(_MOST_ROWS, rows))
+
+
+def decoded(table: Any) -> Any:
+    """An Arrow table with the values of its dictionaries in their place."""
+    import pyarrow as pa
+
+    columns = [
+        column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+class ArrowPart:
+    """A Parquet or Arrow file; see :class:`hedgerow.data.sources.base.Part`.
+
+    Parameters
+    ----------
+    file : DataFile
+    partition : mapping
+        Columns that its path names: text, whole number or None.
+    settled : bool
+    """
+
+    def __init__(
+        self, file: DataFile, partition: Mapping[str, str | int | None], settled: bool
+    ) -> None:
+        self.name, self.settled = file.path, settled
+        self._partition, self._format = dict(partition), file.format
+        self._before: Fingerprint = fingerprint(file.path)
+        self._kind = "Parquet" if file.format == "parquet" else "an Arrow file"
+        self._names, self._width = self._look()
+
+    def _look(self) -> tuple[tuple[str, ...], float]:
+        arrow(self.name)
+        with storage_errors(self.name, self._kind), ExitStack() as stack:
+            schema = self._open(stack)[0]
+            names = tuple(schema.names)
+            width = sum(_width(field.type) for field in schema)
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"{self.name}: two columns are called {name!r}; rename one.")
+            if name in self._partition:
+                raise DataError(f"{self.name}: column {name!r} is in the file and in its path.")
+        return (*names, *self._partition), width + 8 * len(self._partition)
+
+    def column_names(self) -> tuple[str, ...]:
+        """All columns, those that the path names at the end."""
+        return self._names
+
+    def bytes_per_row(self) -> float:
+        """Memory of a row."""
+        return self._width
+
+    def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
+        """Read the file."""
+        wanted = self._names if columns is None else columns
+        for piece in self._pieces(wanted, rows_of(max_bytes, self._width)):
+            yield self._batch(piece, wanted)
+
+    def tables(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Read the file as Arrow tables of these columns, at most ``rows`` rows each."""
+        import pyarrow as pa
+
+        for piece in self._pieces(columns, rows):
+            held = {
+                name: self._column(name, piece.num_rows)
+                if name in self._partition
+                else piece.column(name)
+                for name in columns
+            }
+            if piece.num_rows:
+                yield pa.table(held)
+
+    def _pieces(self, wanted: Sequence[str], rows: int) -> Iterator[Any]:
+        """Record batches with those of the columns that are in the file."""
+        check_unchanged(self.name, self._before)
+        inside = [n for n in wanted if n not in self._partition and n in self._names]
+        with ExitStack() as stack:
+            with storage_errors(self.name, self._kind):
+                _, read, n_rows = self._open(stack, inside, rows)
+                pieces = iter(read())
+            found = 0
+            while True:
+                with storage_errors(self.name, self._kind):
+                    piece = next(pieces, None)
+                if piece is None:
+                    break
+                found += piece.num_rows
+                for start in range(0, piece.num_rows, rows):
+                    yield piece.slice(start, rows)
+        check_unchanged(self.name, self._before)
+        if n_rows is not None and found != n_rows:
+            raise changed(self.name, f"it announced {n_rows:,} rows and gave {found:,}")
+
+    def _batch(self, piece: Any, wanted: Sequence[str]) -> Batch:
+        import pyarrow as pa
+
+        table = pa.Table.from_batches([piece])
+        try:
+            found = read_columns(decoded(table) if self.settled else table)
+        except HedgerowError as error:
+            raise type(error)(f"{self.name}: {error}") from error
+        by_name = dict(found.by_name)
+        for name in wanted:
+            if name in self._partition:
+                by_name[name] = self._constant(name, piece.num_rows)
+        return Batch(piece.num_rows, by_name)
+
+    def _constant(self, name: str, n_rows: int) -> ReadColumn:
+        """A column that the path names."""
+        import pyarrow as pa
+
+        table = pa.table({name: self._column(name, n_rows)})
+        return read_columns(decoded(table) if self.settled else table).by_name[name]
+
+    def _column(self, name: str, n_rows: int) -> Any:
+        """The same as a dictionary, as pyarrow reads it."""
+        import pyarrow as pa
+
+        value = self._partition[name]
+        kind = pa.int32() if isinstance(value, int) else pa.string()
+        codes = pa.array([None if value is None else 0] * n_rows, pa.int32())
+        return pa.DictionaryArray.from_arrays(codes, pa.array([value], kind))
+
+    def _open(
+        self, stack: ExitStack, columns: Sequence[str] | None = None, rows: int = _MOST_ROWS
+    ) -> tuple[Any, Callable[[], Iterator[Any]], int | None]:
+        """Schema, a reader of record batches, and the number of rows if it is known."""
+        if self._format == "parquet":
+            import pyarrow.parquet
+
+            # Row groups are not read ahead: they may be larger than the memory limit.
+            file = stack.enter_context(
+                pyarrow.parquet.ParquetFile(self.name, pre_buffer=False, buffer_size=1 << 20)
+            )
+            if columns is not None and not columns:
+                return file.schema_arrow, lambda: _empty_rows(file.metadata.num_rows, rows), None
+            return (
+                file.schema_arrow,
+                lambda: file.iter_batches(rows, columns=columns, use_threads=False),
+                file.metadata.num_rows,
+            )
+        return self._open_ipc(stack, columns)
+
+    def _open_ipc(
+        self, stack: ExitStack, columns: Sequence[str] | None
+    ) -> tuple[Any, Callable[[], Iterator[Any]], int | None]:
+        import pyarrow as pa
+
+        source = stack.enter_context(pa.OSFile(self.name))
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        if not is_file:
+            stream = stack.enter_context(pa.ipc.open_stream(source))
+            return stream.schema, lambda: (_select(b, columns) for b in stream), None
+        schema = stack.enter_context(pa.ipc.open_file(source)).schema
+        source.seek(0)
+        fields = None if columns is None else [schema.get_field_index(name) for name in columns]
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        file = stack.enter_context(pa.ipc.open_file(source, options=options))
+        return schema, lambda: map(file.get_batch, range(file.num_record_batches)), None
+
+
+def _select(batch: Any, columns: Sequence[str] | None) -> Any:
+    return batch if columns is None else batch.select(list(columns))
+
+
+def _empty_rows(n_rows: int, rows: int) -> Iterator[Any]:
+    """Rows of which the file holds nothing that is needed."""
+    import pyarrow as pa
+
+    for start in range(0, n_rows, rows):
+        count = min(rows, n_rows - start)
+        yield pa.record_batch({"": pa.nulls(count)})
+
+
+def _width(kind: Any) -> float:
+    import pyarrow as pa
+
+    if pa.types.is_primitive(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return 8.0
+    return float(_WIDTH_OF_TEXT)
+
+
+def partition_values(files: Sequence[DataFile]) -> list[dict[str, str | int | None]]:
+    """Columns that the paths of files name: whole numbers if all of their values are."""
+    names = {name for file in files for name, _ in file.partition}
+    values = {
+        n: {v for f in files for m, v in f.partition if m == n and v is not None} for n in names
+    }
+    whole = {name for name, texts in values.items() if all(_is_int32(text) for text in texts)}
+    return [
+        {
+            name: int(value) if value is not None and name in whole else value
+            for name, value in file.partition
+        }
+        for file in files
+    ]
+
+
+def _is_int32(text: str) -> bool:
+    digits = text[1:] if text.startswith("-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        return False
+    limits = np.iinfo(np.int32)
+    return int(limits.min) <= int(text) <= int(limits.max)

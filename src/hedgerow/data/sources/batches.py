@@ -1,0 +1,132 @@
+"""Rows that a function of the user gives, batch by batch, as often as it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.columns import ReadColumn, read_columns
+from hedgerow.data.sparse import is_sparse
+from hedgerow.errors import DataError, DataTypeError, HedgerowError, StorageError
+
+BatchFunction: TypeAlias = Callable[[], Any]
+"""Gives, each time, a new iterator of the same batches, or an Arrow stream of them."""
+
+_NAME = "the batches"
+
+
+class FunctionPart:
+    """All that a function gives; see :class:`hedgerow.data.sources.base.Part`.
+
+    Parameters
+    ----------
+    function : callable
+    """
+
+    settled = False
+    name = _NAME
+
+    def __init__(self, function: BatchFunction) -> None:
+        if not callable(function):
+            raise DataTypeError(
+                f"batches must be a function that gives a new iterator each time it is called, as "
+                f"data are read more than once; got {type(function).__name__}. "
+                "Write from_batches(lambda: ...)."
+            )
+        self._function = function
+        self._n_rows: int | None = None
+
+    def column_names(self) -> None:
+        """Not known before the first batch."""
+        return
+
+    def bytes_per_row(self) -> float:
+        """Not known."""
+        return 0.0
+
+    def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
+        """Call the function and read what it gives."""
+        n_rows = 0
+        for number, item in enumerate(_items(self._function())):
+            batch = _read(item, columns, number)
+            n_rows += batch.n_rows
+            if batch.n_rows:
+                yield batch
+        if self._n_rows is None:
+            self._n_rows = n_rows
+        elif n_rows != self._n_rows:
+            raise StorageError(
+                f"the function gave {self._n_rows:,} rows when it was called first, now "
+                f"{n_rows:,}: data are read more than once, and it must give the same batches "
+                "each time."
+            )
+
+
+def _items(found: Any) -> Iterable[Any]:
+    """The batches that a call has given."""
+    if hasattr(found, "__arrow_c_stream__") and not isinstance(found, Iterator):
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise DataTypeError(
+                "an Arrow stream is read by pyarrow: pip install 'hedgerow[files]'."
+            ) from error
+        return iter(pa.RecordBatchReader.from_stream(found))
+    if not isinstance(found, Iterable) or isinstance(found, (str, bytes, dict, np.ndarray)):
+        raise DataTypeError(
+            "the function must give an iterator of batches (frames, dicts of arrays, tuples X, y), "
+            f"or an object with __arrow_c_stream__; it gave {type(found).__name__}."
+        )
+    return found
+
+
+def _read(item: Any, columns: Sequence[str] | None, number: int) -> Batch:
+    try:
+        if isinstance(item, tuple):
+            return _read_tuple(item)
+        if is_sparse(item):
+            return Batch(item.shape[0], {}, False, item.tocsr())
+        found = read_columns(_as_table(item), columns)
+    except HedgerowError as error:
+        raise type(error)(f"batch {number}: {error}") from error
+    return Batch(found.n_rows, found.by_name, found.named)
+
+
+def _as_table(item: Any) -> Any:
+    """A record batch of Arrow as a table, which frame libraries know."""
+    if type(item).__name__ != "RecordBatch" or not hasattr(item, "num_rows"):
+        return item
+    import pyarrow as pa
+
+    return pa.Table.from_batches([item]) if isinstance(item, pa.RecordBatch) else item
+
+
+def _read_tuple(item: tuple[Any, ...]) -> Batch:
+    if len(item) not in (2, 3):
+        raise DataError(f"a tuple must be (X, y) or (X, y, weight); got one of {len(item)}.")
+    X, vectors = (
+        item[0],
+        [_vector(values, ("y", "weight")[place]) for place, values in enumerate(item[1:])],
+    )
+    if is_sparse(X):
+        n_rows, columns, named, entries = X.shape[0], {}, False, X.tocsr()
+    else:
+        found = read_columns(_as_table(X))
+        n_rows, columns, named, entries = found.n_rows, dict(found.by_name), found.named, None
+    for vector, what in zip(vectors, ("y", "weight"), strict=False):
+        if len(vector) != n_rows:
+            raise DataError(f"{what} has {len(vector)} values for {n_rows} rows of X.")
+    return Batch(n_rows, columns, named, entries, *vectors)
+
+
+def _vector(values: Any, name: str) -> ReadColumn:
+    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} must have one axis, got shape {array.shape}.")
+    found = read_columns({name: array}).by_name[name]
+    return found

@@ -1,0 +1,68 @@
+"""Pass two: from batches to bins.
+
+A batch is read with the schema that pass one has found, so a row gets the bins that it
+has in memory, whatever batch it comes in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hedgerow.arrays import IntArray
+from hedgerow.data.bins import BinSpec
+from hedgerow.data.categories import Encoded
+from hedgerow.data.matrix import BinnedMatrix, bin_table
+from hedgerow.data.schema import Schema
+from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.columns import floats_of
+from hedgerow.data.sparse import AnyTable, mark_zeros, read_any
+from hedgerow.data.table import Table, with_schema
+from hedgerow.errors import HedgerowError
+
+
+class BatchReader:
+    """Makes tables of batches.
+
+    Parameters
+    ----------
+    schema : Schema
+        From pass one.
+    names : tuple of str
+        Of the columns of batches, in the order of the schema.
+    settled : bool
+    is_strict : bool, default=False
+        Raise for unknown categories if the schema says so. Those of rows that are set
+        aside need not be known: that is no mistake of the user.
+    """
+
+    def __init__(
+        self, schema: Schema, names: tuple[str, ...], settled: bool, is_strict: bool = False
+    ) -> None:
+        lenient = schema.unknown == "error" and not is_strict
+        self.schema = replace(schema, unknown="missing") if lenient else schema
+        self._names, self._settled = names, settled
+
+    def table(self, batch: Batch, where: str) -> AnyTable:
+        """All rows of a batch as numbers."""
+        try:
+            if batch.sparse is not None:
+                entries = batch.sparse
+                entries.resize((entries.shape[0], self.schema.n_features))
+                return read_any(entries, self.schema)
+            columns = []
+            for name, column in zip(self._names, self.schema.columns, strict=True):
+                values = batch.columns[name].values
+                if self._settled and column.kind == "float" and not isinstance(values, Encoded):
+                    values = floats_of(values)
+                columns.append(values)
+            table = with_schema(columns, self.schema)
+        except HedgerowError as error:
+            raise type(error)(f"{where}: {error}") from error
+        marked = mark_zeros(table, self.schema.zero_missing)
+        return Table(marked.values, self.schema, table.unseen)
+
+
+def bin_rows_of(table: AnyTable, rows: IntArray, spec: BinSpec, n_threads: int = 1) -> BinnedMatrix:
+    """Bins of some rows of a table that :class:`BatchReader` has read."""
+    chosen = table if len(rows) == table.n_rows else table.take(rows)
+    return bin_table(chosen, spec, n_threads)

@@ -1,0 +1,231 @@
+"""Columns of a batch as the one door reads them, with what their types say.
+
+Glossary
+--------
+sort      numbers, text, dates, durations or times: values of two sorts have no
+          common order, and a column has one sort only
+exact     how integers are held: ``"any"`` (up to 32 bits, every float64 holds
+          them), ``"wide"`` (64 bits, compare as int64), ``"float"``
+settled   a reading in which types do not count, as for text files: whole numbers
+          are floats if these hold them all, and categories are text only
+
+::
+
+    frame, dict or array of a batch
+        |  data.frames, data.rows: the one door, column by column
+        v
+    ReadColumn: plain numbers or encoded values, and the sort of the type
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.categories import Encoded, PlainOrEncoded, plain_of
+from hedgerow.data.columns import with_missing
+from hedgerow.data.frames import as_frame, read_series
+from hedgerow.data.levels import is_missing
+from hedgerow.data.objects import sort_of
+from hedgerow.data.rows import is_named, named_columns, read_column
+from hedgerow.data.schema import default_names
+from hedgerow.errors import DataError, DataTypeError
+
+Sort: TypeAlias = Literal["numbers", "text", "dates", "durations", "times"]
+Exact: TypeAlias = Literal["any", "wide", "float"]
+
+_OF_DTYPE: dict[str, Sort] = {
+    "String": "text",
+    "Date": "dates",
+    "Datetime": "dates",
+    "Duration": "durations",
+    "Time": "times",
+}
+_OF_KIND: dict[str, Sort] = {"U": "text", "T": "text", "M": "dates", "m": "durations"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadColumn:
+    """A column of a batch.
+
+    Attributes
+    ----------
+    values : plain numbers or Encoded
+    sort : str or None
+        None where the type says nothing and no value is there.
+    exact : {"any", "wide", "float"}
+    is_category : bool
+        By its type: text, or a dictionary.
+    type_name : str
+        As the file or frame calls it.
+    """
+
+    values: PlainOrEncoded
+    sort: Sort | None
+    exact: Exact
+    is_category: bool
+    type_name: str
+
+    def __len__(self) -> int:
+        return len(self.values.codes if isinstance(self.values, Encoded) else self.values)
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Which rows have no value."""
+        if not isinstance(self.values, Encoded):
+            return is_missing(self.values)
+        gone: npt.NDArray[np.bool_] = self.values.codes < 0
+        if isinstance(self.values.values, np.ndarray) and len(self.values.values):
+            gone = gone | is_missing(self.values.values)[self.values.codes]
+        return gone
+
+    def plain(self, message: str) -> AnyArray:
+        """The numbers; ``DataTypeError`` with the message for text."""
+        return plain_of(self.values, message)
+
+    def take(self, rows: AnyArray) -> ReadColumn:
+        """Some of the rows."""
+        if isinstance(self.values, Encoded):
+            values: PlainOrEncoded = Encoded(self.values.values, self.values.codes[rows])
+        else:
+            values = self.values[rows]
+        return ReadColumn(values, self.sort, self.exact, self.is_category, self.type_name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """All columns of a batch by name; ``named`` is False if the names are made up."""
+
+    by_name: Mapping[str, ReadColumn]
+    named: bool
+    n_rows: int
+
+
+def read_columns(X: Any, wanted: Sequence[str] | None = None) -> Columns:
+    """Read a batch of any kind that the one door takes, but for sparse matrices.
+
+    Parameters
+    ----------
+    X : frame, dict of arrays, list of dicts, or array of two axes
+    wanted : sequence of str, optional
+        Read no others; those that are not there are left out.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        As :func:`hedgerow.data.read_table`.
+    """
+    if is_named(X):
+        named = named_columns(X)
+        found = {n: _of_array(c, n) for n, c in named.items() if _is_wanted(n, wanted)}
+        return Columns(found, True, len(next(iter(named.values()), ())))
+    if not isinstance(X, np.ndarray | list | tuple):
+        frame = as_frame(X)
+        if frame is not None:
+            # By label: pandas may number its columns.
+            series = zip(frame.native.iter_columns(), frame.names, strict=True)
+            read = {name: _of_series(s, name) for s, name in series if _is_wanted(name, wanted)}
+            return Columns(read, frame.named, int(frame.native.shape[0]))
+    array: AnyArray = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    if array.ndim != 2:
+        raise DataError(f"a batch must have two axes, rows and columns; got shape {array.shape}.")
+    names = default_names(array.shape[1])
+    read = {n: _of_array(array[:, j], n) for j, n in enumerate(names) if _is_wanted(n, wanted)}
+    return Columns(read, False, len(array))
+
+
+def _is_wanted(name: str, wanted: Sequence[str] | None) -> bool:
+    return wanted is None or name in wanted
+
+
+def _of_series(series: Any, name: str) -> ReadColumn:
+    dtype = series.dtype
+    kind = type(dtype).__name__
+    native_type = getattr(series.to_native(), "dtype", None)
+    if isinstance(native_type, np.dtype) and native_type.kind == "O" and kind != "String":
+        return _of_array(series.to_numpy(), name)
+    values = read_series(series, name)
+    type_name = str(dtype)
+    if kind in ("Categorical", "Enum"):
+        return ReadColumn(values, _sort_of_values(values, None), _exact(values), True, type_name)
+    if kind == "Unknown":
+        return ReadColumn(values, None, "any", False, type_name)
+    sort: Sort = "text" if isinstance(values, Encoded) else _OF_DTYPE.get(kind, "numbers")
+    # Times without any value are read as floats.
+    small = kind in ("Boolean", "Time") or dtype.is_integer()
+    small = small and _exact(values) != "wide"
+    exact: Exact = "any" if small else _exact(values)
+    return ReadColumn(values, sort, exact, sort == "text", type_name)
+
+
+def _of_array(column: AnyArray, name: str) -> ReadColumn:
+    values = read_column(column, name)
+    type_name = str(column.dtype)
+    if isinstance(values, Encoded):
+        return ReadColumn(values, "text", "any", True, type_name)
+    kind = column.dtype.kind
+    if kind == "O":
+        sort, small = _sort_of_objects(column)
+        exact: Exact = "any" if small or sort is None else _exact(values)
+        return ReadColumn(values, sort, exact, False, type_name)
+    small = kind == "b" or (kind in "iu" and values.dtype != np.int64)
+    return ReadColumn(
+        values, _OF_KIND.get(kind, "numbers"), "any" if small else _exact(values), False, type_name
+    )
+
+
+def _exact(values: PlainOrEncoded) -> Exact:
+    numbers = values.values if isinstance(values, Encoded) else values
+    if not isinstance(numbers, np.ndarray):
+        return "any"
+    return "wide" if numbers.dtype == np.int64 else "float"
+
+
+def _sort_of_values(values: PlainOrEncoded, default: Sort | None) -> Sort | None:
+    """Sort of a dictionary's values, of which the type of the column does not tell."""
+    if isinstance(values, Encoded):
+        if not isinstance(values.values, np.ndarray):
+            return "text" if len(values.values) else default
+        return "numbers" if len(values.values) else default
+    return "numbers"
+
+
+def _sort_of_objects(column: AnyArray) -> tuple[Sort | None, bool]:
+    """Sort of Python objects, and whether all of them are truth values."""
+    kinds = {type(item) for item in column.tolist()}
+    sorts: list[Any] = [sort for kind in kinds if (sort := sort_of(kind)) is not None]
+    # NaN is a float beside text or dates, too.
+    others = [sort for sort in sorts if sort != "numbers"]
+    if others:
+        return others[0], False
+    held = {kind for kind in kinds if sort_of(kind) == "numbers"}
+    if not held or (held == {float} and all(x != x for x in column.tolist() if type(x) is float)):
+        return None, False
+    return "numbers", held <= {bool, np.bool_}
+
+
+def floats_of(values: AnyArray) -> AnyArray:
+    """Plain numbers as the nearest float64, as in a settled reading."""
+    if values.dtype != np.int64:
+        return values
+    return with_missing(values.astype(np.float64), is_missing(values))
+
+
+def vector_of(column: ReadColumn, name: str, role: str) -> npt.NDArray[np.float64]:
+    """A target, weight or offset as float64.
+
+    Raises
+    ------
+    DataTypeError
+        If it holds text.
+    """
+    numbers = column.plain(
+        f"{role} column {name!r} has type {column.type_name}, but must hold numbers."
+    )
+    if column.sort not in (None, "numbers"):
+        raise DataTypeError(f"{role} column {name!r} holds {column.sort}, but must hold numbers.")
+    return np.ascontiguousarray(floats_of(numbers), dtype=np.float64)

@@ -1,0 +1,189 @@
+"""What is known of a column from all batches: enough to say how its values compare.
+
+The rules are those of one table with the rows of all files. ``int32`` in one file
+and ``int64`` in another are ``int64``; whole numbers and floats are floats, if every
+whole number is one exactly; null columns fit everything; text fits dictionaries of
+text. All else is an error that names column, files and both types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.categories import Encoded
+from hedgerow.data.levels import is_missing
+from hedgerow.data.schema import ColumnKind
+from hedgerow.data.sources.columns import ReadColumn
+from hedgerow.errors import DataError, DataTypeError
+
+LARGEST_EXACT = 2**53
+"""Every whole number up to here is a float64."""
+
+_CATEGORIES = "categories of numbers"
+
+
+@dataclass(slots=True)
+class ColumnFacts:
+    """Facts that add up.
+
+    Attributes
+    ----------
+    sorts : dict
+        Sorts of values that occur, each with the first file and its type there.
+    empty_sorts : dict
+        The same of types without values.
+    exact : dict
+        Ways to hold whole numbers that occur (``"any"``, ``"wide"``, ``"float"``).
+    inexact : tuple (file, value), or None
+        A whole number that no float64 is.
+    has_floats : bool
+        Whether some column of floats has a value.
+    largest : int
+        Largest magnitude of a whole number.
+    has_missing : bool
+    """
+
+    sorts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    empty_sorts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    exact: dict[str, tuple[str, str]] = field(default_factory=dict)
+    inexact: tuple[str, int] | None = None
+    has_floats: bool = False
+    largest: int = 0
+    has_missing: bool = False
+
+    def add(self, column: ReadColumn, where: str) -> None:
+        """Note a column of a batch."""
+        missing = column.missing()
+        n_missing = int(np.count_nonzero(missing))
+        self.has_missing |= n_missing > 0
+        filled = n_missing < len(missing)
+        at = (where, column.type_name)
+        sort: str | None = column.sort
+        if column.is_category and sort not in (None, "text"):
+            sort = _CATEGORIES
+        if sort is not None:
+            (self.sorts if filled else self.empty_sorts).setdefault(sort, at)
+        elif column.is_category:
+            self.empty_sorts.setdefault(_CATEGORIES, at)
+        if sort != "text" and (filled or sort is not None):
+            self.exact.setdefault(column.exact, at)
+        if filled and column.exact == "float" and sort != "text":
+            self.has_floats = True
+        if filled and column.exact == "wide":
+            numbers = column.values.values if isinstance(column.values, Encoded) else column.values
+            assert isinstance(numbers, np.ndarray)
+            self._note_integers(numbers[~is_missing(numbers)], where)
+
+    def _note_integers(self, values: AnyArray, where: str) -> None:
+        low, high = int(values.min()), int(values.max())
+        self.largest = max(self.largest, abs(low), abs(high))
+        if self.inexact is None and max(abs(low), abs(high)) > LARGEST_EXACT:
+            floats = values.astype(np.float64)
+            wrong = floats >= 2.0**63
+            wrong |= np.where(wrong, 0.0, floats).astype(np.int64) != values
+            if wrong.any():
+                self.inexact = (where, int(values[int(np.argmax(wrong))]))
+
+    def merge(self, later: ColumnFacts) -> None:
+        """Take in the facts of later rows."""
+        for mine, other in (
+            (self.sorts, later.sorts),
+            (self.empty_sorts, later.empty_sorts),
+            (self.exact, later.exact),
+        ):
+            for key, at in other.items():
+                mine.setdefault(key, at)
+        self.inexact = self.inexact or later.inexact
+        self.has_floats |= later.has_floats
+        self.largest = max(self.largest, later.largest)
+        self.has_missing |= later.has_missing
+
+    def check(self, name: str, chosen: bool | None) -> None:
+        """Refuse what cannot be one column.
+
+        Parameters
+        ----------
+        name : str
+        chosen : bool or None
+            Whether it was named as a category; None: by its type.
+
+        Raises
+        ------
+        DataTypeError
+            For values of two sorts.
+        """
+        sorts = dict(self.sorts)
+        if chosen is not None and _CATEGORIES in sorts:
+            sorts.setdefault("numbers", sorts[_CATEGORIES])
+            del sorts[_CATEGORIES]
+        if len(sorts) > 1:
+            (first, (file_a, type_a)), (second, (file_b, type_b)) = list(sorts.items())[:2]
+            hint = "convert it to one type, or leave it out (drop=)"
+            if _CATEGORIES in (first, second):
+                hint += ", or name it in categorical_features"
+            raise DataTypeError(
+                f"column {name!r} holds {first} in {file_a} ({type_a}), but {second} in {file_b} "
+                f"({type_b}): {hint}."
+            )
+
+    def kind(self, name: str, chosen: bool | None, settled: bool) -> ColumnKind:
+        """How the values of the whole column compare.
+
+        Raises
+        ------
+        DataTypeError
+            For values of two sorts, or text that was not chosen as category.
+        DataError
+            If whole numbers of some file would be rounded, as others hold floats.
+        """
+        self.check(name, chosen)
+        sort = next(iter(self.sorts), None)
+        if sort is None and not settled:
+            sort = next((s for s in ("text", _CATEGORIES) if s in self.empty_sorts), None)
+            if sort == "text" and chosen is False:
+                sort = None
+        if chosen or (chosen is None and sort in ("text", _CATEGORIES)):
+            return "category"
+        if settled:
+            wide = self.largest > LARGEST_EXACT and not self.has_missing
+            return "int" if wide and not self.has_floats else "float"
+        if "wide" not in self.exact:
+            return "float"
+        if "float" in self.exact and (self.has_floats or self.inexact is None):
+            if self.inexact is not None:
+                file, value = self.inexact
+                other, other_type = self.exact["float"]
+                raise DataError(
+                    f"column {name!r} holds the whole number {value} in {file} "
+                    f"({self.exact['wide'][1]}), which no float64 is, but floats in {other} "
+                    f"({other_type}): convert it to one type, or leave it out (drop=)."
+                )
+            return "float"
+        return "int"
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON-like values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> ColumnFacts:
+        """Inverse of :meth:`to_json`, also after a way through JSON."""
+
+        def pairs(name: str) -> dict[str, tuple[str, str]]:
+            return {str(k): (str(v[0]), str(v[1])) for k, v in record[name].items()}
+
+        inexact = record["inexact"]
+        return cls(
+            pairs("sorts"),
+            pairs("empty_sorts"),
+            pairs("exact"),
+            None if inexact is None else (str(inexact[0]), int(inexact[1])),
+            bool(record["has_floats"]),
+            int(record["largest"]),
+            bool(record["has_missing"]),
+        )

@@ -1,0 +1,175 @@
+"""The values of a category column, found batch by batch, and how often each occurs.
+
+While rows are read a value has a number in the order in which it was met; at the end
+values are sorted, and numbers become codes (:mod:`hedgerow.data.levels`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.categories import Encoded, PlainOrEncoded
+from hedgerow.data.levels import (
+    MISSING_CODE,
+    MOST_LEVELS,
+    Level,
+    canonical,
+    is_missing,
+    number_levels,
+)
+from hedgerow.data.memory import shown_bytes
+from hedgerow.errors import DataError
+
+_BYTES_PER_LEVEL = 150
+"""Of a text in a dict: the object, its place and its count, without its letters."""
+
+
+class LevelCounts:
+    """Values of a column with the sums of their masses.
+
+    Parameters
+    ----------
+    name : str
+        Of the column, for messages.
+    most_bytes : int
+        Memory that the values may take.
+    """
+
+    def __init__(self, name: str, most_bytes: int) -> None:
+        self._name, self._most_bytes = name, most_bytes
+        self._places: dict[Level, int] = {}
+        self._mass: FloatArray = np.zeros(64)
+        self._n_letters = 0
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, column: PlainOrEncoded, mass: FloatArray | None) -> IntArray:
+        """Numbers of the values of some rows, -1 where missing.
+
+        Parameters
+        ----------
+        column : plain numbers or Encoded
+            Of rows that count.
+        mass : float64, shape (n_rows,), optional
+            None: each row counts 1.
+        """
+        if not isinstance(column, Encoded):
+            values, inverse = np.unique(column, return_inverse=True)
+            column = Encoded(values, inverse)
+        n_values = len(column.values)
+        held = column.codes >= 0
+        occurs = np.bincount(column.codes[held], minlength=n_values) > 0
+        numbers = self._numbers(column.values, occurs)
+        codes = column.spread(numbers)
+        present = codes >= 0
+        np.add.at(self._mass, codes[present], 1.0 if mass is None else mass[present])
+        return codes
+
+    def _numbers(self, values: Sequence[str] | AnyArray, occurs: AnyArray) -> IntArray:
+        """Number of each value that occurs; new ones are met now."""
+        numbers = np.full(len(values), MISSING_CODE, dtype=np.int64)
+        if isinstance(values, np.ndarray):
+            occurs = occurs & ~is_missing(values)
+            chosen = np.flatnonzero(occurs)
+            found: list[Level] = (values[chosen] + values.dtype.type(0)).tolist()  # no -0.0
+        else:
+            chosen = np.flatnonzero(occurs)
+            every = list(values)
+            found = [every[place] for place in chosen.tolist()]
+        before, find = len(self._places), self._places.setdefault
+        numbers[chosen] = [find(value, len(self._places)) for value in found]
+        self._grow(before, found)
+        return numbers
+
+    def _grow(self, before: int, found: Sequence[Level]) -> None:
+        n_levels = len(self._places)
+        if n_levels == before:
+            return
+        self._n_letters += sum(len(value) for value in found if isinstance(value, str))
+        needed = n_levels * _BYTES_PER_LEVEL + self._n_letters
+        if needed > self._most_bytes and n_levels > MOST_LEVELS:
+            raise DataError(
+                f"column {self._name!r} has more than {n_levels:,} different categories, which do "
+                f"not fit into {shown_bytes(self._most_bytes)}: leave the column out (drop=), join "
+                "rare categories, or raise memory_limit."
+            )
+        if n_levels > len(self._mass):
+            grown = np.zeros(max(n_levels, 2 * len(self._mass)))
+            grown[: len(self._mass)] = self._mass
+            self._mass = grown
+
+    def merge(self, levels: Sequence[Level], mass: FloatArray) -> IntArray:
+        """Take in the values of later rows; their numbers here."""
+        before, find = len(self._places), self._places.setdefault
+        numbers = np.array([find(value, len(self._places)) for value in levels], dtype=np.int64)
+        self._grow(before, levels)
+        self._mass[numbers] += mass  # no number twice
+        return numbers
+
+    def values(self) -> list[Level]:
+        """In the order of their numbers."""
+        return list(self._places)
+
+    def mass(self) -> FloatArray:
+        """In the order of their numbers."""
+        return self._mass[: len(self._places)]
+
+    def finish(self, most: int, refuse_more: bool) -> tuple[Sequence[Level], IntArray]:
+        """Levels of the model, ascending, and the code of each number.
+
+        Parameters
+        ----------
+        most : int
+            Of more the heaviest are kept, of equal ones the lower.
+        refuse_more : bool
+            Raise ``DataError`` instead.
+
+        Returns
+        -------
+        levels : tuple
+        codes : int64
+            One more than there are numbers: the last is for missing (-1).
+        """
+        values = self.values()
+        if values and isinstance(values[0], str):
+            self._check_unicode(values)
+            order = sorted(range(len(values)), key=values.__getitem__)
+            ordered: Sequence[Level] = tuple(values[place] for place in order)
+        else:
+            order, ordered = _sorted_numbers(values)
+        if len(order) > most:
+            if refuse_more:
+                raise DataError(
+                    f"column {self._name!r} has {len(order):,} categories, a model can have "
+                    f"{most:,}: with unknown_category='missing' or 'backoff' the most frequent "
+                    "are kept; or drop the column or join rare categories."
+                )
+            heavy = self.mass()[order]
+            kept = np.sort(np.argsort(-heavy, kind="stable")[:most])
+            ordered = canonical(tuple(ordered[place] for place in kept.tolist()))
+            order = [order[place] for place in kept.tolist()]
+        codes = np.full(len(values) + 1, MISSING_CODE, dtype=np.int64)
+        codes[order] = np.arange(len(order))
+        return ordered, codes
+
+    def _check_unicode(self, values: Sequence[Level]) -> None:
+        try:
+            "".join(str(value) for value in values).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"column {self._name!r} holds text that is not valid Unicode ({error.reason}): it "
+                "cannot be written to a model file. Repair or drop it."
+            ) from None
+
+
+def _sorted_numbers(values: list[Level]) -> tuple[list[int], tuple[Level, ...]]:
+    """Places in ascending order, and numbers in the type that levels have."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ordered = [values[place] for place in order]
+    if all(isinstance(value, int) for value in ordered):
+        return order, tuple(ordered)
+    return order, number_levels(np.array(ordered, dtype=np.float64))

@@ -1,0 +1,133 @@
+"""From paths or a function to parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from hedgerow.data.schema import Schema
+from hedgerow.data.sources.arrow_files import ArrowPart, partition_values
+from hedgerow.data.sources.base import Part, Roles, check_same_columns
+from hedgerow.data.sources.batches import BatchFunction, FunctionPart
+from hedgerow.data.sources.libsvm_files import LibsvmPart
+from hedgerow.data.sources.paths import PathLike, find_files
+from hedgerow.data.sources.text_files import TextPart, TextTypes
+from hedgerow.errors import DataError, ParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Parts, and what their columns are for."""
+
+    parts: tuple[Part, ...]
+    roles: Roles
+
+
+def open_files(
+    paths: PathLike | Sequence[PathLike],
+    roles: Roles,
+    *,
+    settled: bool = False,
+    text: Collection[str] = (),
+) -> Source:
+    """Find files, and check their columns.
+
+    Parameters
+    ----------
+    paths : path, or sequence of paths
+    roles : Roles
+    settled : bool, default=False
+        Types of columns do not count, as in text files.
+    text : collection of str
+        Columns of text files whose values stay text.
+
+    Raises
+    ------
+    DataError, ParameterError, StorageError
+        See :mod:`hedgerow.data.sources.paths`; a column that some file does not have;
+        LibSVM files beside others.
+    """
+    files = find_files(paths)
+    formats: dict[str, str] = {file.format: file.path for file in files}
+    if "libsvm" in formats:
+        _check_libsvm(formats, roles)
+        return Source(tuple(LibsvmPart(file) for file in files), roles)
+    if roles.target is None:
+        raise ParameterError(
+            f"{files[0].path} has named columns: say which one is the target (target='name')."
+        )
+    # Text has no types: beside it those of other files do not count either.
+    settled = settled or "csv" in formats
+    values = partition_values(files)
+    parts: list[Part] = [
+        TextPart(file, tuple(text)) if file.format == "csv" else ArrowPart(file, named, settled)
+        for file, named in zip(files, values, strict=True)
+    ]
+    for file in files:
+        if file.format == "csv" and file.partition:
+            raise DataError(
+                f"{file.path}: columns named by folders are read of Parquet and Arrow files only."
+            )
+    _check_columns(parts, roles)
+    return Source(tuple(parts), roles)
+
+
+def _check_libsvm(formats: dict[str, str], roles: Roles) -> None:
+    if len(formats) > 1:
+        other = next(path for kind, path in formats.items() if kind != "libsvm")
+        raise DataError(
+            f"{formats['libsvm']} holds sparse rows without names, {other} named columns: give "
+            "files of one kind."
+        )
+    given = {
+        "target": roles.target,
+        "weight": roles.weight,
+        "offset": roles.offset or None,
+        "drop": roles.drop or None,
+        "features": roles.features,
+    }
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(
+                f"{name}={value!r}: LibSVM files have no names of columns, and their target is the "
+                f"first number of a line; leave {name} out."
+            )
+
+
+def _check_columns(parts: Sequence[Part], roles: Roles) -> None:
+    first = parts[0]
+    expected = first.column_names() or ()
+    roles.features_of(expected, first.name)
+    everywhere = dict.fromkeys(name for part in parts for name in part.column_names() or ())
+    roles.check_drop(everywhere, first.name if len(parts) == 1 else "none of the files")
+    for part in parts[1:]:
+        check_same_columns(first.name, expected, part.name, part.column_names() or (), roles)
+
+
+def open_function(function: BatchFunction, roles: Roles) -> Source:
+    """A source of one part."""
+    return Source((FunctionPart(function),), roles)
+
+
+def find_text_types(parts: Sequence[Part], max_bytes: int) -> TextTypes:
+    """What the columns of the text files among some parts hold."""
+    types = TextTypes()
+    for part in parts:
+        if isinstance(part, TextPart):
+            types.merge(part.find_types(max_bytes))
+    return types
+
+
+def set_text_types(parts: Sequence[Part], types: TextTypes) -> None:
+    """Tell text files what the columns of all of them hold."""
+    for part in parts:
+        if isinstance(part, TextPart):
+            part.types = types
+
+
+def keep_as_text(parts: Sequence[Part], schema: Schema) -> None:
+    """Tell text files which columns were text in training, whatever they look like now."""
+    text = {c.name for c in schema.columns if c.levels and isinstance(c.levels[0], str)}
+    for part in parts:
+        if isinstance(part, TextPart):
+            part.text |= text

@@ -1,0 +1,222 @@
+"""Which files a list of paths means, of which format, and whether they are still the same.
+
+::
+
+    "a.parquet"            one file
+    "folder"               all files in it and below, in the order of their names
+    "folder/part-*.csv"    what matches, in the order of their names
+    ["b.csv", "a.csv"]     first the rows of b.csv, then those of a.csv
+
+Folders below a folder may say the value of a column: ``year=2020/month=7``.
+Names that begin with ``.`` or ``_`` are not looked at (``_SUCCESS``, ``.crc``).
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote
+
+from hedgerow.errors import DataError, ParameterError, StorageError, did_you_mean
+
+Format = Literal["parquet", "arrow", "csv", "libsvm"]
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+SUFFIXES: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".arrows": "arrow",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".csv.gz": "csv",
+    ".tsv.gz": "csv",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".libsvm.gz": "libsvm",
+    ".svm.gz": "libsvm",
+    ".svmlight.gz": "libsvm",
+}
+NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file.
+
+    Attributes
+    ----------
+    path : str
+    format : {"parquet", "arrow", "csv", "libsvm"}
+    partition : tuple of (name, text)
+        Columns that folders of its path name; None is missing.
+    """
+
+    path: str
+    format: Format
+    partition: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What tells that a file is still the one that was read."""
+
+    size: int
+    changed_ns: int
+
+
+def fingerprint(path: str) -> Fingerprint:
+    """Size and time of change of a file.
+
+    Raises
+    ------
+    StorageError
+        If it is not there any more.
+    """
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return Fingerprint(found.st_size, found.st_mtime_ns)
+
+
+def check_unchanged(path: str, before: Fingerprint) -> None:
+    """Raise ``StorageError`` if a file is not what it was."""
+    now = fingerprint(path)
+    if now != before:
+        what = (
+            f"it had {before.size:,} bytes, now it has {now.size:,}"
+            if now.size != before.size
+            else "it was written to"
+        )
+        raise changed(path, what)
+
+
+def changed(path: str, what: str) -> StorageError:
+    """Make the error about a file that is not what it was in the first pass."""
+    return StorageError(
+        f"{path} has changed since this training began to read it ({what}): the data are read "
+        "more than once and must stay as they are. Train again."
+    )
+
+
+def find_files(paths: PathLike | Sequence[PathLike]) -> list[DataFile]:
+    """All files that the paths mean, in the order of the rows.
+
+    Parameters
+    ----------
+    paths : path, or sequence of paths
+        Files, folders and patterns (``*``, ``?``, ``[...]``, ``**``).
+
+    Raises
+    ------
+    ParameterError
+        If it is no path, or the ending of a file is not known.
+    DataError
+        If nothing matches, or a folder holds no file.
+    StorageError
+        If a file is not there.
+    """
+    single = isinstance(paths, (str, os.PathLike))
+    listed: list[Any] = [paths] if single else list(_sequence(paths))
+    if not listed:
+        raise DataError("no files are given: paths is empty.")
+    files = [file for path in listed for file in _files_of(path)]
+    seen: set[str] = set()
+    for file in files:
+        real = os.path.realpath(file.path)
+        if real in seen:
+            raise DataError(
+                f"{file.path} is given twice: its rows would count twice. Name each file once."
+            )
+        seen.add(real)
+    return files
+
+
+def _sequence(paths: object) -> Sequence[Any]:
+    if not isinstance(paths, Sequence):
+        raise ParameterError(
+            f"paths must be a path, a pattern or a list of these; got {type(paths).__name__}."
+        )
+    return paths
+
+
+def _files_of(path: object) -> list[DataFile]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise ParameterError(f"a path must be text or a path object; got {path!r}.")
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text:
+        raise ParameterError(f"a path must be text, and not empty; got {text!r}.")
+    if os.path.isdir(text):
+        return _files_in(text)
+    if os.path.exists(text):
+        return [DataFile(text, _format_of(text))]
+    if glob.has_magic(text):
+        found = sorted(glob.glob(text, recursive=True))
+        files = [file for match in found for file in _files_of(match)]
+        if not files:
+            raise DataError(f"no file matches {text!r}.")
+        return files
+    folder, name = os.path.split(text)
+    near = did_you_mean(name, _names_in(folder or "."))
+    raise StorageError(f"{text}: there is no such file or folder.{near}")
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _files_in(folder: str) -> list[DataFile]:
+    files = [DataFile(p, _format_of(p), _partition(p, folder)) for p in _walk(folder)]
+    if not files:
+        raise DataError(
+            f"{folder} holds no files (names that begin with '.' or '_' are not looked at)."
+        )
+    keys = [name for name, _ in files[0].partition]
+    for file in files:
+        if [name for name, _ in file.partition] != keys:
+            raise DataError(
+                f"{files[0].path} and {file.path} lie in folders that name different columns "
+                f"({', '.join(keys) or 'none'}; "
+                f"{', '.join(name for name, _ in file.partition) or 'none'}): give them apart."
+            )
+    return files
+
+
+def _walk(folder: str) -> Iterator[str]:
+    found = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        found += [os.path.join(where, name) for name in names if not name.startswith((".", "_"))]
+    return iter(sorted(found, key=lambda path: Path(path).parts))
+
+
+def _partition(path: str, folder: str) -> tuple[tuple[str, str | None], ...]:
+    between = Path(path).relative_to(folder).parts[:-1]
+    found = []
+    for part in between:
+        name, equals, value = part.partition("=")
+        if equals and name:
+            found.append((unquote(name), None if value == NULL_PARTITION else unquote(value)))
+    return tuple(found)
+
+
+def _format_of(path: str) -> Format:
+    name = os.path.basename(path).lower()
+    for suffix, kind in SUFFIXES.items():
+        if name.endswith(suffix):
+            return kind
+    raise ParameterError(
+        f"{path}: unknown kind of file; known endings: {', '.join(SUFFIXES)}. "
+        "In a folder with other files, name those that are meant (folder/*.parquet)."
+    )

@@ -1,0 +1,285 @@
+"""CSV and TSV files, gzipped or not, some rows at a time.
+
+Text has no types: what a column holds is known when the last row of the last file has
+been read. So the files are read once more than others, as text, to find for each column
+the first of these that all of its values are::
+
+    whole numbers -> truth values -> numbers -> dates (ISO 8601) -> text
+
+as the command line reads a file at once. A column that is numeric for a million rows
+and then holds ``n/a`` is text from its first row on, wherever batches begin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hedgerow.data.sources.arrow_files import arrow, storage_errors
+from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.columns import read_columns
+from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
+from hedgerow.errors import DataError, HedgerowError
+
+MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+"""What stands for a missing value."""
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
+_DATE_PATTERN = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
+_TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
+_KINDS = ("int", "bool", "float", "date")
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 24
+_TEXT_BYTES = 1 << 24
+
+
+@dataclass(slots=True)
+class TextTypes:
+    """What the values of each column can all be read as.
+
+    Attributes
+    ----------
+    possible : dict
+        Of each column the kinds that no value so far speaks against.
+    filled : set of str
+        Columns that have a value.
+    """
+
+    possible: dict[str, set[str]] = field(default_factory=dict)
+    filled: set[str] = field(default_factory=set)
+
+    def add(self, name: str, column: Any) -> None:
+        """Note an Arrow column of text, null where missing."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        possible = self.possible.setdefault(name, set(_KINDS))
+        present = pc.drop_null(column)
+        if len(present) == 0:
+            return
+        self.filled.add(name)
+        trimmed = pc.utf8_trim(present, " \t")
+        for kind, target in (("int", pa.int64()), ("float", pa.float64())):
+            if kind in possible and not _casts(trimmed, target):
+                possible.discard(kind)
+        if "bool" in possible:
+            known = pc.is_in(present, value_set=pa.array([*_TRUE, *_FALSE]))
+            if not pc.all(known).as_py():
+                possible.discard("bool")
+        if "date" in possible and not _are_dates(present):
+            possible.discard("date")
+
+    def merge(self, later: TextTypes) -> None:
+        """Take in what is known of other rows."""
+        for name, kinds in later.possible.items():
+            self.possible[name] = self.possible.get(name, set(_KINDS)) & kinds
+        self.filled |= later.filled
+
+    def kind(self, name: str) -> str:
+        """One of ``"int"``, ``"bool"``, ``"float"``, ``"date"``, ``"text"``, ``"nothing"``."""
+        if name not in self.filled:
+            return "nothing"
+        return next((kind for kind in _KINDS if kind in self.possible[name]), "text")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON-like values."""
+        return {
+            "possible": {name: sorted(kinds) for name, kinds in self.possible.items()},
+            "filled": sorted(self.filled),
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> TextTypes:
+        """Inverse of :meth:`to_json`."""
+        possible = {str(n): set(kinds) for n, kinds in record["possible"].items()}
+        return cls(possible, set(record["filled"]))
+
+
+def _casts(column: Any, target: Any) -> bool:
+    import pyarrow as pa
+
+    try:
+        column.cast(target)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _are_dates(column: Any) -> bool:
+    import pyarrow.compute as pc
+
+    if not pc.all(pc.match_substring_regex(column, _DATE_PATTERN)).as_py():
+        return False
+    try:
+        _ticks(column)
+    except ValueError:  # the 30th of February
+        return False
+    return True
+
+
+def _ticks(column: Any) -> Any:
+    """Microseconds since 1970 of dates as text; NaT where null."""
+    texts = ["NaT" if text is None else text for text in column.to_pylist()]
+    return np.array(texts, dtype="M8[us]")
+
+
+class TextPart:
+    """A CSV or TSV file; see :class:`hedgerow.data.sources.base.Part`.
+
+    Parameters
+    ----------
+    file : DataFile
+    partition : mapping
+        Columns that its path names; text files have none.
+    text : collection of str
+        Columns whose values stay text.
+    """
+
+    settled = True
+
+    def __init__(self, file: DataFile, text: Sequence[str] = ()) -> None:
+        self.name, self.text = file.path, set(text)
+        self._before = fingerprint(file.path)
+        self.types: TextTypes | None = None
+        self._names = self._look()
+
+    def _look(self) -> tuple[str, ...]:
+        arrow(self.name)
+        with (
+            storage_errors(self.name, "CSV"),
+            _reader(self.name, 1 << 16, {}, None, grows=True) as reader,
+        ):
+            names = tuple(reader.schema.names)
+        for position, name in enumerate(names, 1):
+            if not name.strip():
+                raise DataError(f"{self.name}: column {position} has no name in the first line.")
+            if names.index(name) != position - 1:
+                raise DataError(f"{self.name}: two columns are called {name!r}; rename one.")
+        return names
+
+    def column_names(self) -> tuple[str, ...]:
+        """The first line."""
+        return self._names
+
+    def bytes_per_row(self) -> float:
+        """Memory of a row, about."""
+        return 16.0 * len(self._names)
+
+    def find_types(self, max_bytes: int) -> TextTypes:
+        """Read the whole file as text, to find what its columns hold."""
+        import pyarrow as pa
+
+        types = TextTypes()
+        for piece in self._pieces(dict.fromkeys(self._names, pa.string()), None, max_bytes):
+            for name in self._names:
+                if name not in self.text:
+                    types.add(name, piece.column(name))
+        return types
+
+    def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
+        """Read the file; ``types`` must be set."""
+        wanted = [n for n in self._names if columns is None or n in columns] or self._names[:1]
+        kinds = {name: self._kind_of(name) for name in wanted}
+        for piece in self._pieces(_arrow_types(kinds), wanted, max_bytes):
+            table = _with_dates(piece, kinds)
+            try:
+                yield Batch(piece.num_rows, read_columns(table).by_name)
+            except HedgerowError as error:
+                raise type(error)(f"{self.name}: {error}") from error
+
+    def texts(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Read the file as Arrow tables of text, null where missing, at most ``rows`` rows each."""
+        import pyarrow as pa
+
+        types = dict.fromkeys(self._names, pa.string())
+        for piece in self._pieces(types, columns, _TEXT_BYTES):
+            for start in range(0, piece.num_rows, rows):
+                yield pa.Table.from_batches([piece.slice(start, rows)])
+
+    def _kind_of(self, name: str) -> str:
+        assert self.types is not None
+        return "text" if name in self.text else self.types.kind(name)
+
+    def _pieces(
+        self, types: Mapping[str, Any], columns: Sequence[str] | None, max_bytes: int
+    ) -> Iterator[Any]:
+        check_unchanged(self.name, self._before)
+        block = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, max_bytes // 4))
+        with storage_errors(self.name, "CSV"):
+            reader = _reader(self.name, block, types, columns)
+        with reader:
+            while True:
+                with storage_errors(self.name, "CSV"):
+                    piece = _next(reader)
+                if piece is None:
+                    break
+                if piece.num_rows:
+                    yield piece
+        check_unchanged(self.name, self._before)
+
+
+def _next(reader: Any) -> Any:
+    try:
+        return reader.read_next_batch()
+    except StopIteration:
+        return None
+
+
+def _reader(
+    path: str,
+    block_size: int,
+    types: Mapping[str, Any],
+    columns: Sequence[str] | None,
+    grows: bool = False,
+) -> Any:
+    """A streaming reader; ``grows``: with larger blocks where a line is too long."""
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    while True:
+        try:
+            return arrow_csv.open_csv(
+                pa.input_stream(path, compression="detect"),
+                read_options=arrow_csv.ReadOptions(block_size=block_size, use_threads=False),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter="\t" if ".tsv" in path.lower()[-7:] else ",", newlines_in_values=True
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    null_values=list(MISSING_TEXT),
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=True,
+                    true_values=list(_TRUE),
+                    false_values=list(_FALSE),
+                    column_types=dict(types),
+                    include_columns=None if columns is None else list(columns),
+                ),
+            )
+        except pa.ArrowInvalid:
+            if not grows or block_size >= _LARGEST_BLOCK:
+                raise
+            block_size *= 16
+
+
+def _arrow_types(kinds: Mapping[str, str]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    types = {"int": pa.int64(), "bool": pa.bool_(), "float": pa.float64(), "nothing": pa.string()}
+    return {name: types.get(kind, pa.string()) for name, kind in kinds.items()}
+
+
+def _with_dates(piece: Any, kinds: Mapping[str, str]) -> Any:
+    """The record batch as a table, with text of dates as times."""
+    import pyarrow as pa
+
+    columns = {}
+    for name, kind in kinds.items():
+        column = piece.column(name)
+        if kind == "date":
+            column = pa.array(_ticks(column))
+        elif kind == "nothing":
+            column = pa.nulls(piece.num_rows, pa.float64())
+        columns[name] = column
+    return pa.table(columns)

@@ -1,0 +1,30 @@
+"""Training on the workers of a Dask cluster: the same model as on one machine.
+
+::
+
+    Dask collections -- persist_tables --> partitions on workers (collections.py, partition.py)
+          |
+          |   cluster.py: attempts, each with one long task on every worker (ranks.py)
+          v
+    TrainWork on each rank (work.py): pass one with the others, bins, rounds with the others
+          |
+          v
+    the same bytes from all --> Booster, estimators (training.py, estimators.py)
+
+Prediction is lazy, each partition by itself (prediction.py).
+"""
+
+from __future__ import annotations
+
+from hedgerow.distributed.cluster import Resilience
+from hedgerow.distributed.estimators import DaskHedgerowClassifier, DaskHedgerowRegressor
+from hedgerow.distributed.prediction import predict
+from hedgerow.distributed.training import train
+
+__all__ = [
+    "DaskHedgerowClassifier",
+    "DaskHedgerowRegressor",
+    "Resilience",
+    "predict",
+    "train",
+]

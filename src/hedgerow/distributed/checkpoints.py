@@ -1,0 +1,93 @@
+"""Rounds of a training, kept by the scheduler while the workers go on.
+
+Parts (:class:`hedgerow.boosting.checkpoint.Rounds` as bytes) stand in variables of the
+scheduler, ``hedgerow-RUN-EPOCH-NUMBER``.  Rank 0 writes them.  When an attempt has failed,
+the client takes its parts to those that it has from attempts before, and gives all of them
+to all ranks of the next: what a rank of an older attempt may still write is never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hedgerow.boosting.checkpoint import Rounds, joined
+from hedgerow.boosting.fingerprint import Fingerprint
+from hedgerow.errors import StorageError
+from hedgerow.io.checkpoint_parts import rounds_from_bytes, rounds_to_bytes
+
+_WAIT = "200 ms"
+"""Time that the scheduler may take to find that there is no such part."""
+
+
+class ClusterStore:
+    """A :class:`hedgerow.boosting.checkpoint.CheckpointStore` of one rank.
+
+    Parameters
+    ----------
+    parts : sequence of bytes
+        From earlier attempts, in order.
+    save : callable
+        Keeps one more.
+    """
+
+    def __init__(self, parts: Sequence[bytes], save: Callable[[bytes], None]) -> None:
+        self._parts, self._save = parts, save
+        self._fit = ""
+
+    def latest(self, fit: Fingerprint) -> Rounds | None:
+        """All rounds of earlier attempts."""
+        self._fit = fit.digest
+        rounds = [rounds_from_bytes(part, self._fit) for part in self._parts]
+        n_rounds = 0
+        for part in rounds:
+            if part.first != n_rounds or not part.goes_with(rounds[0]):
+                raise StorageError("the parts of the checkpoint do not follow each other.")
+            n_rounds += part.n_rounds
+        return joined(rounds) if rounds else None
+
+    def save(self, part: Rounds) -> None:
+        """Keep more rounds."""
+        self._save(b"".join(rounds_to_bytes(part, self._fit)))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def saver(run: bytes, epoch: int) -> Callable[[bytes], None]:
+    """What keeps the parts of an attempt, one after the other; for a task."""
+    n_parts = 0
+
+    def save(content: bytes) -> None:
+        from distributed import Variable, get_client
+
+        nonlocal n_parts
+        Variable(_name(run, epoch, n_parts), client=get_client()).set(content)
+        n_parts += 1
+
+    return save
+
+
+def collect(client: Any, run: bytes, epoch: int) -> list[bytes]:
+    """The parts of an attempt, in order."""
+    from distributed import Variable
+
+    parts: list[bytes] = []
+    while True:
+        try:
+            part = Variable(_name(run, epoch, len(parts)), client=client).get(timeout=_WAIT)
+        except TimeoutError:
+            return parts
+        parts.append(bytes(part))
+
+
+def forget(client: Any, run: bytes, epoch: int, n_parts: int) -> None:
+    """Remove the parts of an attempt."""
+    from distributed import Variable
+
+    for number in range(n_parts):
+        Variable(_name(run, epoch, number), client=client).delete()
+
+
+def _name(run: bytes, epoch: int, number: int) -> str:
+    return f"hedgerow-{run.hex()}-{epoch}-{number}"

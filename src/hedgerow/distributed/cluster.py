@@ -1,0 +1,394 @@
+"""One piece of work on all workers of a cluster, from attempt to attempt until it is done.
+
+Glossary
+--------
+rank      one long task on a worker of its own; all ranks run the same function and talk
+          over the connections that the workers have (:mod:`hedgerow.comm.dask`)
+epoch     number of the attempt: raised when a rank is lost; messages of older ones are
+          dropped, and ranks of older ones end
+lineage   the tasks by which Dask made a partition: it runs them again where the workers
+          that had it are gone
+
+::
+
+    partitions ready ---> ranks join ---> ranks work ---> same digest from all: done
+         ^                    |               |
+         |  lineage           v               v
+         +----- epoch + 1, the workers that are there, the last checkpoint
+
+Every wait has an end: a lost worker is noticed at once by the others (their connection
+to it ends) and by the client, a stalled one after ``timeout``; a client that has gone is
+noticed by the workers, as the scheduler cancels its tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hedgerow.comm.dask import join
+from hedgerow.distributed.checkpoints import collect, forget
+from hedgerow.distributed.placement import contiguous
+from hedgerow.distributed.ranks import (
+    Assignment,
+    RankResult,
+    Work,
+    rank_task,
+)
+from hedgerow.errors import CommunicationError, HedgerowError
+
+logger = logging.getLogger("hedgerow")
+
+_POLL_SECONDS = 0.5
+_SCHEDULER_SECONDS = 60.0
+"""Time for the scheduler to answer."""
+
+_GRACE_SECONDS = 5.0
+"""Time that ranks get to notice that one of them is lost, before they are cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resilience:
+    """How long to wait, and how often to begin anew.
+
+    Attributes
+    ----------
+    timeout : float, default 300
+        Seconds for which a rank waits for the others in one exchange; more than any
+        worker needs for its rows of one level, or for compiling.
+    connect_timeout : float, default 30
+        Seconds for which the client waits for a sign of life of the workers.
+    max_restarts : int, default 3
+        Attempts after the first.
+    checkpoint_every : float, default 10
+        Seconds between checkpoints; 0: after every round.
+    """
+
+    timeout: float = 300.0
+    connect_timeout: float = 30.0
+    max_restarts: int = 3
+    checkpoint_every: float = 10.0
+
+
+class _Lost(Exception):
+    """An attempt has failed because ranks could not go on; another may succeed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """A table of a training.
+
+    Attributes
+    ----------
+    futures : sequence of Future
+        Of all partitions, in order.
+    lengths : sequence of int
+        Rows of each.
+    everywhere : bool
+        Whether each rank gets all of them.
+    """
+
+    futures: Sequence[Any]
+    lengths: Sequence[int]
+    everywhere: bool = False
+
+    def of_ranks(self, n_ranks: int) -> list[range]:
+        """Numbers of the partitions of each rank."""
+        if self.everywhere:
+            return [range(len(self.futures))] * n_ranks
+        return contiguous(self.lengths, n_ranks)
+
+
+def run_on_workers(
+    client: Any,
+    work: Work,
+    parts: Parts,
+    *,
+    more: Parts | None = None,
+    workers: Sequence[str] | None = None,
+    resilience: Resilience | None = None,
+) -> bytes:
+    """Run a function on all workers, each with its partitions, until all return the same.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    work : callable
+        See :class:`hedgerow.distributed.ranks.Work`; must be importable or picklable.
+    parts : Parts
+    more : Parts, optional
+        A second table, for validation.
+    workers : sequence of str, optional
+        Addresses; default: all workers that there are when an attempt begins.
+    resilience : Resilience, optional
+
+    Returns
+    -------
+    bytes
+        What the ranks returned.
+
+    Raises
+    ------
+    CommunicationError
+        If workers were lost or stalled more than ``max_restarts`` times, none is left,
+        the scheduler does not answer, or ranks return different bytes.
+    Exception
+        What the function raised of itself, on any rank: it is not tried again.
+    """
+    resilience = resilience or Resilience()
+    tables = (parts, more or Parts((), ()))
+    run = os.urandom(16)
+    problems: list[str] = []
+    saved: list[bytes] = []
+    try:
+        for epoch in range(resilience.max_restarts + 1):
+            try:
+                return _attempt(client, work, tables, workers, resilience, run, epoch, saved)
+            except _Lost as lost:
+                problems.append(str(lost))
+                logger.warning("attempt %d of a training failed: %s", epoch, lost)
+                more_saved = collect(client, run, epoch)
+                forget(client, run, epoch, len(more_saved))
+                saved += more_saved
+                logger.info("attempt %d goes on from %d checkpoints", epoch + 1, len(saved))
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, HedgerowError) or client.status == "running":
+            raise
+        raise CommunicationError(
+            f"the connection to the Dask scheduler is gone ({type(error).__name__}: {error}): the "
+            "training has ended"
+        ) from error
+    raise CommunicationError(
+        f"the training was started {len(problems)} times and workers were lost each time "
+        f"(max_restarts={resilience.max_restarts}); the last time: {problems[-1]}"
+    )
+
+
+def _attempt(
+    client: Any,
+    work: Work,
+    tables: tuple[Parts, Parts],
+    workers: Sequence[str] | None,
+    resilience: Resilience,
+    run: bytes,
+    epoch: int,
+    saved: Sequence[bytes],
+) -> bytes:
+    """All ranks, once."""
+    for table in tables:
+        ready(client, table.futures)
+    addresses = _join(client, workers, resilience, run, epoch)
+    first, second = (table.of_ranks(len(addresses)) for table in tables)
+    futures = [
+        client.submit(
+            rank_task,
+            Assignment(
+                run,
+                epoch,
+                rank,
+                tuple(addresses),
+                tuple(first[rank]),
+                tuple(second[rank]),
+                tuple(saved),
+                resilience.timeout,
+                resilience.connect_timeout,
+            ),
+            work,
+            [tables[0].futures[number] for number in first[rank]],
+            [tables[1].futures[number] for number in second[rank]],
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+            key=f"hedgerow-rank-{rank}-{epoch}-{run.hex()[:12]}",
+        )
+        for rank, address in enumerate(addresses)
+    ]
+    try:
+        results = _results(client, futures, addresses, resilience)
+        forget(client, run, epoch, results[0].n_saved)
+        return _agreed(results)
+    finally:
+        client.cancel(futures, force=True)
+
+
+def ready(client: Any, futures: Sequence[Any]) -> None:
+    """Wait until partitions are computed, with whatever that raises."""
+    # "lost" is what the client calls tasks that are about to be run again.
+    while not _settled(client, futures, 60.0, ("pending", "lost")):
+        _addresses(client)  # raises if the scheduler has gone
+    for number, future in enumerate(futures):
+        if future.status == "error":
+            future.result()  # raises
+        if future.status != "finished":
+            _addresses(client)  # a client without its scheduler cancels all that it has
+            raise CommunicationError(
+                f"partition {number} is {future.status}, and Dask does not know how to make it "
+                "again: build the collection from files or delayed functions, not from scattered "
+                "data"
+            )
+
+
+def _settled(
+    client: Any, futures: Sequence[Any], timeout: float, unsettled: Sequence[str] = ("pending",)
+) -> bool:
+    """Wait until no task is pending; False if that is not so in time."""
+    deadline = time.monotonic() + timeout
+    while any(future.status in unsettled for future in futures):
+        if time.monotonic() > deadline or client.status != "running":
+            return False
+        time.sleep(_POLL_SECONDS / 10)
+    return True
+
+
+def _join(
+    client: Any, workers: Sequence[str] | None, resilience: Resilience, run: bytes, epoch: int
+) -> list[str]:
+    """Addresses of the workers that take part, each with an open mailbox for its rank.
+
+    Those that give no sign of life are removed from the cluster, so that their data are
+    computed elsewhere, and the others join again.
+    """
+    chosen = present_workers(client, workers, resilience.connect_timeout)
+    futures = [
+        client.submit(join, run, epoch, rank, len(chosen), workers=[address], pure=False)
+        for rank, address in enumerate(chosen)
+    ]
+    answered = _settled(client, futures, resilience.connect_timeout)
+    statuses = [future.status for future in futures]
+    client.cancel(futures, force=True)
+    if not answered:
+        silent = [
+            address for address, status in zip(chosen, statuses, strict=True) if status == "pending"
+        ]
+        removed = [address for address in silent if _remove_if_dead(client, address, resilience)]
+        raise _Lost(
+            f"no sign of life from {', '.join(silent)} within {resilience.connect_timeout:g} s"
+            + (f"; removed from the cluster: {', '.join(removed)}" if removed else "")
+        )
+    failed = [status for status in statuses if status != "finished"]
+    if failed:
+        raise _Lost(f"{len(failed)} of {len(chosen)} workers went away before they could begin")
+    return chosen
+
+
+def present_workers(
+    client: Any, workers: Sequence[str] | None = None, patience: float = 30.0
+) -> list[str]:
+    """Addresses of the workers that there are; waits for one if there is none.
+
+    Raises
+    ------
+    CommunicationError
+        If none comes within ``patience`` seconds.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        there = sorted(_addresses(client))
+        if workers is not None:
+            there = [address for address in workers if address in there]
+        if there:
+            return there
+        if time.monotonic() > deadline:
+            asked = "" if workers is None else f" of those asked for ({', '.join(workers)})"
+            raise CommunicationError(f"the cluster has no workers{asked}")
+        time.sleep(_POLL_SECONDS)
+
+
+def _addresses(client: Any) -> set[str]:
+    """Workers that the scheduler knows."""
+    try:
+        if client.status != "running":
+            raise OSError(f"the client is {client.status}")
+        return set(client.sync(client.scheduler.ncores, callback_timeout=_SCHEDULER_SECONDS))
+    except OSError as error:  # also a timeout
+        raise CommunicationError(
+            f"the Dask scheduler does not answer ({type(error).__name__}: {error}): the training "
+            "has ended"
+        ) from error
+
+
+def _results(
+    client: Any, futures: Sequence[Any], addresses: Sequence[str], resilience: Resilience
+) -> list[RankResult]:
+    """What the ranks returned; raises as soon as it is known that they will not all return."""
+    deadline: float | None = None
+    lost: list[str] = []
+    while True:
+        statuses = [future.status for future in futures]
+        for future, status in zip(futures, statuses, strict=True):
+            if status == "error":
+                _raise_own(future)
+        results = [
+            future.result() if status == "finished" else None
+            for future, status in zip(futures, statuses, strict=True)
+        ]
+        failed = [result.failure for result in results if result and result.failure]
+        missing = [
+            address
+            for address, result in zip(addresses, results, strict=True)
+            if result is None and address in lost
+        ]
+        if all(status != "pending" for status in statuses) and not missing:
+            broken = failed or [status for status in statuses if status != "finished"]
+            if broken:
+                raise _Lost(_told(failed, broken))
+            return [result for result in results if result is not None]
+        if failed or missing:
+            deadline = deadline or time.monotonic() + _GRACE_SECONDS
+            pending = sum(status == "pending" for status in statuses)
+            if time.monotonic() > deadline or pending == len(missing):
+                raise _Lost(_told(failed, [f"lost {address}" for address in missing]))
+        time.sleep(_POLL_SECONDS / 10)
+        there = _addresses(client)
+        lost = [address for address in addresses if address not in there]
+
+
+def _told(failed: Sequence[str], otherwise: Sequence[str]) -> str:
+    """One reason of several: that of a rank that knows more than that another gave up."""
+    firsthand = [reason for reason in failed if " gave up: " not in reason]
+    return (firsthand or failed or otherwise)[0]
+
+
+def _raise_own(future: Any) -> None:
+    """Raise what the function raised; what Dask says of a lost worker is another matter."""
+    error = future.exception()
+    if not isinstance(error, HedgerowError) and type(error).__module__.startswith("distributed"):
+        raise _Lost(f"{type(error).__name__}: {error}") from error
+    raise error
+
+
+def _agreed(results: Sequence[RankResult]) -> bytes:
+    """The one result of all ranks."""
+    digests = {result.digest for result in results}
+    if len(digests) != 1:
+        raise CommunicationError(
+            f"{len(results)} ranks came to {len(digests)} different results: this should never "
+            "happen; please report it. Different versions of hedgerow or NumPy on the workers can "
+            "be the cause."
+        )
+    return results[0].content
+
+
+def _remove_if_dead(client: Any, address: str, resilience: Resilience) -> bool:
+    """Remove a worker that does not even send heartbeats; whether it was one."""
+    return bool(client.run_on_scheduler(_remove_worker, address, resilience.connect_timeout / 2))
+
+
+async def _remove_worker(address: str, silence: float, dask_scheduler: Any = None) -> bool:
+    """Run by the scheduler."""
+    worker = dask_scheduler.workers.get(address)
+    if worker is None:
+        return False
+    if time.time() - worker.last_seen < silence:
+        return False
+    await dask_scheduler.remove_worker(address=address, stimulus_id=f"hedgerow-{time.time()}")
+    return True
+
+
+__all__ = ["Parts", "Resilience", "present_workers", "ready", "run_on_workers"]

@@ -1,0 +1,319 @@
+"""scikit-learn estimators that train on a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.distributed.cluster import Parts, Resilience
+from hedgerow.distributed.collections import Tables, is_collection, persist_tables
+from hedgerow.distributed.modes import Parallelism, check_parallelism
+from hedgerow.distributed.partition import Labels, add_masses, unique_labels
+from hedgerow.distributed.prediction import predict_lazily
+from hedgerow.distributed.training import train_on_workers
+from hedgerow.distributed.work import TrainWork
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
+from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.file_fit import named_loss
+from hedgerow.model.model import Model
+
+
+class OnCluster(HedgerowEstimator):
+    """What the estimators for clusters share."""
+
+    _local_class: ClassVar[type[HedgerowEstimator]]
+
+    def _prepare(
+        self,
+        client: Any,
+        parallelism: Parallelism,
+        train: tuple[Any, Any, Any],
+        validation: tuple[Any, Any, Any],
+    ) -> tuple[Any, Tables]:
+        """The client, and the partitions on the workers."""
+        check_parallelism(parallelism)
+        for name in ("callbacks", "progress"):
+            if getattr(self, name):
+                raise ParameterError(
+                    f"{name}={getattr(self, name)!r} is called in the process that trains, and "
+                    f"these are the workers of a cluster: leave {name} out."
+                )
+        client = client or _default_client()
+        if train[1] is None:
+            raise DataError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        return client, persist_tables(client, train, validation)
+
+    def _work(
+        self,
+        objective: str,
+        memory_limit: int | None,
+        known: Labels | None = None,
+        level: float | None = None,
+    ) -> TrainWork:
+        return TrainWork(
+            objective,
+            self._params(),
+            self._stopping(),
+            level,
+            self.eval_metric,
+            known,
+            self.categorical_features,
+            self.unknown_category,
+            memory_limit=memory_limit,
+            n_jobs=self.n_jobs,
+        )
+
+    def to_local(self) -> Any:
+        """Make the fitted estimator for tables in memory, with the same parameters and model."""
+        local = self._local_class(**self.get_params(deep=False))
+        local.__dict__.update(vars(self))
+        return local
+
+    def _predictor(self) -> Any:
+        """The local estimator as it is sent to workers: each task uses one thread."""
+        local = self.to_local()
+        local.n_jobs = 1
+        return local
+
+    def _to_record(self) -> dict[str, Any]:
+        """A file is that of the local estimator."""
+        return {**super()._to_record(), "class": self._local_class.__name__}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read an estimator that this class or the local one has written; see there."""
+        local = cls._local_class.load(path)
+        estimator = cls(**local.get_params(deep=False))
+        estimator.__dict__.update(vars(local))
+        return estimator
+
+
+class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
+    """Gradient-boosted decision trees for classification, trained on a Dask cluster.
+
+    Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
+    are threads of each worker (None: as many as it has).  The model, and the file that
+    :meth:`save` writes, have the same bytes as those of the local estimator trained on the
+    same rows in memory.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from hedgerow import DaskHedgerowClassifier
+    >>> client = Client("tcp://scheduler:8786")                           # doctest: +SKIP
+    >>> table = dd.read_parquet("s3://bucket/rows/")                      # doctest: +SKIP
+    >>> X, y = table.drop(columns="clicked"), table["clicked"]            # doctest: +SKIP
+    >>> model = DaskHedgerowClassifier(n_estimators=300).fit(X, y)        # doctest: +SKIP
+    >>> model.predict_proba(X).to_parquet("s3://bucket/predictions/")     # doctest: +SKIP
+    """
+
+    _local_class = HedgerowClassifier
+
+    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        client: Any = None,
+        parallelism: Parallelism = "auto",
+        memory_limit: int | None = None,
+        resilience: Resilience | None = None,
+    ) -> Self:
+        """Train on X and y.
+
+        A fit that fails or is interrupted leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
+        y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
+            Labels: text, integers, booleans, or whole floats.  Divided as X.
+        sample_weight : like y, optional
+        X_val, y_val, sample_weight_val : like X, y and sample_weight, optional
+            Rows for learning curves and early stopping.
+        client : distributed.Client, optional
+            Default: the one that was made last.
+        parallelism, memory_limit, resilience
+            See :func:`hedgerow.distributed.train`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        CommunicationError, DataError, DataTypeError, ParameterError
+            See :func:`hedgerow.distributed.train`.
+        """
+        self._params(), self._stopping(), self._check_objective()
+        client, tables = self._prepare(
+            client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
+        )
+        classes = find_classes(client, tables.train)
+        known = Labels(classes, self._class_weights(client, tables.train, classes))
+        work = self._work(self._make_objective(classes, np.zeros(0)).name, memory_limit, known)
+        model: Model = train_on_workers(client, work, tables, parallelism, resilience)
+        return self._adopt(model, classes_=classes)
+
+    def _class_weights(self, client: Any, parts: Parts, classes: AnyArray) -> FloatArray | None:
+        codes = np.arange(len(classes), dtype=np.float64)
+        if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
+            return labels.class_weights(self.class_weight, classes, codes, None)
+        masses = np.zeros(len(classes))
+        for future in parts.futures:  # one after the other, so that sums are those of one table
+            masses = client.submit(add_masses, masses, future, classes, pure=False)
+        return labels.class_weights("balanced", classes, codes, masses.result())  # type: ignore[attr-defined]
+
+    def predict(self, X: Any) -> Any:
+        """Most probable class of each row: lazily for a Dask collection.
+
+        Returns
+        -------
+        dask.dataframe.Series or dask.array.Array of the type of ``classes_``; an array for
+        a table in memory
+        """
+        if not is_collection(X):
+            return super().predict(X)
+        return predict_lazily(self._predictor().predict, X, self.classes_.dtype)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probability of each class, in the order of ``classes_``: lazily for a Dask collection.
+
+        Returns
+        -------
+        dask.dataframe.DataFrame, whose columns are the classes, or dask.array.Array; an
+        array for a table in memory
+        """
+        if not is_collection(X):
+            return super().predict_proba(X)
+        columns = self.classes_.tolist()
+        return predict_lazily(self._predictor().predict_proba, X, np.dtype(np.float64), columns)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is predicted."""
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight))
+        from sklearn.metrics import accuracy_score
+
+        predicted, y, sample_weight = _predicted(self, X, y, sample_weight)
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+
+class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
+    """Gradient-boosted decision trees for regression, trained on a Dask cluster.
+
+    Parameters and attributes are those of :class:`hedgerow.HedgerowRegressor`; ``n_jobs``
+    are threads of each worker (None: as many as it has).  The model, and the file that
+    :meth:`save` writes, have the same bytes as those of the local estimator trained on the
+    same rows in memory.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from hedgerow import DaskHedgerowRegressor
+    >>> client = Client("tcp://scheduler:8786")                   # doctest: +SKIP
+    >>> X = da.random.normal(size=(10**8, 20), chunks=(10**6, 20))
+    >>> y = X[:, 0] + X[:, 1] * X[:, 2]
+    >>> model = DaskHedgerowRegressor().fit(X, y)                 # doctest: +SKIP
+    """
+
+    _local_class = HedgerowRegressor
+
+    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        client: Any = None,
+        parallelism: Parallelism = "auto",
+        memory_limit: int | None = None,
+        resilience: Resilience | None = None,
+    ) -> Self:
+        """Train on X and finite numbers y; see :meth:`DaskHedgerowClassifier.fit`."""
+        self._params(), self._stopping(), self._check_objective()
+        client, tables = self._prepare(
+            client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
+        )
+        chosen = "squared_error" if self.objective == "auto" else self.objective
+        if isinstance(self.quantile, Sequence):
+            raise ParameterError("quantile: one level at a time on clusters.")
+        work = self._work(named_loss(chosen), memory_limit, level=self.quantile)
+        return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
+
+    def predict(self, X: Any) -> Any:
+        """Predict the target of each row: lazily for a Dask collection.
+
+        Returns
+        -------
+        dask.dataframe.Series or dask.array.Array of float64; an array for a table in memory
+        """
+        if not is_collection(X):
+            return super().predict(X)
+        return predict_lazily(self._predictor().predict, X, np.dtype(np.float64))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R2 of the predictions."""
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight))
+        from sklearn.metrics import r2_score
+
+        predicted, y, sample_weight = _predicted(self, X, y, sample_weight)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+
+def find_classes(client: Any, parts: Parts) -> AnyArray:
+    """All labels of rows of positive weight, ascending.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two.
+    DataTypeError
+        If labels of different types cannot be ordered.
+    """
+    tasks = [
+        client.submit(unique_labels, future, number, pure=False)
+        for number, future in enumerate(parts.futures)
+    ]
+    found = [part for part in client.gather(tasks) if len(part)]
+    if len({part.dtype.kind in "OUS" for part in found}) > 1:
+        found = [part.astype(object) for part in found]
+    classes, _ = labels.encode(np.concatenate(found or [np.zeros(0)]), None)
+    return classes
+
+
+def _predicted(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Predictions, targets and weights in memory, predicted where X is."""
+    import dask
+
+    found: tuple[Any, Any, Any] = dask.compute(estimator.predict(X), y, sample_weight)
+    return found
+
+
+def _default_client() -> Any:
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError as error:
+        raise ParameterError(
+            "there is no Dask client: make one (distributed.Client(...)) or give client=."
+        ) from error

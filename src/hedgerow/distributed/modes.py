@@ -1,0 +1,98 @@
+"""What is divided between workers: the rows, or the work on the features.
+
+============  =============================  ==================================
+              ``"data"``                     ``"features"``
+============  =============================  ==================================
+each worker   its own rows                   all rows
+sent a tree   histograms of the built nodes  splits
+done twice    nothing                        gradients, dividing rows, scores
+============  =============================  ==================================
+
+``"auto"`` takes ``"features"`` if all of this holds::
+
+    traffic  = nodes * n_features * (max_bins + 1) * 16 bytes * (W - 1) / W
+    repeated = n_rows * levels * 8 bytes                      * (W - 1) / W
+    traffic > repeated      the histograms of a tree are more than what is done again
+    2 * n_rows * n_features + 40 * n_rows <= a quarter of the memory of a worker
+
+``nodes`` is the number of leaves less one, ``levels`` their base-2 logarithm; a node
+whose sibling is built is not sent, so ``traffic`` is for half of all nodes.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Literal, get_args
+
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.growing.chunk_exchange import GrowMode
+from hedgerow.params import BoostParams
+
+logger = logging.getLogger("hedgerow")
+
+Parallelism = Literal["auto", "data", "features"]
+
+_CELL_BYTES = 16
+_ROW_BYTES = 8
+_WORK_BYTES = 40
+_MEMORY_SHARE = 0.25
+_MOST_LEAVES = 1 << 16
+
+
+def check_parallelism(value: object) -> None:
+    """Refuse what is none of the three."""
+    if value not in get_args(Parallelism):
+        known = ", ".join(map(repr, get_args(Parallelism)))
+        raise ParameterError(
+            f"parallelism must be one of {known}; got {value!r}."
+            f"{did_you_mean(str(value), get_args(Parallelism))}"
+        )
+
+
+def choose_mode(
+    asked: Parallelism,
+    params: BoostParams,
+    n_rows: int,
+    n_features: int,
+    n_workers: int,
+    memory: int | None,
+) -> GrowMode:
+    """What to divide; the reason is logged.
+
+    Parameters
+    ----------
+    asked : {"auto", "data", "features"}
+    params : BoostParams
+    n_rows, n_features : int
+        Of the whole table.
+    n_workers : int
+    memory : int or None
+        Bytes of the smallest worker; None: not limited.
+
+    Examples
+    --------
+    >>> choose_mode("auto", BoostParams(), 1_000_000, 50, 4, 8 * 10**9)
+    'data'
+    >>> choose_mode("auto", BoostParams(), 2_000, 5_000, 4, 8 * 10**9)
+    'features'
+    """
+    if asked != "auto":
+        return asked
+    leaves = params.max_leaves or (2**params.max_depth if params.max_depth else _MOST_LEAVES)
+    leaves = max(2, min(leaves, _MOST_LEAVES, n_rows // params.min_samples_leaf + 1))
+    traffic = (leaves - 1) * n_features * (params.max_bins + 1) * _CELL_BYTES
+    repeated = n_rows * math.log2(leaves) * _ROW_BYTES
+    needed = 2 * n_rows * n_features + _WORK_BYTES * n_rows
+    fits = memory is None or needed <= _MEMORY_SHARE * memory
+    mode: GrowMode = "features" if n_workers > 1 and traffic > repeated and fits else "data"
+    logger.info(
+        "parallelism='auto': %r (histograms of a tree %.3g MB, work done by all %.3g MB; all "
+        "rows take %.3g MB of a worker's %s)",
+        mode,
+        traffic / 1e6,
+        repeated / 1e6,
+        needed / 1e6,
+        "memory" if memory is None else f"{memory / 1e6:.3g} MB",
+    )
+    return mode

@@ -1,0 +1,319 @@
+"""Partitions of Dask collections, as the tasks on workers see them.
+
+Glossary
+--------
+partition  neighbouring rows of all collections of a training: features, target, weights
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.data.schema import default_names
+from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.columns import ReadColumn, read_columns
+from hedgerow.data.sparse import is_sparse
+from hedgerow.errors import DataError, HedgerowError
+from hedgerow.estimators import labels
+
+
+class Partition(NamedTuple):
+    """Some rows.
+
+    X       frame, array of two axes, or sparse matrix
+    y       column or array of one axis
+    weight  the same, or None
+    """
+
+    X: Any
+    y: Any
+    weight: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the client has to know of a partition.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of X.
+    n_targets, n_weights : int
+        Rows of y and weight; -1 if there is no weight.
+    names : tuple of str, or None
+        Columns of X; None if it has no names.
+    n_features : int
+    checksum : int
+        Of all values.
+    """
+
+    n_rows: int
+    n_targets: int
+    n_weights: int
+    names: tuple[str, ...] | None
+    n_features: int
+    checksum: int
+
+
+def make_partition(X: Any, y: Any, weight: Any = None) -> Partition:
+    """Put together what belongs to the same rows."""
+    return Partition(X, y, weight)
+
+
+def describe(partition: Partition) -> Description:
+    """Sizes and names."""
+    X = partition.X
+    named = hasattr(X, "columns")
+    return Description(
+        int(X.shape[0]),
+        len(partition.y),
+        -1 if partition.weight is None else len(partition.weight),
+        tuple(map(str, X.columns)) if named else None,
+        int(X.shape[1]) if len(X.shape) == 2 else -1,
+        checksum_of(partition),
+    )
+
+
+def checksum_of(partition: Partition) -> int:
+    """Check sum of all values: Dask may make a partition anew, and it must be the same."""
+    found = 0
+    for part in partition:
+        if part is None:
+            continue
+        if is_sparse(part):
+            table = part.tocsr()
+            columns: Sequence[Any] = (table.data, table.indices, table.indptr)
+        else:
+            frame = hasattr(part, "columns")
+            columns = [part[name] for name in part.columns] if frame else (part,)
+        for column in columns:
+            found = zlib.crc32(_bytes_of(column), found)
+    return found
+
+
+def _bytes_of(column: Any) -> bytes | memoryview:
+    """Values of a column, or hashes of them where they are objects."""
+    values = column if isinstance(column, np.ndarray) else column.to_numpy()
+    array: AnyArray = np.ascontiguousarray(values)
+    if array.dtype.kind == "O":
+        import pandas as pd
+
+        array = pd.util.hash_array(array.astype(str).astype(object).reshape(-1), categorize=True)
+    return array.view(np.uint8).reshape(-1).data if array.size else b""
+
+
+def check_descriptions(found: Sequence[Description]) -> None:
+    """Refuse partitions that do not belong together.
+
+    Raises
+    ------
+    DataError
+        That names the partition, and the column.
+    """
+    first = found[0]
+    for number, one in enumerate(found):
+        for n_rows, name in ((one.n_targets, "y"), (one.n_weights, "sample_weight")):
+            if n_rows not in (one.n_rows, -1):
+                raise DataError(
+                    f"partition {number} has {one.n_rows} rows of X, but {n_rows} of {name}: "
+                    "divide all collections in the same way (repartition, rechunk)."
+                )
+        if one.names is None or first.names is None:
+            if one.n_features != first.n_features or one.names != first.names:
+                raise DataError(
+                    f"partition {number} has {one.n_features} columns, partition 0 has "
+                    f"{first.n_features}: all must have the same."
+                )
+            continue
+        for name in first.names:
+            if name not in one.names:
+                raise DataError(
+                    f"partition {number} has no column {name!r}, which partition 0 has: all must "
+                    "have the same columns."
+                )
+        for name in one.names:
+            if name not in first.names:
+                raise DataError(
+                    f"partition {number} has a column {name!r}, which partition 0 has not: all "
+                    "must have the same columns."
+                )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """How labels become numbers and weights.
+
+    Attributes
+    ----------
+    classes : array (n_classes,)
+    weights : float64 (n_classes,), or None
+        Of the classes.
+    """
+
+    classes: AnyArray
+    weights: FloatArray | None = None
+
+
+class PartitionPart:
+    """A partition as a part of a source; see :class:`hedgerow.data.sources.base.Part`.
+
+    Parameters
+    ----------
+    partition : Partition
+    number : int
+    labels : Labels, optional
+        For classification.
+    """
+
+    settled = False
+
+    def __init__(self, partition: Partition, number: int, labels: Labels | None = None) -> None:
+        self.name = f"partition {number}"
+        self._partition = partition
+        self._labels = labels
+        self._aside: tuple[ReadColumn, ReadColumn | None] | None = None
+
+    def column_names(self) -> tuple[str, ...] | None:
+        """Names of the columns; None for sparse rows."""
+        X = self._partition.X
+        if is_sparse(X):
+            return None
+        return tuple(map(str, X.columns)) if hasattr(X, "columns") else default_names(X.shape[1])
+
+    def bytes_per_row(self) -> float:
+        """Not known."""
+        return 0.0
+
+    def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
+        """The one batch: it is in memory as it is."""
+        X = self._partition.X
+        n_rows = int(X.shape[0])
+        if n_rows == 0:
+            return
+        if self._aside is None:
+            try:
+                self._aside = self._read_aside()
+            except HedgerowError as error:
+                raise type(error)(f"{self.name}: {error}") from error
+        if is_sparse(X):
+            yield Batch(n_rows, {}, False, X.tocsr(), *self._aside)
+            return
+        found = read_columns(X, columns)
+        yield Batch(n_rows, found.by_name, found.named, None, *self._aside)
+
+    def _read_aside(self) -> tuple[ReadColumn, ReadColumn | None]:
+        """Target and weight, as numbers."""
+        y, weight = _one_axis(self._partition.y, "y"), None
+        if self._partition.weight is not None:
+            weight = _one_axis(self._partition.weight, "sample_weight")
+        if self._labels is None:
+            return _column(y, "y"), None if weight is None else _column(weight, "sample_weight")
+        codes, numbers = encoded(self._partition, self._labels)
+        return _column(codes, "y"), None if numbers is None else _column(numbers, "sample_weight")
+
+
+def check_unchanged(
+    partitions: Sequence[Partition], numbers: Sequence[int], sums: Sequence[int]
+) -> None:
+    """Refuse partitions that are not what they were when the training began.
+
+    Raises
+    ------
+    DataError
+        That names the first one.
+    """
+    for partition, number, known in zip(partitions, numbers, sums, strict=True):
+        if checksum_of(partition) != known:
+            raise DataError(
+                f"partition {number} was computed anew, as a worker was lost, and has other values "
+                "now: its tasks must give the same rows each time (random numbers need a seed). "
+                "Write the data to files first."
+            )
+
+
+class NoRows:
+    """The part of a rank that has no partition."""
+
+    settled = False
+    name = "no partition"
+
+    def column_names(self) -> None:
+        """None are known."""
+        return
+
+    def bytes_per_row(self) -> float:
+        """Not known."""
+        return 0.0
+
+    def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
+        """No batch."""
+        return iter(())
+
+
+def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray | None]:
+    """Class index of each row (0 for rows of weight 0), and its weight times that of the class."""
+    y, weight = label_array(partition), weight_array(partition)
+    counted = slice(None) if weight is None else weight > 0.0
+    codes = np.zeros(len(y))
+    codes[counted] = labels.indices_of(y[counted], known.classes, "y")
+    if weight is not None and not weight.any():
+        return codes, weight
+    return codes, labels.weights_by_class(weight, codes, known.weights)
+
+
+def label_array(partition: Partition) -> AnyArray:
+    """The labels of a partition with rows."""
+    return labels.read_labels(partition.y, len(partition.X), "y", "DaskHedgerowClassifier")
+
+
+def weight_array(partition: Partition) -> FloatArray | None:
+    """Weights as they stand; NaN and negative ones are found when rows are read."""
+    if partition.weight is None:
+        return None
+    return np.ascontiguousarray(_one_axis(partition.weight, "sample_weight"), dtype=np.float64)
+
+
+def unique_labels(partition: Partition, number: int) -> AnyArray:
+    """Labels that occur in rows of positive weight, ascending."""
+    if partition.X.shape[0] == 0:
+        return np.zeros(0, dtype=object)
+    try:
+        y, weight = label_array(partition), weight_array(partition)
+        return np.asarray(np.unique(y if weight is None else y[weight > 0.0]))
+    except (HedgerowError, ValueError, TypeError) as error:
+        kind = type(error) if isinstance(error, HedgerowError) else DataError
+        raise kind(f"partition {number}: {error}") from error
+
+
+def add_masses(before: FloatArray, partition: Partition, classes: AnyArray) -> FloatArray:
+    """Weight of each class in all rows so far, added row by row in their order.
+
+    So the sum of weights is the same float as over the whole table in memory.
+    """
+    if partition.X.shape[0] == 0:
+        return before
+    codes, _ = encoded(partition, Labels(classes))
+    weight = weight_array(partition)
+    weight = np.ones(len(codes)) if weight is None else weight
+    places = np.concatenate((np.arange(len(classes)), codes.astype(np.intp)))
+    return np.asarray(np.bincount(places, np.concatenate((before, weight)), len(classes)))
+
+
+def _one_axis(values: Any, name: str) -> Any:
+    """A column of a frame, or an array, without an axis of length 1."""
+    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} must have one axis, got shape {array.shape}.")
+    return array
+
+
+def _column(values: Any, name: str) -> ReadColumn:
+    return read_columns({name: values}).by_name[name]

@@ -1,0 +1,43 @@
+"""Which rank gets which partitions: neighbouring ones, about as many rows each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+
+def contiguous(lengths: Sequence[int], n_ranks: int) -> list[range]:
+    """Divide partitions between ranks, in order, by their rows.
+
+    Partition ``p`` goes to the rank in whose share of all rows its middle row lies, so
+    that no rank has more than its share and one partition.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Rows of each partition; zeros are allowed.
+    n_ranks : int
+
+    Returns
+    -------
+    list of range
+        Numbers of partitions, for each rank; a rank may get none.
+
+    Examples
+    --------
+    >>> contiguous([10, 10, 10, 10], 2)
+    [range(0, 2), range(2, 4)]
+    >>> contiguous([100, 1, 1], 3)
+    [range(0, 0), range(0, 1), range(1, 3)]
+    """
+    total = sum(lengths)
+    if total == 0:
+        lengths, total = [1] * len(lengths), max(1, len(lengths))
+    starts = [0]
+    before = 0
+    for number, length in enumerate(lengths):
+        rank = min(n_ranks - 1, (2 * before + length) * n_ranks // (2 * total))
+        starts += [number] * (rank + 1 - len(starts))
+        before += length
+    starts += [len(lengths)] * (n_ranks + 1 - len(starts))
+    return [range(first, last) for first, last in itertools.pairwise(starts)]

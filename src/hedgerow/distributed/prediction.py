@@ -1,0 +1,120 @@
+"""Prediction of Dask collections: lazily, each partition by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.booster import Booster
+from hedgerow.distributed.collections import is_array, is_collection
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.io.streaming import PredictionKind
+
+
+def predict_lazily(
+    method: Any, X: Any, dtype: Any, columns: Sequence[Any] | None = None, name: str | None = None
+) -> Any:
+    """What ``method(partition)`` gives for all partitions, as one collection.
+
+    Parameters
+    ----------
+    method : callable
+        From rows to an array of shape (n_rows,), or (n_rows, n_columns).
+    X : dask.dataframe.DataFrame or dask.array.Array
+    dtype : dtype
+        Of the result.
+    columns : sequence, optional
+        Of the result with two axes.
+    name : str, optional
+        Of the series that a data frame gives.
+
+    Returns
+    -------
+    dask.dataframe.Series, DataFrame or dask.array.Array
+        Of the kind of X; a data frame's index is that of X.
+    """
+    if is_array(X):
+        return _predict_array(method, X, dtype, columns)
+    if columns is None:
+        meta: Any = _series(np.zeros(0, dtype=dtype), None, name)
+    else:
+        meta = _frame(np.zeros((0, len(columns)), dtype=dtype), None, columns)
+    return X.map_partitions(_predict_frame, method, dtype, columns, name, meta=meta)
+
+
+def _predict_array(method: Any, X: Any, dtype: Any, columns: Sequence[Any] | None) -> Any:
+    if X.ndim != 2:
+        raise DataError(f"X must have two axes, rows and columns; got shape {X.shape}.")
+    X = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+    if columns is None:
+        return X.map_blocks(_predict_block, method, dtype, None, drop_axis=1, dtype=dtype)
+    width = len(columns)
+    chunks = (X.chunks[0], (width,))
+    return X.map_blocks(_predict_block, method, dtype, width, chunks=chunks, dtype=dtype)
+
+
+def _predict_block(rows: Any, method: Any, dtype: Any, width: int | None) -> AnyArray:
+    if rows.shape[0] == 0:
+        return np.zeros(0 if width is None else (0, width), dtype=dtype)
+    return np.asarray(method(rows))
+
+
+def _predict_frame(
+    rows: Any, method: Any, dtype: Any, columns: Sequence[Any] | None, name: str | None
+) -> Any:
+    found = _predict_block(rows, method, dtype, None if columns is None else len(columns))
+    if columns is None:
+        return _series(found, rows.index, name)
+    return _frame(found, rows.index, columns)
+
+
+def _series(values: AnyArray, index: Any, name: str | None) -> Any:
+    import pandas as pd
+
+    return pd.Series(values, index=index, name=name)
+
+
+def _frame(values: AnyArray, index: Any, columns: Sequence[Any]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(values, index=index, columns=list(columns))
+
+
+def predict(booster: Booster, X: Any, kind: PredictionKind = "value") -> Any:
+    """Predict the rows of a Dask collection, lazily.
+
+    Parameters
+    ----------
+    booster : Booster
+    X : dask.dataframe.DataFrame or dask.array.Array
+    kind : {"value", "raw", "probability", "leaf"}, default="value"
+        As for :meth:`hedgerow.Booster.predict`.
+
+    Returns
+    -------
+    dask.dataframe.Series, DataFrame or dask.array.Array
+        Of the kind of X.
+    """
+    check_collection(X)
+    like = booster.predict(_one_row(booster), kind=kind)
+    columns = range(like.shape[1]) if like.ndim == 2 else None
+    return predict_lazily(partial(booster.predict, kind=kind, n_jobs=1), X, like.dtype, columns)
+
+
+def check_collection(X: Any) -> None:
+    """Refuse what is no Dask data frame or array."""
+    if not is_collection(X):
+        raise DataTypeError(
+            f"X must be a Dask data frame or array; got {type(X).__name__}. Data in memory are "
+            "predicted by the booster itself."
+        )
+
+
+def _one_row(booster: Booster) -> dict[str, list[float]]:
+    """A row of missing values."""
+    return {name: [math.nan] for name in booster.feature_names}

@@ -1,0 +1,161 @@
+"""What runs on a worker: one long task of each rank.
+
+The task leaves the worker's pool of threads (``secede``), so that the worker can compute
+lost partitions anew, and take part in another training, while it trains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hedgerow.comm.base import Communicator
+from hedgerow.comm.dask import dask_ranks
+from hedgerow.distributed.checkpoints import saver
+from hedgerow.errors import CommunicationError
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a rank is told.
+
+    Attributes
+    ----------
+    run : bytes
+        16 bytes that are this training's own.
+    epoch : int
+        Number of the attempt.
+    rank : int
+    addresses : tuple of str
+        Of the workers of all ranks.
+    numbers : tuple of int
+        Which partitions the rank gets.
+    more_numbers : tuple of int
+        Which of the second table.
+    checkpoint : tuple of bytes
+        What earlier attempts have saved, in order.
+    timeout, connect_timeout : float
+        See :class:`hedgerow.distributed.cluster.Resilience`.
+    """
+
+    run: bytes
+    epoch: int
+    rank: int
+    addresses: tuple[str, ...]
+    numbers: tuple[int, ...]
+    more_numbers: tuple[int, ...]
+    checkpoint: tuple[bytes, ...]
+    timeout: float
+    connect_timeout: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shard:
+    """What a rank works on.
+
+    Attributes
+    ----------
+    partitions : sequence
+        What the tasks of the partitions returned, in order.
+    numbers : tuple of int
+        Their places among all partitions.
+    more, more_numbers
+        The same of a second table, for validation.
+    scratch : str
+        The worker's folder for temporary files.
+    memory : int or None
+        Bytes that the worker may use.
+    n_threads : int
+        Threads of the worker.
+    checkpoint : sequence of bytes
+        What earlier attempts have saved, in order; the same on all ranks.
+    save : callable
+        ``save(bytes)`` keeps something on the scheduler for attempts to come.  It does
+        nothing on other ranks than 0.
+    """
+
+    partitions: Sequence[Any]
+    numbers: tuple[int, ...]
+    n_threads: int = 1
+    checkpoint: Sequence[bytes] = ()
+    save: Callable[[bytes], None] = lambda content: None
+    more: Sequence[Any] = ()
+    more_numbers: tuple[int, ...] = ()
+    scratch: str = ""
+    memory: int | None = None
+
+
+class Work(Protocol):
+    """What all ranks do: the same bytes must come out on each."""
+
+    def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
+        """Work with the others on the rows of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankResult:
+    """What a rank returned, or why it could not go on with the others.
+
+    Attributes
+    ----------
+    digest : bytes
+        Of the result.
+    content : bytes
+        The result, from rank 0; nothing from others.
+    failure : str or None
+        Of the communication.
+    n_saved : int
+        Parts that rank 0 has saved in this attempt.
+    """
+
+    digest: bytes = b""
+    content: bytes = b""
+    failure: str | None = None
+    n_saved: int = 0
+
+
+def rank_task(
+    assignment: Assignment, work: Work, partitions: Sequence[Any], more: Sequence[Any]
+) -> RankResult:
+    """The task of one rank."""
+    from distributed import get_worker, secede
+
+    worker = get_worker()
+    secede()
+    n_saved = 0
+    keep = saver(assignment.run, assignment.epoch)
+
+    def save(part: bytes) -> None:
+        nonlocal n_saved
+        if assignment.rank == 0:
+            keep(part)
+            n_saved += 1
+
+    try:
+        with dask_ranks(
+            assignment.run,
+            assignment.epoch,
+            assignment.rank,
+            assignment.addresses,
+            timeout=assignment.timeout,
+            connect_timeout=assignment.connect_timeout,
+        ) as ranks:
+            shard = Shard(
+                partitions,
+                assignment.numbers,
+                worker.state.nthreads,
+                assignment.checkpoint,
+                save,
+                more,
+                assignment.more_numbers,
+                str(worker.local_directory),
+                worker.memory_manager.memory_limit,
+            )
+            content = work(ranks, shard)
+            ranks.barrier()  # none is done before all are
+    except CommunicationError as error:
+        return RankResult(failure=str(error))
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return RankResult(digest, content if assignment.rank == 0 else b"", n_saved=n_saved)

@@ -1,0 +1,156 @@
+"""Training on a Dask cluster: :func:`train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hedgerow.booster import Booster
+from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.schema import UnknownCategory
+from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
+from hedgerow.distributed.collections import Tables, persist_tables
+from hedgerow.distributed.modes import Parallelism, check_parallelism, choose_mode
+from hedgerow.distributed.work import TrainWork
+from hedgerow.errors import ParameterError
+from hedgerow.io import model_from_bytes
+from hedgerow.model.model import Model
+from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
+from hedgerow.training import check_names, stopping_of
+
+
+def train(
+    client: Any,
+    params: Mapping[str, Any] | None,
+    X: Any,
+    y: Any,
+    weight: Any = None,
+    *,
+    X_val: Any = None,
+    y_val: Any = None,
+    weight_val: Any = None,
+    categorical_features: CategoricalFeatures = "auto",
+    unknown_category: UnknownCategory = "missing",
+    parallelism: Parallelism = "auto",
+    memory_limit: int | None = None,
+    resilience: Resilience | None = None,
+) -> Booster:
+    """Train a model on the workers of a Dask cluster.
+
+    The model has the same bytes as that of :func:`hedgerow.train` on the same rows in
+    memory, for any number of workers, any partitions, and any faults on the way.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    params : mapping or None
+        As for :func:`hedgerow.train`; ``n_jobs`` are threads of each worker, by default
+        as many as the worker has.
+    X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
+    y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
+        Divided as X.
+    weight : like y, optional
+    X_val, y_val, weight_val : like X, y and weight, optional
+        Rows for learning curves and early stopping.
+    categorical_features, unknown_category
+        As for :class:`hedgerow.Dataset`.
+    parallelism : {"auto", "data", "features"}, default="auto"
+        What is divided between workers; see :mod:`hedgerow.distributed.modes`.
+    memory_limit : int, optional
+        Bytes for binned rows on each worker, the rest goes to its local directory.
+        Default: 40% of the worker's memory limit.
+    resilience : Resilience, optional
+        How long to wait for workers and how often to begin anew.
+
+    Returns
+    -------
+    Booster
+
+    Raises
+    ------
+    CommunicationError
+        If workers are lost or stall too often.
+    DataError, DataTypeError
+        For data that cannot be used; the message names partition and column.
+    ParameterError
+        For an unknown parameter, a value out of range, or what cannot be done without
+        all rows in one memory.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from hedgerow.distributed import train
+    >>> client = Client("tcp://scheduler:8786")                          # doctest: +SKIP
+    >>> table = dd.read_parquet("s3://bucket/rows/")                     # doctest: +SKIP
+    >>> X, y = table.drop(columns="price"), table["price"]               # doctest: +SKIP
+    >>> booster = train(client, {"n_estimators": 500}, X, y)             # doctest: +SKIP
+    """
+    check_parallelism(parallelism)
+    given = dict(params or {})
+    check_names(given)
+    if "random_state" in given:
+        if "seed" in given:
+            raise ParameterError("seed and random_state are two names of one: give one of them.")
+        given["seed"] = given.pop("random_state")
+    work = TrainWork(
+        objective=given.get("objective", "squared_error"),
+        params=boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
+        stopping=stopping_of(given),
+        level=given.get("quantile"),
+        eval_metric=given.get("eval_metric"),
+        categorical=categorical_features,
+        unknown=unknown_category,
+        memory_limit=memory_limit,
+        n_jobs=given.get("n_jobs"),
+    )
+    tables = persist_tables(client, (X, y, weight), (X_val, y_val, weight_val))
+    return Booster(train_on_workers(client, work, tables, parallelism, resilience))
+
+
+def train_on_workers(
+    client: Any,
+    work: TrainWork,
+    tables: Tables,
+    parallelism: Parallelism,
+    resilience: Resilience | None,
+) -> Model:
+    """Train on partitions that are there; see :func:`train`."""
+    lengths = tables.train.lengths
+    mode = choose_mode(
+        parallelism,
+        work.params,
+        sum(lengths),
+        tables.n_features,
+        len(present_workers(client)),
+        _least_memory(client),
+    )
+    everywhere = mode == "features"
+    validation = tables.validation
+    resilience = resilience or Resilience()
+    content = run_on_workers(
+        client,
+        replace(
+            work,
+            mode=mode,
+            has_validation=validation is not None,
+            checkpoint_every=resilience.checkpoint_every,
+            checksums=tables.checksums,
+        ),
+        replace(tables.train, everywhere=everywhere),
+        more=None if validation is None else replace(validation, everywhere=everywhere),
+        resilience=resilience,
+    )
+    return model_from_bytes(content)[0]
+
+
+def _least_memory(client: Any) -> int | None:
+    """Memory limit of the smallest worker; None if there is no limit."""
+    limits = client.run_on_scheduler(_memory_limits)
+    return min((int(limit) for limit in limits if limit), default=None)
+
+
+def _memory_limits(dask_scheduler: Any = None) -> list[int]:
+    """Run by the scheduler."""
+    return [worker.memory_limit for worker in dask_scheduler.workers.values()]

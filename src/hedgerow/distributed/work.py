@@ -1,0 +1,210 @@
+"""What each rank does: read its partitions, bin them with the others, train with the others."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.checkpoint import Checkpoint, recording
+from hedgerow.boosting.file_dataset import FileDataset
+from hedgerow.boosting.fingerprint import Fingerprint, settings_of
+from hedgerow.boosting.hold_out import Chosen, HoldOut
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stored import fit_stored
+from hedgerow.boosting.stored_sample import StorePlan
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.schema import UnknownCategory
+from hedgerow.data.sources import Asked, Roles, Source
+from hedgerow.distributed.checkpoints import ClusterStore
+from hedgerow.distributed.partition import Labels, NoRows, PartitionPart, check_unchanged
+from hedgerow.distributed.ranks import Shard
+from hedgerow.errors import DataError
+from hedgerow.growing.chunk_exchange import GrowMode
+from hedgerow.io import model_to_bytes
+from hedgerow.metrics import MetricFunction
+from hedgerow.objectives import Objective, make_objective
+from hedgerow.params import BoostParams
+
+_MEMORY_SHARE = 0.4
+_MEMORY = 4 * 10**9
+"""Memory for chunks on a worker: this share of its limit, or this much if it has none."""
+
+_STRATIFIED = ("logistic", "exponential", "softmax")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainWork:
+    """A training, as all ranks do it; see :class:`hedgerow.distributed.ranks.Work`.
+
+    Attributes
+    ----------
+    objective : str
+    level : float or None
+        Of quantiles.
+    params : BoostParams
+    stopping : StoppingParams
+    eval_metric
+        As for :func:`hedgerow.train`.
+    labels : Labels or None
+        For classes that are not numbered yet.
+    categorical, unknown
+        As for :class:`hedgerow.Dataset`.
+    mode : {"data", "features"}
+    has_validation : bool
+    memory_limit : int or None
+        Bytes for chunks on each worker.
+    n_jobs : int or None
+        Threads of each worker; None: as many as it has.
+    checkpoint_every : float
+        Seconds.
+    checksums : two sequences of int
+        Of all partitions, for training and validation; empty: they are not compared.
+    """
+
+    objective: str
+    params: BoostParams
+    stopping: StoppingParams
+    level: float | None = None
+    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None
+    labels: Labels | None = None
+    categorical: CategoricalFeatures = "auto"
+    unknown: UnknownCategory = "missing"
+    mode: GrowMode = "data"
+    has_validation: bool = False
+    memory_limit: int | None = None
+    n_jobs: int | None = None
+    checkpoint_every: float = 10.0
+    checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
+
+    def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
+        """Train with the others; the bytes of the model."""
+        others: Communicator = ranks if self.mode == "data" else Alone()
+        n_threads = self.n_jobs or shard.n_threads
+        for partitions, numbers, known in (
+            (shard.partitions, shard.numbers, self.checksums[0]),
+            (shard.more, shard.more_numbers, self.checksums[1]),
+        ):
+            if shard.checkpoint and known:
+                check_unchanged(partitions, numbers, [known[number] for number in numbers])
+        with ExitStack() as stack:
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="hedgerow-", dir=shard.scratch or None)
+            )
+
+            def dataset(partitions: Sequence[Any], numbers: Sequence[int]) -> FileDataset:
+                found = self._dataset(partitions, numbers, others, folder, shard.memory)
+                stack.callback(found.close)
+                return found
+
+            data = dataset(shard.partitions, shard.numbers)
+            target = _targets(data, self.params)
+            objective = self._objective(target, others)
+            set_aside = None if self.has_validation else self._set_aside(target, others)
+            plan = StorePlan(
+                self.params,
+                objective.n_outputs,
+                keeps_probability=objective.name == "softmax",
+                set_aside=set_aside,
+                n_threads=n_threads,
+            )
+            samples = data.stored(plan)
+            stack.callback(samples.close)
+            validation = samples.validation
+            if self.has_validation:
+                more = dataset(shard.more, shard.more_numbers)
+                given = more.stored(replace(plan, set_aside=None, trained=samples.train))
+                stack.callback(given.close)
+                validation = given.train
+            checkpoint = Checkpoint(
+                ClusterStore(shard.checkpoint, shard.save), self.checkpoint_every
+            )
+            recorder = stack.enter_context(
+                recording(checkpoint, lambda: self._fingerprint(objective))
+            )
+            model = fit_stored(
+                samples.train,
+                objective,
+                self.params,
+                validation=validation,
+                stopping=self.stopping,
+                eval_metric=self.eval_metric,
+                n_jobs=n_threads,
+                communicator=ranks,
+                mode=self.mode,
+                recorder=recorder,
+            )
+        return model_to_bytes(model)
+
+    def _dataset(
+        self,
+        partitions: Sequence[Any],
+        numbers: Sequence[int],
+        others: Communicator,
+        folder: str,
+        memory: int | None,
+    ) -> FileDataset:
+        parts = [
+            PartitionPart(partition, number, self.labels)
+            for partition, number in zip(partitions, numbers, strict=True)
+        ]
+        limit = self.memory_limit
+        if limit is None:
+            limit = _MEMORY if memory is None else int(_MEMORY_SHARE * memory)
+        return FileDataset(
+            Source(tuple(parts) or (NoRows(),), Roles()),
+            Asked(categorical=self.categorical, unknown=self.unknown),
+            memory_limit=limit,
+            cache_dir=[folder],
+            communicator=others,
+        )
+
+    def _fingerprint(self, objective: Objective) -> Fingerprint:
+        """Of sources and settings; partitions are compared by their check sums."""
+        return Fingerprint(settings_of(objective, self.params, self.stopping, ()), {})
+
+    def _objective(self, target: FloatArray, others: Communicator) -> Objective:
+        """With as many outputs as there are classes."""
+        if self.objective != "softmax":
+            return make_objective(self.objective, level=self.level)
+        if self.labels is not None:
+            return make_objective("softmax", len(self.labels.classes), level=self.level)
+        largest = int(min(max(target.max(initial=0.0), 0.0), 2.0**53))
+        found = others.allreduce(np.array([largest], dtype=np.int64), "max")
+        n_rows = others.allreduce(np.array([len(target)], dtype=np.int64))
+        n_classes = max(2, int(found[0]) + 1)
+        if n_classes > n_rows[0]:
+            raise DataError(
+                f"objective 'softmax' needs class indices 0, 1, ...; the largest is {found[0]}, "
+                f"which makes more classes than there are rows ({n_rows[0]}): number the classes "
+                "anew, or use DaskHedgerowClassifier, which takes any labels."
+            )
+        return make_objective("softmax", n_classes, level=self.level)
+
+    def _set_aside(self, target: FloatArray, others: Communicator) -> Chosen | None:
+        """Which rows are for validation, if the fit may stop early."""
+        stopping = self.stopping
+        counts = [int(part) for part in others.allgather(str(len(target)).encode("ascii"))]
+        if stopping.by_out_of_bag or not stopping.is_on(sum(counts), False):
+            return None
+        hold_out = HoldOut(
+            stopping.validation_fraction,
+            self.objective in _STRATIFIED,
+            self.params.seed,
+            sum(counts[: others.rank]),
+        )
+        hold_out.add(target)
+        return hold_out.finish(others)
+
+
+def _targets(data: FileDataset, params: BoostParams) -> FloatArray:
+    """Targets of the rows of this rank that count."""
+    found: list[FloatArray] = []
+    data.survey(lambda target: found.append(target.copy()), params)
+    return np.concatenate([*found, np.zeros(0)])

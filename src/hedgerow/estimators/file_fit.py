@@ -1,0 +1,262 @@
+"""Fitting an estimator to rows in files: labels of classes, and the fit.
+
+The estimator has the same bytes as one that is fitted to the table in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.file_dataset import FileDataset
+from hedgerow.boosting.file_rows import ReadTarget
+from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+from hedgerow.data.categories import Encoded
+from hedgerow.data.sources.columns import ReadColumn
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.estimators.classifier import HedgerowClassifier
+from hedgerow.estimators.regressor import HedgerowRegressor
+from hedgerow.objectives import Objective, make_objective
+
+MOST_VALUES = 10_000
+"""Different targets that are noted; classes can be no more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetFacts:
+    """What a look at all targets has found.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of weight above 0.
+    is_text : bool
+    values : array
+        Different targets, ascending: text, int64 if all are whole numbers, else float64.
+    counted : bool array
+        Which of them occur in rows of weight above 0.
+    has_more : bool
+        Whether there are more than ``MOST_VALUES``; the others are then not known.
+    """
+
+    n_rows: int
+    is_text: bool
+    values: AnyArray
+    counted: AnyArray
+    has_more: bool
+
+    @property
+    def classes(self) -> AnyArray:
+        """Labels of the rows that count."""
+        return self.values[self.counted]
+
+
+class _Labels:
+    """Numbers the different targets in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.places: dict[Any, int] = {}
+        self.is_text: bool | None = None
+        self.has_more = False
+
+    def read(self, column: ReadColumn, name: str) -> FloatArray:
+        """Number of each target; that of one that is not noted is -1."""
+        values, codes = _distinct(column, name)
+        is_text = column.sort == "text"
+        if self.is_text is not None and is_text != self.is_text:
+            raise DataTypeError(f"target {name!r} holds text in some rows and numbers in others.")
+        self.is_text = is_text
+        return np.array([float(self._number(value)) for value in values])[codes]
+
+    def _number(self, value: Any) -> int:
+        if len(self.places) >= MOST_VALUES and value not in self.places:
+            self.has_more = True
+            return -1
+        return self.places.setdefault(value, len(self.places))
+
+
+def look_at_targets(data: FileDataset) -> TargetFacts:
+    """Read all targets once.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If some are missing or infinite, or text in one file and numbers in another.
+    """
+    labels, n_rows = _Labels(), 0
+    used: set[float] = set()
+    for rows in data.scan(labels.read):
+        n_rows += rows.n_rows
+        used.update(np.unique(rows.target).tolist())
+    if n_rows == 0:
+        raise DataError("the data have no rows of weight above 0.")
+    values = list(labels.places)
+    array: AnyArray = np.array(values)
+    if not labels.is_text:
+        whole = all(float(value).is_integer() and abs(value) < 2**63 for value in values)
+        array = np.array(values, dtype=np.int64 if whole else np.float64)
+    order = np.argsort(array, kind="stable")
+    counted = np.array([place in used for place in range(len(values))], dtype=np.bool_)
+    return TargetFacts(n_rows, bool(labels.is_text), array[order], counted[order], labels.has_more)
+
+
+def _class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
+    """What makes indices of classes from a target column.
+
+    A label that is none of them is -1 (of rows of weight 0), or an error.
+    """
+    places = {label: float(index) for index, label in enumerate(classes.tolist())}
+
+    def read(column: ReadColumn, name: str) -> FloatArray:
+        values, codes = _distinct(column, name)
+        found = np.array([places.get(value, -1.0) for value in values])
+        if is_strict and (found < 0).any():
+            unknown = [value for value, place in zip(values, found, strict=True) if place < 0]
+            raise DataError(
+                f"target {name!r} has labels that the training rows have not: "
+                f"{', '.join(map(repr, unknown[:5]))}."
+            )
+        return found[codes]
+
+    return read
+
+
+def _distinct(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
+    """Different targets, and the place of each row's among them.
+
+    Raises
+    ------
+    DataError
+        If some are missing or infinite.
+    """
+    missing = column.missing()
+    if missing.any():
+        raise DataError(
+            f"target {name!r} is missing in {int(missing.sum())} of {len(missing)} rows, the first "
+            f"is row {int(missing.argmax()) + 1} of them: remove these rows."
+        )
+    values = column.values
+    if isinstance(values, Encoded) and not isinstance(values.values, np.ndarray):
+        return [str(text) for text in values.values], values.codes
+    found, inverse = np.unique(column.plain(""), return_inverse=True)
+    if not np.isfinite(found.astype(np.float64)).all():
+        raise DataError(f"target {name!r} is infinite in some rows: remove these rows.")
+    return found.tolist(), inverse.reshape(-1)
+
+
+def fit_files(
+    estimator: HedgerowClassifier | HedgerowRegressor,
+    data: FileDataset,
+    facts: TargetFacts,
+    valid: FileDataset | None = None,
+) -> None:
+    """Fit an estimator to rows in files.
+
+    Parameters
+    ----------
+    estimator : HedgerowClassifier or HedgerowRegressor
+    data : FileDataset
+        ``categorical_features`` and ``unknown_category`` are those of the estimator.
+    facts : TargetFacts
+        Of ``data``.
+    valid : FileDataset, optional
+        Validation rows.
+
+    Raises
+    ------
+    ParameterError
+        For what needs all rows in memory.
+    """
+    classes: AnyArray | None = None
+    if isinstance(estimator, HedgerowClassifier):
+        classes = _check_classes(estimator, facts)
+        objective = estimator._make_objective(classes, np.zeros(0))  # noqa: SLF001
+    else:
+        chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
+        objective = make_objective(named_loss(chosen), level=estimator.quantile)
+    for rows in (data, valid):
+        if rows is not None:
+            rows.asked = replace(
+                rows.asked,
+                categorical=estimator.categorical_features,
+                unknown=estimator.unknown_category,
+            )
+            if classes is not None:
+                rows.read_targets_by(_class_reader(classes, is_strict=rows is valid))
+    try:
+        model = _fit(estimator, objective, data, valid)
+    finally:
+        data.close()
+        if valid is not None:
+            valid.close()
+    estimator._adopt(model, **({} if classes is None else {"classes_": classes}))  # noqa: SLF001
+
+
+def _fit(
+    estimator: HedgerowClassifier | HedgerowRegressor,
+    objective: Objective,
+    data: FileDataset,
+    valid: FileDataset | None,
+) -> Any:
+    estimator._check_objective()  # noqa: SLF001
+    params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
+    level = objective.level if objective.name == "quantile" else None
+    survey = TargetSurvey(objective.name, level, stopping, params.seed, valid is None)
+    data.survey(survey.note, params, survey.may_set_aside)
+    return fit_data(
+        data,
+        objective,
+        params,
+        survey.finish(objective),
+        valid=valid,
+        stopping=stopping,
+        eval_metric=estimator.eval_metric,
+        callbacks=estimator.callbacks,
+        progress=bool(estimator.progress),
+        n_jobs=estimator.n_jobs,
+    )
+
+
+def named_loss(chosen: Any) -> str:
+    """The name of the loss of rows that are not in memory.
+
+    Raises
+    ------
+    ParameterError
+        For a loss of the user's own.
+    """
+    if not isinstance(chosen, str):
+        raise ParameterError(
+            f"objective={chosen!r}: losses of your own are for rows in memory; name one."
+        )
+    return chosen
+
+
+def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:
+    if estimator.class_weight is not None:
+        raise ParameterError(
+            f"class_weight={estimator.class_weight!r} is for rows in memory: give rows in files a "
+            "column of weights."
+        )
+    classes = facts.classes
+    if facts.has_more:
+        raise DataError(
+            f"the target has more than {MOST_VALUES:,} different values, too many for classes: "
+            "train a regression."
+        )
+    if not facts.is_text and facts.values.dtype != np.int64:
+        raise DataError(
+            "the target has numbers that are not whole, which are no classes: train a regression."
+        )
+    if len(classes) < 2:
+        raise DataError(
+            f"y has only one class, {classes.tolist()[0]!r}: a classifier needs at least two "
+            "classes."
+        )
+    return classes
+
+
+__all__ = ["TargetFacts", "fit_files", "look_at_targets"]

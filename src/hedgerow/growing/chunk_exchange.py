@@ -1,0 +1,101 @@
+"""What the ranks of a fit tell each other while a tree grows: all of it is here.
+
+::
+
+    greet       once      rows, columns, weights: does everyone mean the same fit?
+    measures    a tree    largest gradients, sums of gradients, size of the sample
+    histograms  a pass    sums of all builds; each rank gets its block of columns
+    splits      a pass    best splits in the blocks
+    sums        a tree    exact sums of the leaves
+
+With the features divided, every rank has all rows: there is nothing to add up, and only
+``greet`` and ``splits`` are called.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.comm.base import Communicator
+from hedgerow.errors import CommunicationError
+
+GrowMode = Literal["data", "features"]
+
+
+class Exchange:
+    """The others.
+
+    Attributes
+    ----------
+    rank, size : int
+    mode : {"data", "features"}
+        What is divided between ranks.
+    adds : bool
+        Whether sums over rows are to be added up: rows are divided between several ranks.
+    sent : int
+        Bytes that this rank has sent to others: of a reduce-scatter what belongs to
+        them, of an allgather its message times their number.
+    """
+
+    def __init__(self, communicator: Communicator, mode: GrowMode) -> None:
+        self._communicator = communicator
+        self.rank, self.size, self.mode = communicator.rank, communicator.size, mode
+        self.adds = mode == "data" and self.size > 1
+        self.sent = 0
+
+    def greet(self, facts: IntArray) -> IntArray:
+        """What each rank says of its rows and settings: int64 (size, facts)."""
+        return self._gather(facts, "what they know of the fit")
+
+    def measures(self, local: IntArray) -> IntArray:
+        """What each rank has measured: int64 (size, measures); one row if nothing is added up."""
+        return self._gather(local, "measures of gradients") if self.adds else local[None]
+
+    def histograms(self, message: IntArray, starts: IntArray) -> IntArray:
+        """The part of this rank of the sum of all messages."""
+        if not self.adds:
+            return message
+        first, last = int(starts[self.rank]), int(starts[self.rank + 1])
+        self.sent += 8 * (len(message) - (last - first))
+        block = self._communicator.reduce_scatter(message, starts.tolist())
+        if block.dtype != np.int64 or block.shape != (last - first,):
+            raise CommunicationError(
+                f"rank {self.rank} got {block.shape} numbers of {block.dtype} as its part of the "
+                f"histograms instead of {last - first}: do all ranks run the same version?"
+            )
+        return block
+
+    def splits(self, found: IntArray) -> IntArray:
+        """Best splits of all ranks: int64 (jobs, size, 2, FOUND_FIELDS).
+
+        Parameters
+        ----------
+        found : int64 (jobs, 1, 2, FOUND_FIELDS)
+        """
+        if self.size == 1:
+            return found
+        parts = self._gather(found.reshape(-1), "splits")
+        splits = parts.reshape(self.size, len(found), *found.shape[2:])
+        return np.array(splits.swapaxes(0, 1), order="C")
+
+    def sums(self, local: IntArray) -> IntArray:
+        """The sum of the arrays of all ranks."""
+        if not self.adds:
+            return local
+        return np.asarray(self._gather(local.reshape(-1), "sums").sum(axis=0).reshape(local.shape))
+
+    def _gather(self, local: IntArray, what: str) -> IntArray:
+        if self.size == 1:
+            return local[None]
+        self.sent += local.nbytes * (self.size - 1)
+        parts = self._communicator.allgather(local.tobytes())
+        for rank, part in enumerate(parts):
+            if len(part) != local.nbytes:
+                raise CommunicationError(
+                    f"rank {rank} sent {len(part)} bytes as {what}, rank {self.rank} "
+                    f"{local.nbytes}: do all ranks train with the same parameters?"
+                )
+        return np.frombuffer(b"".join(parts), dtype=np.int64).reshape(self.size, -1)

@@ -1,0 +1,237 @@
+"""A folder that keeps the rounds of one fit.
+
+::
+
+    hedgerow-fit.safetensors                         what the fit is: written first
+    hedgerow-rounds-00000001-00000120.safetensors    rounds 1 to 120
+    hedgerow-rounds-00000121-00000245.safetensors    rounds 121 to 245, and so on
+    hedgerow.lock                                    held while a fit is running
+
+Files are only ever added, each in one step (:mod:`hedgerow.io.atomic`), so the time of a
+write does not grow with the number of rounds, and whenever the process or the machine
+stops, the folder holds all rounds up to some write.  Every part names its rounds and its
+fit and carries a checksum, so the files need no list: read are the parts that
+follow each other from round 1, up to the first that is missing or damaged.  What stands
+behind a gap is grown anew, which gives the same, and removed; so are files that a kill
+left half-written.  No other file is touched.
+
+Two runs of the same fit that meet in a folder without locks would write the same rounds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import numbers
+import os
+import re
+import stat
+import warnings
+from collections.abc import Iterable
+
+from hedgerow.boosting.checkpoint import SECONDS, Checkpoint, Rounds, joined
+from hedgerow.boosting.fingerprint import Fingerprint
+from hedgerow.errors import ModelFormatError, ParameterError, StorageError
+from hedgerow.io.atomic import write_atomically
+from hedgerow.io.checkpoint_parts import (
+    OtherFitError,
+    fit_from_bytes,
+    fit_to_bytes,
+    rounds_from_bytes,
+    rounds_to_bytes,
+)
+from hedgerow.io.lock import FileLock
+
+FIT_FILE = "hedgerow-fit.safetensors"
+LOCK_FILE = "hedgerow.lock"
+_PART = re.compile(r"hedgerow-rounds-(\d{8})-(\d{8})\.safetensors", re.ASCII)
+_LEFTOVER = re.compile(
+    r"\.hedgerow-(fit|rounds-\d{8}-\d{8})\.safetensors\.[0-9a-f]{8}\.tmp", re.ASCII
+)
+_MOST_SHOWN = 6
+
+
+def checkpoint_at(path: str | os.PathLike[str] | None, every: float = SECONDS) -> Checkpoint | None:
+    """What a user asks for by ``checkpoint`` and ``checkpoint_every``; None without a path.
+
+    Raises
+    ------
+    ParameterError
+        If one of them is no path or no number of seconds, or the second has no effect.
+    """
+    number = isinstance(every, numbers.Real) and not isinstance(every, bool)
+    if not number or not 0.0 <= every < math.inf:
+        raise ParameterError(
+            "checkpoint_every must be a number of seconds, at least 0 (0: after every round); "
+            f"got {every!r}."
+        )
+    if path is None:
+        if every != SECONDS:
+            raise ParameterError(
+                f"checkpoint_every={every!r} has no effect without checkpoint: name a folder, or "
+                f"leave it at its default, {SECONDS!r}."
+            )
+        return None
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ParameterError(f"checkpoint must be the path of a folder, or None; got {path!r}.")
+    return Checkpoint(CheckpointFolder(text), float(every))
+
+
+class CheckpointFolder:
+    """A :class:`hedgerow.boosting.checkpoint.CheckpointStore` in a folder.
+
+    Parameters
+    ----------
+    path : str
+        Made, with its parents, when a fit begins.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)  # a callback may change the working folder
+        self._fit = ""
+        self._lock: FileLock | None = None
+
+    def latest(self, fit: Fingerprint) -> Rounds | None:
+        """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            self._lock = FileLock(self._file(LOCK_FILE))
+            names = sorted(os.listdir(self.path))
+        except StorageError as error:
+            raise StorageError(
+                f"another fit is using the checkpoint folder: {error} Wait for its end, or name "
+                "another folder."
+            ) from None
+        except OSError as error:
+            raise self._fault("cannot be used", error) from error
+        self._fit = fit.digest
+        described = self._check_description(fit, names)
+        parts, used, faults = self._read_parts(names, described)
+        if faults:
+            done = parts[-1].end if parts else 0
+            warnings.warn(
+                f"checkpoint folder {self.path!r}: {'; '.join(faults)}. Training goes on from "
+                f"round {done}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        if not described:
+            try:
+                write_atomically(self._file(FIT_FILE), fit_to_bytes(fit))
+            except OSError as error:
+                raise self._fault("cannot be written", error) from error
+        self._remove(name for name in names if _LEFTOVER.fullmatch(name))
+        self._remove(name for name in names if _PART.fullmatch(name) and name not in used)
+        return joined(parts) if parts else None
+
+    def save(self, part: Rounds) -> None:
+        """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
+        name = f"hedgerow-rounds-{part.first + 1:08d}-{part.end:08d}.safetensors"
+        try:
+            write_atomically(self._file(name), rounds_to_bytes(part, self._fit))
+        except OSError as error:
+            raise self._fault("cannot be written", error) from error
+
+    def close(self) -> None:
+        """Give the folder back; a second call does nothing."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def _fault(self, what: str, error: OSError) -> StorageError:
+        place = error.filename or self.path
+        return StorageError(
+            f"checkpoint folder {self.path!r} {what}: {place}: {error.strerror or error}"
+        )
+
+    def _check_description(self, fit: Fingerprint, names: list[str]) -> bool:
+        """Whether the folder says that it holds this fit; another one is an error."""
+        if FIT_FILE not in names:
+            return False
+        try:
+            kept = fit_from_bytes(self._read(FIT_FILE))
+        except OtherFitError as error:
+            raise ParameterError(
+                f"checkpoint folder {self.path!r}: {error} Go on with that version; to start "
+                "anew, remove the folder or name another."
+            ) from None
+        except ModelFormatError:
+            return False  # every part names its fit, too
+        if kept.digest == fit.digest:
+            return True
+        if not any(map(_PART.fullmatch, names)):
+            return False  # it ended before a round was kept: there is nothing to lose
+        found = kept.differences(fit)
+        shown = "; ".join(found[:_MOST_SHOWN])
+        more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+        raise ParameterError(
+            f"checkpoint folder {self.path!r} holds another fit: {shown}{more}. To go on with that "
+            "one, fit as before; to start anew, remove the folder or name another."
+        )
+
+    def _read_parts(
+        self, names: list[str], described: bool
+    ) -> tuple[list[Rounds], set[str], list[str]]:
+        """The parts that follow each other from the first round, their names, and what is wrong."""
+        parts: list[Rounds] = []
+        used: set[str] = set()
+        faults = []
+        end = 0
+        # Of two that begin with the same round the longer one, if it is good.
+        order = sorted(
+            (int(found[1]), -int(found[2]), found[0])
+            for found in map(_PART.fullmatch, names)
+            if found
+        )
+        for begin, last, name in order:
+            if begin <= end:
+                continue
+            if begin > end + 1:
+                faults.append(f"rounds {end + 1} to {begin - 1} are missing")
+                break
+            try:
+                part = self._read_part(name, end, -last)
+                if parts and not part.goes_with(parts[0]):
+                    raise ModelFormatError("its shape is that of other rounds")
+            except OtherFitError:
+                if not described:
+                    raise ParameterError(
+                        f"checkpoint folder {self.path!r} holds rounds of another fit ({name}), "
+                        "and no record of what it is: remove the folder, or name another."
+                    ) from None
+                faults.append(f"{name} is of another fit")
+            except ModelFormatError as error:
+                faults.append(f"{name} is damaged ({str(error).rstrip('.')})")
+            else:
+                parts.append(part)
+                used.add(name)
+                end = part.end
+        return parts, used, faults
+
+    def _read_part(self, name: str, first: int, end: int) -> Rounds:
+        part = rounds_from_bytes(self._read(name), self._fit)
+        if (part.first, part.end) != (first, end):
+            raise ModelFormatError("its rounds are not those of its name")
+        return part
+
+    def _read(self, name: str) -> bytes:
+        path = self._file(name)
+        try:
+            # A pipe or a device could block on opening or never end.
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise ModelFormatError("it is not a regular file")
+            with open(path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            raise ModelFormatError("it has vanished") from None
+        except OSError as error:
+            raise self._fault("cannot be read", error) from error
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.unlink(self._file(name))

@@ -1,0 +1,211 @@
+"""Rounds of a fit and its fingerprint as bytes, and back.
+
+Both are containers (:mod:`hedgerow.io.container`): a safetensors layout with a
+checksum.  Reading is a chain of checks as for model files: what comes out is safe to
+walk, or ``ModelFormatError`` says why it is not.
+
+===============  =========  ====================================================
+array            elements
+===============  =========  ====================================================
+``feature`` ...  per node   the fields of :class:`hedgerow.growing.tree.GrownTree`;
+                            ``bin``, ``column`` and ``left_bins`` are empty where
+                            trees are not grown on bins
+``left_bins``    4 x nodes  as int64
+``tree_start``   trees + 1  first node of each tree
+``base_score``   outputs
+``scores``       rounds x metrics
+``improvement``  rounds
+===============  =========  ====================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.checkpoint import Rounds
+from hedgerow.boosting.fingerprint import Fingerprint
+from hedgerow.errors import ModelFormatError
+from hedgerow.growing.tree import GrownTree
+from hedgerow.io import container, strict_json
+from hedgerow.io.container import Header
+from hedgerow.io.sniff import SNIFF_BYTES
+from hedgerow.io.validate import FOREST_DTYPES, check_forest
+from hedgerow.model.forest import NODE_FIELDS, Forest
+
+ROUNDS_FORMAT = "hedgerow-rounds"
+FIT_FORMAT = "hedgerow-fit"
+VERSION = "1"
+
+_F64, _I64, _I32, _U8 = (np.dtype(t) for t in (np.float64, np.int64, np.int32, np.uint8))
+_BIN_DTYPES = {"left_bins": _I64, "column": _I32, "bin": _U8}
+_ROUND_DTYPES = {"scores": _F64, "improvement": _F64}
+_DTYPES = FOREST_DTYPES | _BIN_DTYPES | _ROUND_DTYPES
+_WIDEST_FIRST = sorted(_DTYPES, key=lambda name: -_DTYPES[name].itemsize)
+_SET_WORDS = 4
+_NATURAL = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+
+
+class OtherFitError(ModelFormatError):
+    """The bytes are good, but belong to another fit or version."""
+
+
+def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
+    """A part of the fit whose fingerprint has the digest ``fit``.
+
+    Parameters
+    ----------
+    part : Rounds
+        Of one round at least.
+    fit : str
+
+    Returns
+    -------
+    list of bytes
+        To be written one after another.
+    """
+    trees = part.trees
+    sizes = [len(tree.feature) for tree in trees]
+    arrays: dict[str, AnyArray] = {
+        name: np.concatenate([getattr(tree, name) for tree in trees])
+        for name in (*NODE_FIELDS, *_BIN_DTYPES)
+    }
+    arrays["left_bins"] = arrays["left_bins"].reshape(-1).view(np.int64)
+    arrays |= {
+        "tree_start": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        "base_score": part.base_score,
+        "scores": part.scores.reshape(-1),
+        "improvement": part.improvement,
+    }
+    metadata = {
+        "ended": str(int(part.ended)),
+        "fit": fit,
+        "first": str(part.first),
+        "format": ROUNDS_FORMAT,
+        "n_rounds": str(part.n_rounds),
+        "version": VERSION,
+    }
+    return container.pack(metadata, {name: arrays[name] for name in _WIDEST_FIRST})
+
+
+def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
+    """Inverse of :func:`rounds_to_bytes`.
+
+    Raises
+    ------
+    OtherFitError
+        If they are rounds of another fit or version.
+    ModelFormatError
+        If the bytes are damaged or of another format.
+    """
+    header, payload = _open(data, ROUNDS_FORMAT, ("ended", "fit", "first", "n_rounds"))
+    if header.metadata["fit"] != fit:
+        raise OtherFitError("these are rounds of another fit.")
+    if header.entries.keys() != _DTYPES.keys():
+        raise ModelFormatError("arrays are missing or unknown.")
+    for name, entry in header.entries.items():
+        if entry.dtype != _DTYPES[name].newbyteorder("<"):
+            raise ModelFormatError(f"array {name!r} must have dtype {_DTYPES[name]}.")
+    arrays = {name: container.array_at(header, name, payload) for name in _DTYPES}
+    trees = _trees(arrays)
+    first, n_rounds = (_number(header.metadata, name) for name in ("first", "n_rounds"))
+    scores, improvement = arrays["scores"], arrays["improvement"]
+    if header.metadata["ended"] not in ("0", "1"):
+        raise ModelFormatError("ended is malformed.")
+    if (
+        n_rounds < 1
+        or len(trees) != n_rounds * len(arrays["base_score"])
+        or len(scores) % n_rounds
+        or len(improvement) != n_rounds
+    ):
+        raise ModelFormatError(f"trees or scores do not belong to {n_rounds} rounds.")
+    return Rounds(
+        first,
+        trees,
+        arrays["base_score"].copy(),
+        scores.reshape(n_rounds, -1).copy(),
+        improvement.copy(),
+        header.metadata["ended"] == "1",
+    )
+
+
+def fit_to_bytes(fit: Fingerprint) -> list[bytes | memoryview]:
+    """The fingerprint of a fit, to be written as one file."""
+    metadata = {
+        "contents": strict_json.encode(fit.contents, "contents"),
+        "format": FIT_FORMAT,
+        "settings": strict_json.encode(fit.settings, "settings"),
+        "version": VERSION,
+    }
+    return container.pack(metadata, {})
+
+
+def fit_from_bytes(data: bytes | memoryview) -> Fingerprint:
+    """Inverse of :func:`fit_to_bytes`; raises as :func:`rounds_from_bytes` does."""
+    header, _ = _open(data, FIT_FORMAT, ("contents", "settings"))
+    if header.entries:
+        raise ModelFormatError("there are arrays in the description of a fit.")
+    parts = []
+    for name in ("settings", "contents"):
+        part = strict_json.decode(header.metadata[name], name)
+        if not isinstance(part, dict) or not all(isinstance(text, str) for text in part.values()):
+            raise ModelFormatError(f"{name} is not a map from string to string.")
+        parts.append(part)
+    return Fingerprint(*parts)
+
+
+def _open(
+    data: bytes | memoryview, format_: str, names: tuple[str, ...]
+) -> tuple[Header, memoryview]:
+    """Header and arrays of a file, whose bytes are those that were written."""
+    view = memoryview(data).cast("B")
+    length = container.header_length(bytes(view[:SNIFF_BYTES]), len(view))
+    start = bytes(view[: container.LENGTH_BYTES + length])
+    header = container.parse_header(start[container.LENGTH_BYTES :])
+    container.check_tiling(header, len(view))
+    payload = view[len(start) :]
+    container.check_digest(start, payload)
+    if header.metadata.get("format") != format_:
+        raise ModelFormatError("the file names another format.")
+    if header.metadata.get("version") != VERSION:
+        raise OtherFitError("it was written by another version of Hedgerow.")
+    if header.metadata.keys() != {"format", "version", *names}:
+        raise ModelFormatError("metadata are missing or unknown.")
+    return header, payload
+
+
+def _number(metadata: Mapping[str, str], name: str) -> int:
+    if not _NATURAL.fullmatch(metadata[name]):
+        raise ModelFormatError(f"{name} is malformed.")
+    return int(metadata[name])
+
+
+def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
+    """The trees, each with arrays of its own, as the grower makes them."""
+    feature, start = arrays["feature"], arrays["tree_start"]
+    forest: dict[str, Any] = {name: arrays[name] for name in FOREST_DTYPES}
+    check_forest(Forest(**forest, n_features=int(feature.max(initial=0)) + 1))
+    n_nodes, column = len(feature), arrays["column"]
+    n_binned = len(column)
+    if n_binned not in (0, n_nodes) or len(arrays["bin"]) != n_binned:
+        raise ModelFormatError("column and bin must have one entry per node, or none.")
+    if len(arrays["left_bins"]) != _SET_WORDS * n_binned:
+        raise ModelFormatError(f"left_bins must have {_SET_WORDS} words for each bin.")
+    if n_binned and not ((column >= 0) == (feature >= 0)).all():
+        raise ModelFormatError("column must be -1 in leaves, and nowhere else.")
+    if n_binned and int(column.min()) < -1:
+        raise ModelFormatError("column must be the position of a column, or -1 in a leaf.")
+    sets = arrays["left_bins"].view(np.uint64).reshape(-1, _SET_WORDS)
+    per_node = {name: arrays[name] for name in (*NODE_FIELDS, "column", "bin")}
+    return tuple(
+        # Copies: kernels are compiled for arrays that can be written to.
+        GrownTree(
+            **{name: array[begin:end].copy() for name, array in per_node.items()},
+            left_bins=sets[begin:end].copy(),
+        )
+        for begin, end in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
+    )

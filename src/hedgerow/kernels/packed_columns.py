@@ -1,0 +1,127 @@
+"""Columns of bins with few different values, packed into 1, 2 or 4 bits each.
+
+Glossary
+--------
+code     place of a bin among the different bins of the column: below 2, 4 or 16
+per      codes in a byte: 8, 4 or 2; the first code is in the lowest bits
+legend   the bins that the codes stand for, ascending, 16 bytes in front of the codes
+
+::
+
+    bins     0  9  9  0  0  9  0  0    17 bytes: legend 0 9 0 ... 0, byte 0b00100110
+
+Unpacking copies ``per`` bins for each byte from a table made once a column.
+:func:`gather_rows` turns columns into rows, the other layout of a binned matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import BinArray
+from hedgerow.compile import kernel
+
+LEGEND = 16
+"""Bytes of the legend."""
+
+_BLOCK = np.uint64(256)  # rows turned at a time: 256 * 32 bytes stay in the cache
+
+
+@kernel
+def mark_bins(column: BinArray, n_rows: int, seen: BinArray) -> None:
+    """Set ``seen[bin]`` (256 cells) to 1 for the bins in ``column[:n_rows]``."""
+    for i in range(np.uint64(n_rows)):
+        seen[column[i]] = 1
+
+
+@kernel
+def pack_codes(column: BinArray, n_rows: int, code: BinArray, bits: int, packed: BinArray) -> None:
+    """Write the codes of ``column[:n_rows]`` to ``packed``, a byte for ``8 / bits`` of them.
+
+    Parameters
+    ----------
+    column : uint8 (at least n_rows,)
+    n_rows : int
+    code : uint8 (256,)
+        Code of each bin, below ``2**bits``.
+    bits : int
+        1, 2 or 4.
+    packed : uint8 (ceil(n_rows * bits / 8),)
+        Bits behind the last code are 0.
+    """
+    per, width, n = np.uint64(8 // bits), np.uint64(bits), np.uint64(n_rows)
+    for byte in range(np.uint64(len(packed))):
+        value = np.uint64(0)
+        for k in range(per):
+            i = byte * per + k
+            if i < n:
+                value |= np.uint64(code[column[i]]) << (k * width)
+        packed[byte] = np.uint8(value)
+
+
+@kernel(inline=True, inner=True)
+def _copy(
+    packed: BinArray, start: int, n_bytes: int, table: BinArray, per: int, column: BinArray
+) -> None:
+    """With ``per`` as a constant, a byte costs one load and one store."""
+    for i in range(n_bytes):
+        source, to = np.uint64(packed[start + i]) * per, i * per
+        for k in range(per):
+            column[to + k] = table[source + k]
+
+
+@kernel
+def unpack_codes(packed: BinArray, bits: int, table: BinArray, column: BinArray) -> None:
+    """Inverse of :func:`pack_codes`, from a legend and the codes behind it.
+
+    Parameters
+    ----------
+    packed : uint8 (LEGEND + n_bytes,)
+    bits : int
+        1, 2 or 4.
+    table : uint8 (2048,)
+        Scratch.
+    column : uint8
+        At least ``n_bytes * 8 / bits`` long; what is behind is left as it is.
+    """
+    per, mask, width = np.uint64(8 // bits), np.uint64((1 << bits) - 1), np.uint64(bits)
+    for byte in range(np.uint64(256)):
+        for k in range(per):
+            table[byte * per + k] = packed[(byte >> (k * width)) & mask]
+    start = np.uint64(LEGEND)
+    n_bytes = np.uint64(len(packed)) - start
+    if bits == 1:
+        _copy(packed, start, n_bytes, table, np.uint64(8), column)
+    elif bits == 2:
+        _copy(packed, start, n_bytes, table, np.uint64(4), column)
+    else:
+        _copy(packed, start, n_bytes, table, np.uint64(2), column)
+
+
+@kernel
+def gather_rows(by_column: BinArray, per_tile: int, by_row: BinArray) -> None:
+    """Write the layout by row of a binned matrix from that by column.
+
+    Parameters
+    ----------
+    by_column : uint8 (n_columns, n_rows), C-ordered
+    per_tile : int
+        Columns in each tile but the last.
+    by_row : uint8 (n_tiles, n_rows, tile_width), C-ordered
+        Places without a column are set to 0.
+    """
+    n_columns, n_rows = np.uint64(by_column.shape[0]), np.uint64(by_column.shape[1])
+    width, per_tile = np.uint64(by_row.shape[2]), np.uint64(per_tile)
+    for tile in range(np.uint64(by_row.shape[0])):
+        first = tile * per_tile
+        n_held = np.uint64(min(per_tile, n_columns - first))
+        rows = by_row[tile]
+        for block in range(np.uint64(0), n_rows, _BLOCK):
+            stop = np.uint64(min(block + _BLOCK, n_rows))
+            for j in range(n_held):
+                column = by_column[first + j]
+                for i in range(block, stop):
+                    rows[i, j] = column[i]
+            for j in range(n_held, width):
+                for i in range(block, stop):
+                    rows[i, j] = np.uint8(0)

@@ -1,0 +1,78 @@
+"""Tables in memory as data that are read batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.fit import _with_own_levels
+from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
+from hedgerow.data import bin_table, fit_bins
+from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.data.memory_store import MemoryStore, rows_of
+from hedgerow.growing.constraints import resolve_constraints
+
+
+@dataclass
+class TableData:
+    """A StoredData over a table: ``size`` rows to a batch and to a chunk."""
+
+    data: Dataset
+    size: int
+
+    def _sample(self, schema=None, zero_missing=False, n_outputs=1) -> Sample:
+        table = self.data.table(schema, zero_missing)
+        sample = self.data.sample(table, self.data.target(table.n_rows), n_outputs)
+        return sample.without_zero_weights()
+
+    def survey(self, note: Callable[[np.ndarray], None], params, sets_aside: bool) -> None:
+        target = self._sample(zero_missing=params.zero_as_missing).target
+        for start in range(0, len(target), self.size):
+            note(target[start : start + self.size].copy())
+
+    def stored(self, plan: StorePlan) -> StoredSamples:
+        if plan.trained is not None:
+            sample = self._sample(plan.trained.schema, n_outputs=plan.n_outputs)
+            return StoredSamples(self.chunked(sample, plan.trained.store.spec, False))
+        train, aside = self._sample(None, plan.params.zero_as_missing, plan.n_outputs), None
+        if plan.set_aside is not None:
+            chosen = np.concatenate(list(self._chosen(plan, train.target)))
+            aside = train.take(np.flatnonzero(chosen))
+            train = train.take(np.flatnonzero(~chosen))
+        train, aside = _with_own_levels(train, aside, lenient=True)
+        params = resolve_constraints(plan.params, train.table.schema, plan.objective)
+        bins = params.max_bins_by_feature or params.max_bins
+        forced = params.forced_bins
+        spec = fit_bins(train.table, bins, train.weight, params.seed, plan.n_threads, forced)
+        return StoredSamples(
+            self.chunked(train, spec, True),
+            None if aside is None else self.chunked(aside, spec, False),
+        )
+
+    def _chosen(self, plan: StorePlan, target: np.ndarray) -> Iterator[np.ndarray]:
+        for start in range(0, len(target), self.size):
+            yield plan.set_aside(start, target[start : start + self.size])
+
+    def chunked(self, sample: Sample, spec, columns: bool) -> StoredSample:
+        matrix = bin_table(sample.table, spec, columns=columns)
+        return in_chunks(matrix, sample, self.size)
+
+
+def in_chunks(matrix: BinnedMatrix, sample: Sample, size: int, first_row: int = 0) -> StoredSample:
+    store = MemoryStore(
+        matrix, sample.target, sample.weight, sample.offset, chunk_rows=size, first_row=first_row
+    )
+    return StoredSample(store, sample.offset is not None)
+
+
+def part_of(stored: StoredSample, sample: Sample, cuts: list[int], rank: int, size: int):
+    """The rows of one rank: ``cuts`` has the ends of all ranks' rows, from 0."""
+    (chunk,) = stored.store.chunks()
+    start, stop = cuts[rank], cuts[rank + 1]
+    rows = np.arange(start, stop)
+    part = sample.take(rows)
+    return in_chunks(rows_of(chunk.matrix, start, stop), part, size, start)

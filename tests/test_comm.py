@@ -1,0 +1,288 @@
+"""Collectives between threads: right results, and nothing but errors when something fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.collectives import WHOLE_BYTES, Collectives
+from hedgerow.comm.faults import HARMLESS, Fault, RankDied, with_each_fault
+from hedgerow.comm.mailbox import Mailbox
+from hedgerow.comm.messages import Call, Kind, Message, Stamp, opened, sealed
+from hedgerow.comm.threads import rank_outcomes, run_ranks
+from hedgerow.errors import CommunicationError
+
+RUN = b"r" * 16
+TIMEOUT = 0.2
+
+
+def arrays(size: int, length: int, seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-(2**60), 2**60, length) for _ in range(size)]
+
+
+@given(
+    size=st.integers(1, 5),
+    length=st.sampled_from([0, 1, 3, 17, WHOLE_BYTES // 8 + 1]),
+    seed=st.integers(0, 99),
+)
+def test_sums_and_maxima_are_those_of_all_ranks(size: int, length: int, seed: int) -> None:
+    parts = arrays(size, length, seed)
+    places = np.sort(np.random.default_rng(seed).integers(0, length + 1, size - 1))
+    starts = [0, *places.tolist(), length]
+
+    def rank(ranks: Communicator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        mine = parts[ranks.rank]
+        ranks.barrier()
+        return (
+            ranks.allreduce(mine),
+            ranks.allreduce(mine, "max"),
+            ranks.reduce_scatter(mine, starts),
+        )
+
+    with np.errstate(over="ignore"):
+        total = np.sum(parts, axis=0)
+    results = run_ranks(size, rank)
+    for number, (sums, maxima, part) in enumerate(results):
+        np.testing.assert_array_equal(sums, total)
+        np.testing.assert_array_equal(maxima, np.max(parts, axis=0))
+        np.testing.assert_array_equal(part, total[starts[number] : starts[number + 1]])
+
+
+def test_arrays_keep_their_shape_and_are_not_written_to() -> None:
+    kept = np.arange(12).reshape(3, 4)
+
+    def rank(ranks: Communicator) -> np.ndarray:
+        return ranks.allreduce(kept[::-1].T)
+
+    for result in run_ranks(3, rank):
+        np.testing.assert_array_equal(result, 3 * kept[::-1].T)
+    np.testing.assert_array_equal(kept, np.arange(12).reshape(3, 4))
+
+
+@given(messages=st.lists(st.binary(max_size=50), min_size=1, max_size=5))
+@settings(max_examples=20)
+def test_allgather_gives_all_messages_in_the_order_of_ranks(messages: list[bytes]) -> None:
+    assert run_ranks(len(messages), lambda ranks: ranks.allgather(messages[ranks.rank])) == [
+        messages
+    ] * len(messages)
+
+
+def test_one_rank_is_like_nobody_else() -> None:
+    array = np.arange(5)
+
+    def rank(ranks: Communicator) -> list[list[int]]:
+        ranks.barrier()
+        found = [ranks.allreduce(array), ranks.reduce_scatter(array, [0, 5])]
+        assert ranks.allgather(b"alone") == [b"alone"]
+        return [part.tolist() for part in found]
+
+    assert run_ranks(1, rank)[0] == rank(Alone())
+
+
+def test_the_barrier_holds_back_who_comes_first() -> None:
+    arrived = []
+
+    def rank(ranks: Communicator) -> int:
+        time.sleep(0.05 * ranks.rank)
+        arrived.append(ranks.rank)
+        ranks.barrier()
+        return len(arrived)
+
+    assert run_ranks(3, rank) == [3, 3, 3]
+
+
+def test_what_is_not_int64_or_not_divided_is_refused() -> None:
+    with pytest.raises(TypeError, match="int64, not of float64"):
+        run_ranks(1, lambda ranks: ranks.allreduce(np.zeros(3)))
+    for starts in ([0, 2], [0, 2, 1, 3], [1, 2, 3], [0, 1, 2]):
+        with pytest.raises(ValueError, match="do not divide"):
+            run_ranks(2, lambda ranks, places=starts: ranks.reduce_scatter(np.arange(3), places))
+
+
+def busy(ranks: Communicator) -> list[int]:
+    """All collectives; the same numbers in every rank."""
+    size = ranks.size
+    large = np.arange(20_000) * (ranks.rank + 1)
+    starts = [part * large.size // size for part in range(size + 1)]
+    ranks.barrier()
+    found = [int(ranks.allreduce(np.array([ranks.rank + 1]))[0])]
+    part = ranks.reduce_scatter(large, starts)
+    gathered = ranks.allgather(part.tobytes())
+    found.append(int(np.frombuffer(b"".join(gathered), dtype=np.int64).sum()))
+    found.append(int(ranks.allreduce(large, "max").sum()))
+    ranks.barrier()
+    return found
+
+
+@pytest.mark.parametrize("fault", sorted(HARMLESS, key=lambda fault: fault.name))
+def test_double_stale_and_late_messages_leave_no_trace(fault: Fault) -> None:
+    expected = busy(Alone())
+    expected[0] *= 6
+    expected[1] *= 6
+    expected[2] *= 3
+    n_runs = 0
+    for injection, outcomes in with_each_fault(3, busy, fault, rank=1, timeout=5.0):
+        assert [outcome.result for outcome in outcomes] == [expected] * 3, injection
+        n_runs += 1
+    assert n_runs == 7
+
+
+@pytest.mark.parametrize("fault", sorted(set(Fault) - HARMLESS, key=lambda fault: fault.name))
+def test_any_other_fault_ends_every_rank_in_time(fault: Fault) -> None:
+    n_runs = 0
+    last = 6
+    for injection, outcomes in with_each_fault(3, busy, fault, rank=1, timeout=TIMEOUT):
+        n_runs += 1
+        if fault == Fault.EARLY and injection.exchange == last:
+            continue  # nobody ever looks at it
+        for rank, outcome in enumerate(outcomes):
+            died = rank == 1 and fault == Fault.DIES
+            expected = RankDied if died else CommunicationError
+            late = rank == 1 and fault in (Fault.LOST, Fault.CUT, Fault.DAMAGED)
+            if late and injection.exchange == last and outcome.error is None:
+                continue  # the others failed when this rank had all it needed
+            assert isinstance(outcome.error, expected), (injection, outcome)
+    assert n_runs == last + 1
+
+
+def test_nothing_is_done_after_a_failure() -> None:
+    def rank(ranks: Communicator) -> None:
+        if ranks.rank == 1:
+            raise KeyError("of its own")
+        messages = set()
+        for _ in range(2):
+            with pytest.raises(CommunicationError, match="of its own") as caught:
+                ranks.barrier()
+            messages.add(str(caught.value))
+        assert len(messages) == 1
+
+    outcomes = rank_outcomes(3, rank, timeout=5.0)
+    assert [type(outcome.error) for outcome in outcomes] == [type(None), KeyError, type(None)]
+    with pytest.raises(KeyError, match="of its own"):
+        run_ranks(3, rank)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (lambda ranks: ranks.allgather(b"x"), "rank [01] calls (barrier|allgather)"),
+        (lambda ranks: ranks.allreduce(np.arange(3)), "out of step"),
+    ],
+)
+def test_ranks_that_call_different_things_are_told_so(second: object, message: str) -> None:
+    def rank(ranks: Communicator) -> None:
+        if ranks.rank == 0:
+            ranks.barrier()
+        else:
+            second(ranks)  # type: ignore[operator]
+
+    for outcome in rank_outcomes(2, rank, timeout=5.0):
+        assert isinstance(outcome.error, CommunicationError)
+        assert "out of step" in str(outcome.error)
+    with pytest.raises(CommunicationError, match=message):
+        run_ranks(2, rank, timeout=5.0)
+
+
+@pytest.mark.parametrize("by_parts", [False, True])
+def test_arrays_of_different_lengths_are_told_so(by_parts: bool) -> None:
+    def rank(ranks: Communicator) -> None:
+        length = 10 + ranks.rank
+        if by_parts:
+            ranks.reduce_scatter(np.arange(length), [0, 5, length])
+        else:
+            ranks.allreduce(np.arange(length))
+
+    for outcome in rank_outcomes(2, rank, timeout=5.0):
+        assert "other lengths or other parts" in str(outcome.error)
+
+
+def test_a_rank_that_is_done_keeps_nobody_waiting() -> None:
+    def rank(ranks: Communicator) -> None:
+        if ranks.rank:
+            ranks.barrier()
+
+    began = time.monotonic()
+    outcomes = rank_outcomes(3, rank, timeout=30.0)
+    assert time.monotonic() - began < 5
+    assert outcomes[0].error is None
+    assert "has ended its part" in str(outcomes[1].error)
+
+
+def test_a_rank_that_never_ends_is_left_behind() -> None:
+    over = threading.Event()
+
+    def rank(ranks: Communicator) -> None:
+        if ranks.rank == 1:
+            over.wait(20)
+        ranks.barrier()
+
+    began = time.monotonic()
+    outcomes = rank_outcomes(2, rank, timeout=TIMEOUT)
+    over.set()
+    assert time.monotonic() - began < 5
+    assert "did not answer within 0.2 s" in str(outcomes[0].error)
+    assert "has not ended in time" in str(outcomes[1].error)
+
+
+def message(sequence: int = 0, payload: bytes = b"abc", source: int = 1, epoch: int = 0) -> Message:
+    return sealed(Call(Kind.ALLGATHER), source, 0, Stamp(RUN, epoch), sequence, payload)
+
+
+def test_headers_survive_the_way_and_damage_is_seen() -> None:
+    header, _ = sealed(Call(Kind.ALLREDUCE_MAX, 99), 3, 5, Stamp(RUN, 2), 2**40, b"xyz")
+    read = opened(header)
+    assert (read.call, read.source, read.target) == (Call(Kind.ALLREDUCE_MAX, 99), 3, 5)
+    assert (read.stamp, read.sequence, read.length) == (Stamp(RUN, 2), 2**40, 3)
+    for bit in range(8 * len(header)):
+        damaged = bytearray(header)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CommunicationError):
+            opened(bytes(damaged))
+    with pytest.raises(CommunicationError, match="same version"):
+        opened(header[:-1])
+
+
+def test_mailboxes_drop_what_is_old_and_refuse_what_cannot_be() -> None:
+    def fresh() -> Mailbox:
+        return Mailbox(Stamp(RUN, 0), 0, 3)
+
+    box = fresh()
+    for one in (message(epoch=1), message(), message(), message(1)):
+        box.deliver(one)
+    assert box.n_dropped == 2
+    assert bytes(box.take(1, 0, 0.0)[1]) == b"abc"
+    box.deliver(message())
+    assert box.n_dropped == 3
+
+    for wrong, reason in [
+        (message(2), "2 ahead"),
+        (message(source=3), "got a message of rank 3"),
+        (sealed(Call(Kind.BARRIER), 1, 2, Stamp(RUN, 0), 0, b""), "for rank 2"),
+        (Message(b"??", b""), "does not begin"),
+        (sealed(Call(Kind.ABORT), 2, 0, Stamp(RUN, 0), 9, b"why"), "rank 2 gave up: why"),
+    ]:
+        box = fresh()
+        box.deliver(wrong)
+        with pytest.raises(CommunicationError, match=reason):
+            box.take(1, 0, 0.0)
+    box = fresh()
+    box.deliver(message())
+    box.deliver(message(payload=b"abd"))
+    with pytest.raises(CommunicationError, match="two different"):
+        box.take(1, 0, 0.0)
+
+
+def test_the_traffic_of_a_level_is_counted() -> None:
+    def rank(ranks: Collectives) -> tuple[int, int]:
+        ranks.reduce_scatter(np.arange(300), [0, 100, 200, 300])
+        ranks.allgather(b"split")
+        return ranks.n_exchanges, ranks.bytes_sent
+
+    assert run_ranks(3, rank) == [(2, 2 * 800 + 2 * 5)] * 3

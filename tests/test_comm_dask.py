@@ -1,0 +1,171 @@
+"""Collectives between the workers of a Dask cluster: two processes, one of which gets lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.comm.collectives import Collectives
+from hedgerow.comm.dask import dask_ranks, join
+from hedgerow.comm.threads import run_ranks
+from hedgerow.errors import CommunicationError
+
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed (hedgerow[dask])"
+)
+
+LIMIT = 30.0
+"""Seconds after which a test counts as hanging."""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def collectives(ranks: Collectives) -> list[Any]:
+    array = np.random.default_rng(ranks.rank).integers(-(2**60), 2**60, 100_003)
+    ranks.barrier()
+    found = [
+        ranks.allreduce(array),
+        ranks.allreduce(array[:50], "max"),
+        ranks.reduce_scatter(array, [0, 30, array.size]),
+        ranks.allgather(bytes(ranks.rank)),
+    ]
+    array[:] = 0  # what was sent must be what was there then
+    return found
+
+
+def spin(ranks: Collectives) -> None:
+    """Exchange until something fails, and tell when."""
+    try:
+        while True:
+            ranks.allreduce(np.ones(60_000, dtype=np.int64))
+            ranks.barrier()
+    except CommunicationError as error:
+        raise CommunicationError(f"{time.time()} {error}") from error
+
+
+def stall(ranks: Collectives) -> None:
+    ranks.barrier()
+    if ranks.rank == 1:
+        time.sleep(2.5)
+    ranks.barrier()
+
+
+def fail(ranks: Collectives) -> None:
+    ranks.barrier()
+    if ranks.rank == 1:
+        raise KeyError("of its own")
+    ranks.barrier()
+
+
+def part(
+    function: Any, run: bytes, epoch: int, rank: int, addresses: list[str], timeout: float
+) -> Any:
+    with dask_ranks(run, epoch, rank, addresses, timeout=timeout, connect_timeout=5) as ranks:
+        return function(ranks)
+
+
+def start(
+    client: Any,
+    function: Any,
+    *,
+    run: bytes | None = None,
+    epoch: int = 0,
+    timeout: float = 20.0,
+) -> list[Any]:
+    client.wait_for_workers(2, timeout=LIMIT)
+    run = run or os.urandom(16)
+    addresses = sorted(client.nthreads())[:2]
+    joined = [
+        client.submit(join, run, epoch, rank, 2, workers=[address], pure=False)
+        for rank, address in enumerate(addresses)
+    ]
+    assert client.gather(joined) == addresses
+    return [
+        client.submit(
+            part, function, run, epoch, rank, addresses, timeout, workers=[address], pure=False
+        )
+        for rank, address in enumerate(addresses)
+    ]
+
+
+def test_results_are_those_of_ranks_in_threads(client: Any) -> None:
+    expected = run_ranks(2, collectives)
+    for _ in range(2):
+        results = [future.result(timeout=LIMIT) for future in start(client, collectives)]
+        for found, right in zip(results, expected, strict=True):
+            for one, other in zip(found[:3], right[:3], strict=True):
+                np.testing.assert_array_equal(one, other)
+            assert found[3] == right[3]
+
+
+def test_an_error_of_one_rank_is_told_to_the_other(client: Any) -> None:
+    futures = start(client, fail)
+    with pytest.raises(KeyError, match="of its own"):
+        futures[1].result(timeout=LIMIT)
+    with pytest.raises(CommunicationError, match="rank 1 gave up: KeyError"):
+        futures[0].result(timeout=LIMIT)
+
+
+def test_a_stalled_rank_is_noticed_after_the_timeout(client: Any) -> None:
+    began = time.monotonic()
+    futures = start(client, stall, timeout=1.0)
+    with pytest.raises(CommunicationError, match="rank 1 did not answer within 1 s"):
+        futures[0].result(timeout=LIMIT)
+    assert time.monotonic() - began < 2.4
+    with pytest.raises(CommunicationError, match="did not answer"):
+        futures[1].result(timeout=LIMIT)
+
+
+def test_a_rank_of_an_older_attempt_has_no_part(client: Any) -> None:
+    run = os.urandom(16)
+    addresses = sorted(client.nthreads())
+    for future in start(client, collectives, run=run, epoch=1):
+        future.result(timeout=LIMIT)
+    late = client.submit(
+        part, collectives, run, 0, 0, addresses, 5.0, workers=addresses[:1], pure=False
+    )
+    with pytest.raises(CommunicationError, match="no part in attempt 0"):
+        late.result(timeout=LIMIT)
+
+
+def test_ranks_end_when_nobody_wants_their_results(client: Any) -> None:
+    futures = start(client, spin)
+    time.sleep(0.3)
+    client.cancel(futures)
+    del futures
+    began = time.monotonic()
+    for future in start(client, collectives):  # needs the threads of the workers
+        future.result(timeout=LIMIT)
+    assert time.monotonic() - began < 5
+
+
+def test_a_killed_worker_is_noticed_within_a_second(client: Any) -> None:
+    futures = start(client, spin)
+    addresses = sorted(client.nthreads())
+    pids = client.run(os.getpid)
+    time.sleep(0.5)
+    killed_at = time.time()
+    os.kill(pids[addresses[1]], signal.SIGKILL)
+    with pytest.raises(CommunicationError, match=r"lost rank 1|rank 0 cannot send") as caught:
+        futures[0].result(timeout=LIMIT)
+    assert 0 <= float(str(caught.value).split()[0]) - killed_at < 1
+    client.cancel(futures)
+    while set(addresses) == set(client.nthreads()):
+        time.sleep(0.05)
+    for future in start(client, collectives):
+        future.result(timeout=LIMIT)

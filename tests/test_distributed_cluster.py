@@ -1,0 +1,327 @@
+"""Attempts on a cluster whose workers die, stall or vanish: the same bytes, or one clear error."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow.comm.base import Communicator
+from hedgerow.comm.threads import run_ranks
+from hedgerow.distributed.cluster import Parts, Resilience, run_on_workers
+from hedgerow.distributed.placement import contiguous
+from hedgerow.distributed.ranks import Shard
+from hedgerow.errors import CommunicationError, DataError
+
+distributed = pytest.importorskip(
+    "distributed", reason="distributed is not installed (hedgerow[dask])"
+)
+
+LIMIT = 60.0
+"""Seconds after which a test counts as hanging."""
+ROUNDS = 12
+LENGTHS = (40, 0, 25, 60, 1, 10, 33)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 50), max_size=20),
+    n_ranks=st.integers(1, 9),
+)
+def test_ranks_get_neighbouring_partitions_and_about_their_share(
+    lengths: list[int], n_ranks: int
+) -> None:
+    ranges = contiguous(lengths, n_ranks)
+    assert len(ranges) == n_ranks
+    assert [number for part in ranges for number in part] == list(range(len(lengths)))
+    share = sum(lengths) / n_ranks
+    for part in ranges:
+        assert sum(lengths[number] for number in part) <= share + max(lengths, default=0)
+
+
+def partition(number: int) -> np.ndarray:
+    return np.random.default_rng(number).integers(0, 1000, LENGTHS[number])
+
+
+def work(ranks: Communicator, shard: Shard, fault: str = "", marker: str = "") -> bytes:
+    """Stands for a training: rounds that depend on all rows and on the round before."""
+    rows = np.concatenate([*shard.partitions, np.zeros(0, dtype=np.int64)])
+    state, first = bytes(16), 0
+    if shard.checkpoint:
+        state, first = shard.checkpoint[-1][:16], shard.checkpoint[-1][16]
+    for number in range(first, ROUNDS):
+        histogram = np.bincount(rows * (1 + state[0]) % 97, minlength=97)
+        starts = [part * 97 // ranks.size for part in range(ranks.size + 1)]
+        part = ranks.reduce_scatter(histogram, starts)
+        if number == 7 and ranks.rank == ranks.size - 1 and taken(marker):
+            go_wrong(fault)
+        whole = b"".join(ranks.allgather(part.tobytes()))
+        state = hashlib.blake2b(state + whole, digest_size=16).digest()
+        if number % 3 == 2:
+            shard.save(state + bytes([number + 1]))
+    return state
+
+
+def taken(marker: str) -> bool:
+    """True for the first who asks."""
+    try:
+        os.unlink(marker)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def go_wrong(fault: str) -> None:
+    if fault == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif fault == "slow":
+        time.sleep(3.0)
+    elif fault == "error":
+        raise DataError("column 'a' of partition 5 is of text")
+
+
+def expected(n_ranks: int = 1) -> bytes:
+    ranges = contiguous(LENGTHS, n_ranks)
+
+    def rank(ranks: Any) -> bytes:
+        parts = [partition(number) for number in ranges[ranks.rank]]
+        return work(ranks, Shard(parts, tuple(ranges[ranks.rank])))
+
+    results = run_ranks(n_ranks, rank)
+    assert len(set(results)) == 1
+    return results[0]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: Any) -> Iterator[Any]:
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(3, timeout=LIMIT)
+        yield client
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> str:
+    path = tmp_path / "fault"
+    path.touch()
+    return str(path)
+
+
+def parts(client: Any, make: Any = partition) -> Parts:
+    return Parts(client.map(make, range(len(LENGTHS)), pure=False), LENGTHS)
+
+
+QUICK = Resilience(timeout=2.0, connect_timeout=3.0, max_restarts=3)
+
+
+def within(seconds: float, function: Any) -> Any:
+    """Result of a function that must end in time."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            outcome.append((function(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert outcome, f"hangs for more than {seconds} s"
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result
+
+
+@pytest.mark.slow
+def test_data_that_cannot_be_made_again_are_an_error(client: Any, marker: str) -> None:
+    data = [partition(number) for number in range(len(LENGTHS))]
+    last = sorted(client.nthreads())[2]
+    scattered = Parts(client.scatter(data, workers=[last]), LENGTHS)
+    failing = partial(work, fault="killed", marker=marker)  # the last rank's worker dies
+    with pytest.raises(CommunicationError, match=r"partition \d is cancelled.*scattered"):
+        within(LIMIT, lambda: run_on_workers(client, failing, scattered, resilience=QUICK))
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 3])
+def test_the_result_is_the_same_on_any_number_of_workers(client: Any, n_workers: int) -> None:
+    addresses = sorted(client.nthreads())[:n_workers]
+    found = within(LIMIT, lambda: run_on_workers(client, work, parts(client), workers=addresses))
+    assert found == expected() == expected(5)
+
+
+def test_an_error_of_the_work_is_raised_at_once(client: Any, marker: str) -> None:
+    failing = partial(work, fault="error", marker=marker)
+    with pytest.raises(DataError, match="column 'a' of partition 5"):
+        within(LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=QUICK))
+
+
+def test_a_killed_worker_costs_time_only(
+    client: Any, marker: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = partial(work, fault="killed", marker=marker)
+    found = within(LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=QUICK))
+    assert found == expected()
+    assert "attempt 0 of a training failed: " in caplog.text
+    assert not os.path.exists(marker)
+
+
+@pytest.mark.slow
+def test_a_slow_rank_is_given_another_chance(client: Any, marker: str) -> None:
+    failing = partial(work, fault="slow", marker=marker)
+    found = within(LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=QUICK))
+    assert found == expected()
+
+
+@pytest.mark.slow
+def test_a_stopped_worker_is_removed_and_its_data_made_again(client: Any, marker: str) -> None:
+    pids = client.run(os.getpid)
+    failing = partial(work, fault="stopped", marker=marker)
+    try:
+        found = within(
+            LIMIT, lambda: run_on_workers(client, failing, parts(client), resilience=QUICK)
+        )
+    finally:
+        for pid in pids.values():
+            if stopped(pid):
+                os.kill(pid, signal.SIGKILL)
+    assert found == expected()
+
+
+def stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def test_too_many_failures_end_in_one_error(client: Any) -> None:
+    never = Resilience(timeout=0.5, connect_timeout=5.0, max_restarts=1)
+    began = time.monotonic()
+    with pytest.raises(CommunicationError, match=r"started 2 times.*did not answer within 0.5 s"):
+        within(LIMIT, lambda: run_on_workers(client, stalls, parts(client), resilience=never))
+    assert time.monotonic() - began < LIMIT / 2
+
+
+def stalls(ranks: Communicator, shard: Shard) -> bytes:
+    if ranks.rank == 0:
+        time.sleep(1.5)
+    ranks.barrier()
+    return b""
+
+
+def differs(ranks: Communicator, shard: Shard) -> bytes:
+    return bytes([ranks.rank])
+
+
+def test_different_results_are_an_error(client: Any) -> None:
+    with pytest.raises(CommunicationError, match="3 ranks came to 3 different results"):
+        within(LIMIT, lambda: run_on_workers(client, differs, parts(client), resilience=QUICK))
+
+
+def broken(number: int) -> np.ndarray:
+    if number == 3:
+        raise OSError("cannot read file 3")
+    return partition(number)
+
+
+def test_an_error_of_a_partition_is_the_error(client: Any) -> None:
+    with pytest.raises(OSError, match="cannot read file 3"):
+        within(LIMIT, lambda: run_on_workers(client, work, parts(client, broken), resilience=QUICK))
+
+
+def test_no_workers_is_an_error(client: Any) -> None:
+    none = Resilience(connect_timeout=0.5)
+    with pytest.raises(CommunicationError, match="no workers of those asked for"):
+        run_on_workers(client, work, parts(client), workers=["tcp://1.2.3.4:5"], resilience=none)
+
+
+def endless(ranks: Communicator, shard: Shard) -> bytes:
+    while True:
+        ranks.barrier()
+        time.sleep(0.01)
+
+
+def running(dask_worker: Any) -> bool:
+    return any(
+        str(key).startswith("hedgerow-rank") and task.state in ("executing", "long-running")
+        for key, task in dask_worker.state.tasks.items()
+    )
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_is_one_error(tmp_path: Path) -> None:
+    place = tmp_path / "scheduler.json"
+    command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    processes = [
+        subprocess.Popen([*command, "--scheduler-file", str(place)], env=environment, cwd=tmp_path)
+    ]
+    try:
+        worker = [sys.executable, "-m", "dask", "worker", "--no-nanny", "--no-dashboard"]
+        processes += [
+            subprocess.Popen(
+                [*worker, "--scheduler-file", str(place), "--death-timeout", "20"],
+                env=environment,
+                cwd=tmp_path,
+            )
+            for _ in range(2)
+        ]
+        with distributed.Client(scheduler_file=str(place), timeout=LIMIT) as client:
+            client.wait_for_workers(2, timeout=LIMIT)
+            table = parts(client)
+            killer = threading.Timer(2.0, processes[0].kill)
+            killer.start()
+            with pytest.raises(CommunicationError, match="scheduler"):
+                within(2 * LIMIT, lambda: run_on_workers(client, endless, table))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_ranks_end_when_the_client_has_gone(cluster: Any, client: Any) -> None:
+    leaving = distributed.Client(cluster)
+    futures = parts(leaving)
+    errors = []
+
+    def train() -> None:
+        try:
+            run_on_workers(leaving, endless, futures)
+        except CommunicationError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=train, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + LIMIT
+    while not all(client.run(running).values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    leaving.close()
+    while any(client.run(running).values()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    thread.join(LIMIT)
+    assert len(errors) == 1
