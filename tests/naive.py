@@ -334,8 +334,10 @@ def leaf_of_rows(tree, bins, missing_bin):
 
 
 def gradients(loss, target, raw, weight=None):
-    """g and h in float64, shape (n_outputs, n_rows)."""
-    if loss == "squared_error":
+    """g and h in float64, shape (n_outputs, n_rows); ``loss`` may be a function of y and raw."""
+    if callable(loss):
+        g, h = loss(target, raw)
+    elif loss == "squared_error":
         g, h = raw - target, np.ones_like(raw)
     elif loss == "logistic":
         p = 1.0 / (1.0 + np.exp(-raw))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import huber
 from sklearn import metrics as reference
 
 from hedgerow.errors import DataError, LossError, ParameterError
@@ -19,6 +20,10 @@ P = RNG.uniform(0.05, 0.95, N)
 PROBABILITY = np.column_stack([1 - P, P])
 THREE = RNG.integers(0, 3, N).astype(float)
 RAW3 = RNG.normal(size=(3, N))
+COUNTS = RNG.poisson(2.0, N) + 1.0
+RATES = COUNTS * np.exp(RNG.normal(size=N))
+TIMES = np.where(RNG.random(N) < 0.7, 1.0, -1.0) * np.ceil(RNG.exponential(20.0, N))
+RISK = np.round(RNG.normal(size=N), 1)
 WEIGHT = RNG.integers(1, 5, N).astype(float)
 
 REFERENCE = {
@@ -28,11 +33,42 @@ REFERENCE = {
     "logloss": lambda y, p, w: reference.log_loss(y, p, sample_weight=w),
     "accuracy": lambda y, p, w: reference.accuracy_score(y, p.argmax(1), sample_weight=w),
     "error": lambda y, p, w: 1 - reference.accuracy_score(y, p.argmax(1), sample_weight=w),
+    "mape": lambda y, p, w: reference.mean_absolute_percentage_error(y, p, sample_weight=w),
+    "msle": lambda y, p, w: reference.mean_squared_log_error(y, p, sample_weight=w),
+    "poisson_deviance": lambda y, p, w: reference.mean_poisson_deviance(y, p, sample_weight=w),
+    "gamma_deviance": lambda y, p, w: reference.mean_gamma_deviance(y, p, sample_weight=w),
+    "tweedie_deviance": lambda y, p, w: reference.mean_tweedie_deviance(
+        y, p, sample_weight=w, power=1.5
+    ),
+    "pinball": lambda y, p, w: reference.mean_pinball_loss(y, p, sample_weight=w, alpha=0.5),
+    "expectile": lambda y, p, w: reference.mean_squared_error(y, p, sample_weight=w) / 2,
+    "huber": lambda y, p, w: np.average(huber(1.0, p - y), weights=w),
+    "concordance": lambda y, p, w: harrell(y, p, w),
     "auc": lambda y, p, w: reference.roc_auc_score(y, p[:, 1], sample_weight=w),
 }
 
 
+OF_RATES = ("mape", "msle", "poisson_deviance", "gamma_deviance", "tweedie_deviance")
+
+
+def harrell(y, risk, weight):
+    """Concordance, pair by pair."""
+    weight = np.ones(len(y)) if weight is None else weight
+    right = total = 0.0
+    for i in np.flatnonzero(y > 0):
+        for j in range(len(y)):
+            if y[i] < abs(y[j]) or (y[i] == -y[j]):
+                pair = weight[i] * weight[j]
+                total += pair
+                right += pair * (1.0 if risk[i] > risk[j] else 0.5 if risk[i] == risk[j] else 0.0)
+    return right / total
+
+
 def data_for(name: str) -> tuple[np.ndarray, np.ndarray]:
+    if name in OF_RATES:
+        return COUNTS, RATES
+    if name == "concordance":
+        return TIMES, RISK
     return (NUMBERS, GUESS) if "regression" in METRICS[name].tasks else (LABELS, PROBABILITY)
 
 
@@ -57,8 +93,47 @@ def test_weight_k_is_a_row_repeated_k_times(name) -> None:
 def test_direction_is_that_of_a_perfect_prediction(name) -> None:
     y, prediction = data_for(name)
     perfect = y if "regression" in METRICS[name].tasks else np.column_stack([1 - y, y])
+    if name == "concordance":
+        perfect = -np.abs(y)
     metric = METRICS[name]
     assert metric.improves(metric.function(y, perfect, None), metric.function(y, prediction, None))
+
+
+@pytest.mark.parametrize(
+    ("objective", "parameters", "name", "same"),
+    [
+        ("quantile", {"quantile": 0.8}, "pinball", lambda y, p: reference.mean_pinball_loss(
+            y, p, alpha=0.8)),
+        ("tweedie", {"tweedie_power": 1.2}, "tweedie_deviance",
+         lambda y, p: reference.mean_tweedie_deviance(y, p, power=1.2)),
+        ("huber", {"delta": 0.3}, "huber", lambda y, p: huber(0.3, p - y).mean()),
+        ("expectile", {"expectile": 0.8}, "expectile",
+         lambda y, p: np.mean(np.where(p > y, 0.2, 0.8) * (p - y) ** 2)),
+    ],
+)  # fmt: skip
+def test_metrics_take_the_parameter_of_the_loss(objective, parameters, name, same) -> None:
+    objective = make_objective(objective, parameters=parameters)
+    (metric,) = make_metrics(name, objective)
+    assert metric.function(COUNTS, RATES, None) == pytest.approx(same(COUNTS, RATES), rel=1e-12)
+    assert metric.function(COUNTS, RATES, None) != METRICS[name].function(COUNTS, RATES, None)
+    # A loss is half the deviance, a pinball, a Huber or an expectile loss.
+    raw = np.log(RATES)[None] if name == "tweedie_deviance" else RATES[None]
+    half = 0.5 if name == "tweedie_deviance" else 1.0
+    found = objective.loss(COUNTS, raw, WEIGHT)
+    assert found == pytest.approx(half * metric.function(COUNTS, RATES, WEIGHT), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["poisson_deviance", "gamma_deviance", "tweedie_deviance"])
+def test_deviances_need_positive_predictions(name) -> None:
+    with pytest.raises(DataError, match=r"positive predictions.*row 3 is 0\.0"):
+        METRICS[name].function(COUNTS, np.where(np.arange(N) == 3, 0.0, RATES), None)
+    with pytest.raises(DataError, match="row 2"):
+        METRICS[name].function(np.where(np.arange(N) == 2, -1.0, COUNTS), RATES, None)
+
+
+def test_concordance_needs_pairs() -> None:
+    with pytest.raises(DataError, match="needs an event before"):
+        METRICS["concordance"].function(-np.abs(TIMES), RISK, None)
 
 
 def test_default_is_the_loss_of_the_objective() -> None:

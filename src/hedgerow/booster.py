@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.unseen import UnseenCounts
@@ -23,7 +24,7 @@ from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, make_objective
+from hedgerow.objectives import Objective, objective_of_record, parameters_of
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster(MonotoneChecks, StreamedPredictions):
+class Booster(MonotoneChecks, StreamedPredictions, SurvivalPredictions):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so
@@ -56,10 +57,11 @@ class Booster(MonotoneChecks, StreamedPredictions):
         return _booster_from_bytes, (model_to_bytes(self.model),)
 
     def __repr__(self) -> str:
-        level = f" {self._objective.level:g}" if self.objective == "quantile" else ""
+        known = parameters_of(self._objective).values()
+        parameters = "".join(f" {value}" for value in known if value is not None)
         return (
             f"<Booster: {self.num_trees} trees, {self.num_features} features, "
-            f"objective {self.objective!r}{level}>"
+            f"objective {self.objective!r}{parameters}>"
         )
 
     @property
@@ -137,9 +139,10 @@ class Booster(MonotoneChecks, StreamedPredictions):
         Returns
         -------
         ndarray
-            ``"value"``: (n_rows,), float64 or int64.  ``"raw"``: float64,
-            (n_rows,), or (n_rows, n_classes) for softmax.  ``"probability"``:
-            float64, (n_rows, n_classes).  ``"leaf"``: int32, (n_rows, n_trees).
+            ``"value"``: (n_rows,), float64 or int64; (n_rows, n_levels) for several
+            quantiles.  ``"raw"``: float64, (n_rows,), or (n_rows, n_outputs) where a
+            row has several raw scores.  ``"probability"``: float64, (n_rows, n_classes).
+            ``"leaf"``: int32, (n_rows, n_trees).
 
         Raises
         ------
@@ -343,7 +346,7 @@ class Booster(MonotoneChecks, StreamedPredictions):
         from hedgerow.boosting.split_table import split_table
 
         table = dataset.table(self._schema)
-        target = dataset.target(table.n_rows)
+        target = dataset.target(table.n_rows, self.objective)
         sample = dataset.sample(table, target, self._objective.n_outputs)
         return make_frame(split_table(self.model, self._objective, sample, tree, node), backend)
 
@@ -463,9 +466,8 @@ class Booster(MonotoneChecks, StreamedPredictions):
 
 
 def objective_of(model: Model) -> Objective:
-    """The objective of a model, with the quantile that it was trained for."""
-    level = model.training.get("quantile") if model.objective == "quantile" else None
-    return make_objective(model.objective, model.forest.n_outputs, level)
+    """The objective of a model, with the parameters that it was trained with."""
+    return objective_of_record(model.objective, model.forest.n_outputs, model.training)
 
 
 def load(path: str | os.PathLike[str]) -> Booster:
@@ -495,4 +497,4 @@ def _booster_from_bytes(data: bytes) -> Booster:
     return Booster(model_from_bytes(data)[0])
 
 
-__all__ = ["Booster", "Dataset", "load"]
+__all__ = ["Booster", "Dataset", "PredictionKind", "load"]

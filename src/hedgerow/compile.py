@@ -35,6 +35,7 @@ from numba.core import caching
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
+from numba.core.dispatcher import Dispatcher
 from numba.core.typed_passes import NativeLowering
 
 logger = logging.getLogger("hedgerow")
@@ -242,6 +243,17 @@ def kernel(
     if not closed and cache_folder() is not None and not numba.config.DISABLE_JIT:
         dispatcher._cache = _KernelCache(function)  # noqa: SLF001
     return dispatcher
+
+
+def compile_inner(function: Callable[..., Any]) -> Any:
+    """Compile a function of a user's, or one that is made while the program runs.
+
+    It is compiled in each process anew: what it means depends on more than the sources
+    of this package, by whose digest kernels are kept.
+    """
+    if isinstance(function, Dispatcher):
+        return function
+    return numba.njit(nogil=True, error_model="numpy")(function)
 
 
 def is_cached() -> bool:

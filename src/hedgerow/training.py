@@ -19,7 +19,7 @@ from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
-from hedgerow.objectives import Objective, make_objective
+from hedgerow.objectives import PARAMETERS, Objective, make_objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
 _STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
@@ -28,7 +28,7 @@ _TRAIN_NAMES = (
     *_STOPPING_NAMES,
     "random_state",
     "objective",
-    "quantile",
+    *PARAMETERS,
     "eval_metric",
     "n_jobs",
 )
@@ -51,10 +51,10 @@ def train(
     params : mapping or None
         Any parameter of :class:`hedgerow.HedgerowRegressor` by name, with the
         same default (``seed`` is another name of ``random_state``) but for
-        ``objective``: ``"squared_error"`` (default), ``"absolute_error"``,
-        ``"quantile"`` (with the parameter ``quantile``), ``"logistic"`` and
-        ``"exponential"`` for targets 0 and 1, ``"softmax"`` for targets
-        0, 1, ... K - 1.
+        ``objective``: ``"squared_error"`` (default) and the other losses of
+        numbers, ``"logistic"``, ``"exponential"``, ``"focal"`` and ``"hinge"`` for
+        targets 0 and 1, ``"softmax"`` and ``"one_vs_all"`` for targets
+        0, 1, ... K - 1, and functions of your own (:mod:`hedgerow.objectives.own`).
     dataset : Dataset or StoredData
         With ``y``.
     valid : Dataset or StoredData, optional
@@ -115,11 +115,12 @@ def train(
             "give both as files or batches, or the validation rows as a table."
         )
     table = dataset.table(zero_missing=trees.zero_as_missing)
-    target = dataset.target(table.n_rows)
-    counted = _counted(dataset, target)
-    largest = float(counted.max(initial=-np.inf))
+    name = given.get("objective", "squared_error")
+    target = dataset.target(table.n_rows, name)
     objective = _objective_for(
-        given.get("objective", "squared_error"), largest, len(counted), given.get("quantile")
+        name,
+        _counted(dataset, target),
+        {name: given[name] for name in PARAMETERS if name in given},
     )
     validation = None
     if valid is not None:
@@ -127,7 +128,7 @@ def train(
             which = "validation" if valid.offset is None else "training"
             raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
         seen = valid.table(table.schema)
-        validation = valid.sample(seen, valid.target(seen.n_rows), objective.n_outputs)
+        validation = valid.sample(seen, valid.target(seen.n_rows, name), objective.n_outputs)
     model = fit(
         dataset.sample(table, target, objective.n_outputs),
         objective,
@@ -159,7 +160,10 @@ def _train_stored(
     stopping = stopping_of(given)
     survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
-    objective = _objective_for(name, survey.largest, survey.n_rows, level)
+    if name == "softmax" and level is None:
+        objective = make_objective(name, _n_classes(name, survey.largest, survey.n_rows))
+    else:
+        objective = make_objective(name, level=level)
     model = fit_data(
         dataset,
         objective,
@@ -196,15 +200,20 @@ def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
     return target if weight is None else target[weight > 0.0]
 
 
-def _objective_for(name: Any, largest: float, n_rows: int, level: float | None) -> Objective:
+def _objective_for(name: Any, target: FloatArray, parameters: Mapping[str, Any]) -> Objective:
     """The objective, with as many outputs as the target has classes."""
-    if name != "softmax" or level is not None:
-        return make_objective(name, level=level)
+    if name not in ("softmax", "one_vs_all"):
+        return objective_for(name, target, parameters=parameters)
+    n_classes = _n_classes(name, float(target.max(initial=-np.inf)), len(target))
+    return objective_for(name, target, n_classes, parameters)
+
+
+def _n_classes(name: str, largest: float, n_rows: int) -> int:
     n_classes = max(2, int(max(largest, 0.0)) + 1)
     if n_classes > n_rows:
         raise DataError(
-            f"objective 'softmax' needs class indices 0, 1, ...; the largest is {largest:g}, "
+            f"objective {name!r} needs class indices 0, 1, ...; the largest is {largest:g}, "
             f"which makes more classes than there are rows ({n_rows}): number the classes "
             "anew, or use HedgerowClassifier, which takes any labels."
         )
-    return make_objective(name, n_classes)
+    return n_classes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
+from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.sources.base import make_roles
@@ -228,10 +229,12 @@ class Dataset:
             names=self._names,
         )
 
-    def target(self, n_rows: int) -> FloatArray:
-        """Read y."""
+    def target(self, n_rows: int, objective: object = None) -> FloatArray:
+        """Read y; times of events for an objective that learns them."""
         if self.y is None:
             raise DataError("training needs a target: give y to the Dataset.")
+        if isinstance(objective, str) and objective in SURVIVAL:
+            return read_times(self.y, n_rows, "y", objective)
         return check_vector(self.y, n_rows, "y")
 
     def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:

@@ -53,6 +53,7 @@ from hedgerow.data import (
     UnknownCategory,
     drop_unused_levels,
     fit_bins,
+    numbers_of,
     recode,
 )
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
@@ -62,10 +63,18 @@ from hedgerow.data.pairs import may_pay, pair_columns
 from hedgerow.errors import DataError, LossError, ParameterError, StorageError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.tree import GrownTree
-from hedgerow.metrics import Metric, MetricFunction, evaluate, make_metrics, task_of
+from hedgerow.metrics import (
+    Metric,
+    MetricFunction,
+    evaluate,
+    make_metrics,
+    scored_as,
+    task_of,
+)
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.objectives import Objective
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -179,6 +188,7 @@ def _fit(
     asked = constraints_of_inputs(params, encoded.inputs)
     forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
     record = record_of(train.n_rows, params, watch)
+    record |= _found_by_loss(train, objective, forest, n_threads)
     inputs = encoded.inputs
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
@@ -251,6 +261,9 @@ def _with_own_levels(
         policy = "missing" if lenient and policy == "error" else policy
         validation = replace(validation, table=recode(validation.table, table.schema, policy))
     return replace(train, table=table), validation
+
+
+_OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
 
 
 class RoundState(Protocol):
@@ -346,10 +359,10 @@ class Watch:
         if self.best is not None and self.best.round != state.n_rounds:
             return  # the model keeps fewer trees: their own score is not known
         rows, raw = unseen
-        name = "r2" if task_of(self.objective) == "regression" else "accuracy"
+        name = _OUT_OF_BAG_SCORES.get(scored_as(self.objective))
         target = data.target[rows]
         weight = None if data.weight is None else data.weight[rows]
-        metrics = make_metrics([name, "loss"], self.objective)
+        metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
         self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
 
     def _scores(self, state: RoundState) -> dict[str, float]:
@@ -459,8 +472,22 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         "history": watch.history,
         "best_round": best,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
-        **({"quantile": float(objective.level)} if objective.name == "quantile" else {}),
+        **loss_record(objective),
     }
+
+
+def _found_by_loss(
+    train: Sample, objective: Objective, forest: Forest, n_threads: int
+) -> dict[str, Any]:
+    """What a loss adds to the record once the trees are known: a baseline hazard."""
+    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
+    if describe is None:
+        return {}
+    predictor = Predictor(forest, train.table.schema.kinds)
+    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
+    if train.offset is not None:
+        raw = raw + train.offset
+    return describe(train.target, raw, train.weight)
 
 
 def _plain(value: Any) -> Any:

@@ -25,7 +25,7 @@ from hedgerow.boosting.stopping import hash_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.data.schema import Schema
-from hedgerow.errors import ParameterError
+from hedgerow.errors import LossError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
@@ -170,7 +170,10 @@ def rounds(
             yield state
         for number in range(state.n_rounds, params.n_estimators):
             mode.start_round(number)
-            _grow_round(number, grower, mode, train, objective, params, state)
+            try:
+                _grow_round(number, grower, mode, train, objective, params, state)
+            except LossError as error:
+                raise LossError(f"round {number + 1}: {error}") from error.__cause__
             mode.end_round()
             state.n_rounds += 1
             yield state

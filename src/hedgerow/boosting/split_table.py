@@ -34,7 +34,7 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
-from hedgerow.objectives.derivatives import gradients_of
+from hedgerow.objectives.given import gradients_at
 from hedgerow.params import FIRST_ORDER, BoostParams, boost_params
 
 SplitTable = dict[str, list[Any]]
@@ -185,8 +185,7 @@ def _gradients(
     if sample.offset is not None:
         raw = raw + sample.offset
     output = tree % forest.n_outputs
-    g, h = gradients_of(objective.kernel_id, sample.target, sample.weight, raw, output,
-                        objective.level)  # fmt: skip
+    g, h = gradients_at(objective, sample.target, sample.weight, raw, output)
     if params.leaf_estimation in FIRST_ORDER:
         h = np.ones(len(g)) if sample.weight is None else sample.weight
     return g, h

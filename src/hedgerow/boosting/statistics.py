@@ -187,6 +187,13 @@ def choose_columns(
             "target_statistics=True needs a category column, but the table has none: name them "
             "(categorical_features), or leave target_statistics at 'auto'."
         )
+    if getattr(objective, "scored_as", None) == "survival":
+        if wanted == "auto":
+            return []
+        raise ParameterError(
+            "target_statistics=True takes means of the target, which times that are censored do "
+            "not have: use target_statistics=False."
+        )
     n_classes = _n_classes(objective)
     if n_classes > MOST_CLASSES:
         if wanted == "auto":
@@ -211,7 +218,8 @@ def _has_many(schema: Schema) -> bool:
 
 
 def _n_classes(objective: Objective) -> int:
-    return objective.n_outputs if objective.name == "softmax" else 1
+    several = objective.name in ("softmax", "one_vs_all")
+    return objective.n_outputs if several else 1
 
 
 def _pairs(singles: Sequence[int], n_levels: dict[int, int], n_rows: int) -> list[tuple[int, int]]:

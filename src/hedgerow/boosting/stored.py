@@ -51,8 +51,27 @@ from hedgerow.metrics import Metric, MetricFunction, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.objectives.derivatives import (
+    EXPONENTIAL,
+    LOGISTIC,
+    QUANTILE,
+    SOFTMAX,
+    SQUARED_ERROR,
+)
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
+
+STORED_LOSSES = (SQUARED_ERROR, LOGISTIC, SOFTMAX, EXPONENTIAL, QUANTILE)
+"""Losses whose derivatives every grower computes."""
+
+
+def _check_loss(objective: Objective) -> None:
+    if objective.kernel_id not in STORED_LOSSES:
+        raise ParameterError(
+            f"objective={objective.name!r} is for rows in memory; rows in files, batches and on "
+            "clusters can be trained with squared_error, absolute_error, quantile (one level), "
+            "logistic, softmax and exponential."
+        )
 
 
 def fit_stored(
@@ -116,6 +135,7 @@ def fit_stored(
     CommunicationError, StorageError, LossError
         See the message.
     """
+    _check_loss(objective)
     ranks = Alone() if communicator is None else communicator
     others: Communicator = ranks if mode == "data" else Alone()
     stopping = stopping or StoppingParams()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.file_fit import named_loss
 from hedgerow.model.model import Model
 
 
@@ -162,7 +164,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         )
         classes = find_classes(client, tables.train)
         known = Labels(classes, self._class_weights(client, tables.train, classes))
-        work = self._work(self._make_objective(classes).name, memory_limit, known)
+        work = self._work(self._make_objective(classes, np.zeros(0)).name, memory_limit, known)
         model: Model = train_on_workers(client, work, tables, parallelism, resilience)
         return self._adopt(model, classes_=classes)
 
@@ -250,8 +252,10 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         client, tables = self._prepare(
             client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
         )
-        name = "squared_error" if self.objective == "auto" else self.objective
-        work = self._work(name, memory_limit, level=self.quantile)
+        chosen = "squared_error" if self.objective == "auto" else self.objective
+        if isinstance(self.quantile, Sequence):
+            raise ParameterError("quantile: one level at a time on clusters.")
+        work = self._work(named_loss(chosen), memory_limit, level=self.quantile)
         return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
     def predict(self, X: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -26,7 +26,8 @@ from hedgerow.io import load_model, save_model
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
-from hedgerow.objectives import Objective
+from hedgerow.objectives import CUSTOM, Objective
+from hedgerow.objectives.given import GivenLoss
 from hedgerow.params import (
     BOOST_PARAMETER_NAMES,
     Boosting,
@@ -46,6 +47,7 @@ from hedgerow.params import (
     boost_params,
 )
 
+OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
 
 _FITTED = (
@@ -70,6 +72,7 @@ class HedgerowEstimator(BaseEstimator):
     evals_result_: dict[str, dict[str, list[float]]]
 
     _objectives: ClassVar[tuple[str, ...]]
+    _loss_parameters: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class HedgerowEstimator(BaseEstimator):
         feature_penalties: ByFeature = None,
         max_bins_by_feature: ByFeature = None,
         forced_bins: ForcedBins = None,
-        objective: str = "auto",
+        objective: OwnObjective = "auto",
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
         validation_fraction: float = 0.1,
@@ -214,12 +217,23 @@ class HedgerowEstimator(BaseEstimator):
         )
 
     def _check_objective(self) -> None:
+        if not isinstance(self.objective, str):
+            return  # of the user's own: judged with the targets at hand
+        if self.objective == CUSTOM:
+            raise ParameterError(
+                "this estimator was read from a file, which holds no code: set objective to the "
+                "function again to train it."
+            )
         if self.objective not in ("auto", *self._objectives):
             known = ", ".join(map(repr, ("auto", *self._objectives)))
             raise ParameterError(
                 f"objective of a {type(self).__name__} must be one of {known}; "
                 f"got {self.objective!r}."
             )
+
+    def _loss_values(self) -> dict[str, Any]:
+        """Parameters of the loss; None where they are not set."""
+        return {name: getattr(self, name) for name in self._loss_parameters}
 
     def _read(self, X: Any, params: BoostParams) -> AnyTable:
         """A table to train on."""
@@ -423,9 +437,10 @@ class HedgerowEstimator(BaseEstimator):
             raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
     def _to_record(self) -> dict[str, Any]:
-        params = {
-            name: _to_json(name, value) for name, value in self.get_params(deep=False).items()
-        }
+        given = self.get_params(deep=False)
+        if not isinstance(self.objective, str):
+            given["objective"] = CUSTOM  # its name is in the model's record
+        params = {name: _to_json(name, value) for name, value in given.items()}
         return {"class": type(self).__name__, "params": params}
 
     @classmethod
@@ -437,7 +452,7 @@ class HedgerowEstimator(BaseEstimator):
             raise ModelFormatError(
                 f"this is a model of {str(record.get('class'))[:60]}, not of {cls.__name__}."
             )
-        if model.objective not in cls._objectives:
+        if model.objective not in (*cls._objectives, CUSTOM):
             raise ModelFormatError(f"objective {model.objective!r} is not for {cls.__name__}.")
         known = cls._get_param_names()
         for name in params:

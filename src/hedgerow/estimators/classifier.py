@@ -17,11 +17,11 @@ from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
-from hedgerow.objectives import Objective, make_objective
+from hedgerow.objectives import Objective, objective_for
 from hedgerow.params import (
     Boosting,
     BundleConflicts,
@@ -48,9 +48,19 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     Parameters
     ----------
     <trees>
-    objective : {"auto", "logistic", "exponential", "softmax"}, default="auto"
-        The loss.  ``"auto"`` is ``"logistic"`` for two classes, else ``"softmax"``;
-        ``"exponential"`` is AdaBoost's, for two classes.
+    objective : str, callable or object, default="auto"
+        The loss.  ``"auto"`` is ``"logistic"`` for two classes, else ``"softmax"``.
+        For two classes there are ``"exponential"`` (AdaBoost's), ``"focal"`` and
+        ``"hinge"`` (classes without probabilities), and for any number of them
+        ``"one_vs_all"``.  docs/objectives.md has a table of them.  A function of your
+        own, for two classes (``y`` is 0 or 1), is ``loss(y, raw)`` of one row, or one of
+        all rows that returns gradient and hessian; see :mod:`hedgerow.objectives.own`.
+    focal_gamma : float >= 0, or None, default=None
+        For ``objective="focal"``: how much less a row counts that is classified well;
+        None is 2, and 0 the logistic loss.
+    focal_alpha : float in (0, 1), or None, default=None
+        For ``objective="focal"``: weight of the second class; that of the first is
+        ``1 - focal_alpha``.  None: both are 1.
     eval_metric : str, callable, sequence of these, or None, default=None
         ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, or
         ``"auc"`` (two classes).  None is ``"loss"``.  A callable takes
@@ -80,7 +90,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
     classes_: AnyArray
 
-    _objectives: ClassVar[tuple[str, ...]] = ("logistic", "exponential", "softmax")
+    _objectives: ClassVar[tuple[str, ...]] = (
+        *("logistic", "exponential", "softmax"),
+        *("focal", "hinge", "one_vs_all"),
+    )
+    _loss_parameters: ClassVar[tuple[str, ...]] = ("focal_gamma", "focal_alpha")
 
     def __init__(
         self,
@@ -132,8 +146,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         feature_penalties: ByFeature = None,
         max_bins_by_feature: ByFeature = None,
         forced_bins: ForcedBins = None,
-        objective: str = "auto",
+        objective: OwnObjective = "auto",
         eval_metric: EvalMetric = None,
+        focal_gamma: float | None = None,
+        focal_alpha: float | None = None,
         class_weight: ClassWeight = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
         validation_fraction: float = 0.1,
@@ -203,6 +219,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             callbacks=callbacks,
             progress=progress,
         )
+        self.focal_gamma = focal_gamma
+        self.focal_alpha = focal_alpha
         self.class_weight = class_weight
 
     def fit(
@@ -265,7 +283,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(y, weight)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
-        objective = self._make_objective(classes)
+        objective = self._make_objective(classes, codes)
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
@@ -278,18 +296,18 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         model = self._train(train, validation, objective, params, stopping, kept)
         return self._adopt(model, classes_=classes)
 
-    def _make_objective(self, classes: AnyArray) -> Objective:
+    def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
         name = self.objective
         if name == "auto":
             name = "logistic" if len(classes) == 2 else "softmax"
-        if name in ("logistic", "exponential"):
-            if len(classes) != 2:
-                raise ParameterError(
-                    f"objective {name!r} is for two classes, but y has {len(classes)}: "
-                    "use 'softmax' or 'auto'."
-                )
-            return make_objective(name)
-        return make_objective(name, len(classes))
+        several = isinstance(name, str) and name in ("softmax", "one_vs_all")
+        if not several and len(classes) != 2:
+            raise ParameterError(
+                f"objective {name!r} is for two classes, but y has {len(classes)}: "
+                "use 'softmax' or 'auto'."
+            )
+        n_outputs = len(classes) if several else 1
+        return objective_for(name, codes, n_outputs, self._loss_values(), "two classes")
 
     def predict(self, X: Any) -> AnyArray:
         """Most probable class of each row.
@@ -363,7 +381,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
-        n_classes = 2 if model.objective != "softmax" else model.forest.n_outputs
+        several = model.objective in ("softmax", "one_vs_all")
+        n_classes = model.forest.n_outputs if several else 2
         if "classes" not in record:
             raise ModelFormatError("the classes are missing.")
         return {"classes_": labels.labels_from_record(record["classes"], n_classes)}

@@ -173,10 +173,10 @@ def fit_files(
     classes: AnyArray | None = None
     if isinstance(estimator, HedgerowClassifier):
         classes = _check_classes(estimator, facts)
-        objective = estimator._make_objective(classes)  # noqa: SLF001
+        objective = estimator._make_objective(classes, np.zeros(0))  # noqa: SLF001
     else:
-        name = "squared_error" if estimator.objective == "auto" else estimator.objective
-        objective = make_objective(name, level=estimator.quantile)
+        chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
+        objective = make_objective(named_loss(chosen), level=estimator.quantile)
     for rows in (data, valid):
         if rows is not None:
             rows.asked = replace(
@@ -218,6 +218,21 @@ def _fit(
         progress=bool(estimator.progress),
         n_jobs=estimator.n_jobs,
     )
+
+
+def named_loss(chosen: Any) -> str:
+    """The name of the loss of rows that are not in memory.
+
+    Raises
+    ------
+    ParameterError
+        For a loss of the user's own.
+    """
+    if not isinstance(chosen, str):
+        raise ParameterError(
+            f"objective={chosen!r}: losses of your own are for rows in memory; name one."
+        )
+    return chosen
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:

@@ -14,13 +14,16 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
+from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.io.checkpoint_folder import checkpoint_at
-from hedgerow.objectives import make_objective
+from hedgerow.metrics import make_metrics
+from hedgerow.objectives import make_objective, objective_for
+from hedgerow.objectives.aft import Distribution
 from hedgerow.params import (
     Boosting,
     BundleConflicts,
@@ -45,12 +48,37 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     Parameters
     ----------
     <trees>
-    objective : {"auto", "squared_error", "absolute_error", "quantile"}, default="auto"
-        The loss.  ``"auto"`` is ``"squared_error"``.
-    quantile : float in (0, 1), or None, default=None
-        For ``objective="quantile"``: the quantile to predict; None is 0.5.
+    objective : str, callable or object, default="auto"
+        The loss.  ``"auto"`` is ``"squared_error"``; for medians and outliers
+        ``"absolute_error"``, ``"huber"``, ``"pseudo_huber"``, ``"log_cosh"``; for
+        quantiles and expectiles ``"quantile"``, ``"expectile"``; for relative errors
+        ``"mape"``, ``"squared_log_error"``; for counts and amounts ``"poisson"``,
+        ``"gamma"``, ``"tweedie"``; for shares in [0, 1] ``"cross_entropy"``; for times
+        of events that may be censored ``"cox"`` and ``"aft"``.  A function of your own
+        is ``loss(y, raw)`` of one row, or one of all rows that returns gradient and
+        hessian; see :mod:`hedgerow.objectives.own`.
+        docs/objectives.md has a table of them.
+    quantile : float in (0, 1), ascending sequence of such, or None, default=None
+        For ``objective="quantile"``: the quantile to predict; None is 0.5.  With a
+        sequence predictions have a column for each, and those of a row never fall.
+    delta : float > 0, or None, default=None
+        For ``objective="huber"`` and ``"pseudo_huber"``: distance from the target, in
+        its units, where the loss turns from a square to a line; None is 1.
+    expectile : float in (0, 1), or None, default=None
+        For ``objective="expectile"``: the expectile to predict; None is 0.5, the mean.
+    tweedie_power : float in (1, 2), or None, default=None
+        For ``objective="tweedie"``: power of the mean that the variance goes with;
+        None is 1.5.
+    aft_distribution : {"normal", "logistic", "extreme"} or None, default=None
+        For ``objective="aft"``: distribution of the logarithm of the time; None is
+        ``"normal"``.
+    aft_scale : float > 0, or None, default=None
+        For ``objective="aft"``: its scale; None is 1.
     eval_metric : str, callable, sequence of these, or None, default=None
-        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``.  None is ``"loss"``.
+        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``, ``"mape"``, ``"msle"``,
+        ``"poisson_deviance"``, ``"gamma_deviance"``, ``"tweedie_deviance"``,
+        ``"pinball"``, ``"expectile"``, ``"huber"``; ``"concordance"`` for times of
+        events.  None is ``"loss"``.
         A callable takes ``(y_true, prediction, weight)`` and returns a number;
         lower is better unless it has a true attribute ``higher_is_better``.
         The first metric decides early stopping.
@@ -71,9 +99,14 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     """
 
     _objectives: ClassVar[tuple[str, ...]] = (
-        "squared_error",
-        "absolute_error",
-        "quantile",
+        *("squared_error", "absolute_error", "quantile"),
+        *("huber", "pseudo_huber", "log_cosh", "expectile", "mape"),
+        *("poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
+        *("cox", "aft"),
+    )
+    _loss_parameters: ClassVar[tuple[str, ...]] = (
+        *("quantile", "delta", "expectile", "tweedie_power"),
+        *("aft_distribution", "aft_scale"),
     )
 
     def __init__(
@@ -126,9 +159,14 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         feature_penalties: ByFeature = None,
         max_bins_by_feature: ByFeature = None,
         forced_bins: ForcedBins = None,
-        objective: str = "auto",
+        objective: OwnObjective = "auto",
         eval_metric: EvalMetric = None,
-        quantile: float | None = None,
+        quantile: float | Sequence[float] | None = None,
+        delta: float | None = None,
+        expectile: float | None = None,
+        tweedie_power: float | None = None,
+        aft_distribution: Distribution | None = None,
+        aft_scale: float | None = None,
         early_stopping: bool | Literal["auto", "oob"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
@@ -198,6 +236,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             progress=progress,
         )
         self.quantile = quantile
+        self.delta = delta
+        self.expectile = expectile
+        self.tweedie_power = tweedie_power
+        self.aft_distribution = aft_distribution
+        self.aft_scale = aft_scale
 
     def fit(
         self,
@@ -222,7 +265,10 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             missing values, infinities are values.  Frames of pandas, polars,
             pyarrow and others are read by column; one row may be a dict.
         y : array-like of shape (n_rows,)
-            Finite numbers.
+            Finite numbers.  For ``"cox"`` and ``"aft"`` times, those of censored rows with
+            a minus sign, or a structured array or frame of two columns: event (truth
+            values) and time.  For ``"aft"`` also two columns of numbers, the ends of an
+            interval that holds the time: 0 and infinity for no end.
         sample_weight : array-like of shape (n_rows,), optional
             Not negative; a row of weight 0 counts as absent.
         X_val, y_val : like X and y, optional
@@ -260,10 +306,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         if X_val is not None:
             seen = read_any(X_val, table.schema, reader=type(self).__name__)
             validation = self._sample(seen, y_val, sample_weight_val, "y_val", "sample_weight_val")
-        name = "squared_error" if self.objective == "auto" else self.objective
-        model = self._train(
-            train, validation, make_objective(name, level=self.quantile), params, stopping, kept
-        )
+        chosen = "squared_error" if self.objective == "auto" else self.objective
+        objective = objective_for(chosen, train.target, parameters=self._loss_values())
+        model = self._train(train, validation, objective, params, stopping, kept)
         return self._adopt(model)
 
     def _sample(
@@ -274,7 +319,10 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
                 f"This {type(self).__name__} estimator requires {y_name} to be passed, but the "
                 f"target {y_name} is None."
             )
-        target = check_vector(column_or_1d(y, warn=True), table.n_rows, y_name)
+        if self.objective in SURVIVAL:
+            target = read_times(y, table.n_rows, y_name, self.objective)
+        else:
+            target = check_vector(column_or_1d(y, warn=True), table.n_rows, y_name)
         return Sample(table, target, check_weight(weight, table.n_rows, weight_name))
 
     def predict(self, X: Any) -> FloatArray:
@@ -286,11 +334,50 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
         Returns
         -------
-        ndarray of float64, shape (n_rows,)
+        ndarray of float64, shape (n_rows,), or (n_rows, n_levels)
+            The latter for several quantiles, ascending in each row.
         """
         booster = self._fitted_booster(X)
         raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
         return booster.link(raw)
+
+    def predict_survival_function(self, X: Any, times: Any = None) -> FloatArray:
+        """Probability that no event has happened up to each time.
+
+        For ``objective="cox"`` and ``"aft"``.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        times : array-like of positive numbers, optional
+            Default for ``"cox"``: ``booster_.event_times``.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_times)
+        """
+        booster = self._fitted_booster(X)
+        return booster.predict_survival_function(X, times, n_jobs=self.n_jobs)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R2 of :meth:`predict`; Harrell's concordance for times of events.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for :meth:`fit`
+
+        Returns
+        -------
+        float
+            1 is perfect.
+        """
+        if self.objective not in SURVIVAL:
+            return float(super().score(X, y, sample_weight))
+        prediction = self.predict(X)
+        target = read_times(y, len(prediction), "y", self.objective)
+        weight = check_weight(sample_weight, len(prediction))
+        (metric,) = make_metrics("concordance", make_objective(self.objective))
+        return metric.function(target, prediction, weight)
 
     def staged_predict(self, X: Any) -> Iterator[FloatArray]:
         """Yield :meth:`predict` of the model as it was after each round."""

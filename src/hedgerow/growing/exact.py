@@ -46,7 +46,8 @@ from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.exact import CHUNK, CUTS, CutBuffer
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives.base import Objective
-from hedgerow.params import BoostParams
+from hedgerow.objectives.given import Given
+from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _HIGHEST = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
@@ -90,6 +91,8 @@ class ExactGrower:
         state = _make_state(blocks, target, weight, raw, objective, params, n_threads)
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._given = Given.of(objective, target, weight, n_threads, newton)
         self._team = Team(
             n_threads,
             lambda thread: stages.work(thread, self._state, ORDER_GROW),
@@ -105,6 +108,7 @@ class ExactGrower:
         begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
+        self._given.prepare(self._state.loss_data, output)
         stages.work(0, self._state, ORDER_GROW)
         return self._copy_tree()
 

@@ -51,7 +51,8 @@ from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.objectives.base import Objective
-from hedgerow.params import BoostParams
+from hedgerow.objectives.given import Given
+from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _PADDING = 64
@@ -101,6 +102,8 @@ class TreeGrower:
             state = state._replace(extras=for_copies(state.extras, n_copies))
         settings = state.settings._replace(adds_scores=int(adds_scores))
         self._state = state._replace(settings=settings)
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._given = Given.of(objective, target, weight, n_threads, newton)
         self._team = Team(
             n_threads,
             lambda thread: work(thread, self._state, ORDER_GROW),
@@ -116,6 +119,7 @@ class TreeGrower:
         begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
+        self._given.prepare(self._state.loss_data, output)
         work(0, self._state, ORDER_GROW)
         return self._copy_tree()
 

@@ -21,7 +21,8 @@ from hedgerow.kernels.histogram import Columns
 from hedgerow.kernels.pairs import Pairs
 from hedgerow.kernels.split import SplitRules
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import SOFTMAX, LossData
+from hedgerow.objectives.derivatives import LossData
+from hedgerow.objectives.given import first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
 
 _COLUMN_STREAM = 4 << 40
@@ -93,10 +94,10 @@ def loss_data_of(
 ) -> LossData:
     """What the gradient pass reads of each row."""
     return LossData(
-        target=np.ascontiguousarray(target, dtype=np.float64),
+        target=first_column(target),
         weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
         raw=raw,
-        probability=np.empty(raw.shape if objective.kernel_id == SOFTMAX else (0, 0)),
+        probability=np.empty(prepared_shape(objective, raw.shape[1])),
         level=float(objective.level),
     )
 

@@ -16,13 +16,13 @@ import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.data.schema import Schema
-from hedgerow.errors import ModelFormatError
+from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io.levels import check_levels
 from hedgerow.io.sets import check_sets
 from hedgerow.io.statistics import check_inputs
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.objectives import OBJECTIVES
+from hedgerow.objectives import CUSTOM, OBJECTIVES, objective_of_record
 
 _I64, _F64, _I32, _U8 = (np.dtype(t) for t in (np.int64, np.float64, np.int32, np.uint8))
 
@@ -69,10 +69,7 @@ def check_model(model: Model) -> None:
         check_inputs(inputs, model.schema, n_features)
     check_sets(model.forest, model.split_schema)
     _check_thresholds(model.forest, model.split_schema)
-    _check_objective(model.objective, model.forest.n_outputs)
-    level = model.training.get("quantile", 0.5)
-    if isinstance(level, bool) or not isinstance(level, float) or not 0.0 < level < 1.0:
-        raise ModelFormatError("training: quantile must be a number between 0 and 1.")
+    _check_objective(model)
 
 
 def check_forest(forest: Forest) -> None:
@@ -174,9 +171,34 @@ def _check_thresholds(forest: Forest, schema: Schema) -> None:
         raise ModelFormatError(f"threshold of node {at} is not the key of a value of its column.")
 
 
-def _check_objective(objective: str, n_outputs: int) -> None:
-    if objective not in OBJECTIVES:
-        raise ModelFormatError(f"unknown objective {objective[:50]!r}.")
-    least = _LEAST_OUTPUTS.get(objective, 1)
-    if n_outputs < least or (objective not in _LEAST_OUTPUTS and n_outputs != 1):
-        raise ModelFormatError(f"objective {objective!r} cannot have {n_outputs} outputs.")
+def _check_objective(model: Model) -> None:
+    name, n_outputs = model.objective, model.forest.n_outputs
+    if name not in OBJECTIVES and name != CUSTOM:
+        raise ModelFormatError(f"unknown objective {name[:50]!r}.")
+    if n_outputs < _LEAST_OUTPUTS.get(name, 1):
+        raise ModelFormatError(f"objective {name!r} cannot have {n_outputs} outputs.")
+    level = model.training.get("quantile", 0.5)
+    if not isinstance(level, float | list):
+        raise ModelFormatError("training: quantile must be a number between 0 and 1.")
+    try:
+        objective_of_record(name, n_outputs, model.training)
+    except ParameterError as error:
+        raise ModelFormatError(f"training: {error}") from None
+    _check_baseline(model)
+
+
+def _check_baseline(model: Model) -> None:
+    """The baseline hazard of a Cox model: times and hazards that rise."""
+    baseline = model.training.get("baseline")
+    if model.objective != "cox" or baseline is None:
+        return
+    try:
+        times = np.array(baseline["times"], dtype=np.float64)
+        hazard = np.array(baseline["hazard"], dtype=np.float64)
+        right = times.ndim == 1 and times.shape == hazard.shape and len(times) > 0
+        right = right and bool((np.diff(times) > 0.0).all() and (np.diff(hazard) >= 0.0).all())
+        right = right and bool(times[0] > 0.0 and hazard[0] >= 0.0 and np.isfinite(times).all())
+    except (KeyError, TypeError, ValueError):
+        right = False
+    if not right:
+        raise ModelFormatError("training: the baseline hazard is malformed.")

@@ -1,17 +1,26 @@
 """Scores by name, weighted, for learning curves and early stopping.
 
-=============  ==============  ======  ==========================================
-name           for             better  what
-=============  ==============  ======  ==========================================
-``loss``       everything      lower   what the objective minimises
-``rmse``       regression      lower   root of the mean squared error
-``mae``        regression      lower   mean absolute error
-``r2``         regression      higher  explained share of the variance
-``logloss``    classification  lower   mean of -log(probability of the true class)
-``accuracy``   classification  higher  share of rows classified correctly
-``error``      classification  lower   share of rows classified wrongly
-``auc``        two classes     higher  area under the ROC curve
-=============  ==============  ======  ==========================================
+====================  ==============  ======  ===================================
+name                  for             better  what
+====================  ==============  ======  ===================================
+``loss``              everything      lower   what the objective minimises
+``rmse``              regression      lower   root of the mean squared error
+``mae``               regression      lower   mean absolute error
+``r2``                regression      higher  explained share of the variance
+``mape``              regression      lower   mean of |y - m| / |y|
+``msle``              regression      lower   mean squared error of log(1 + y)
+``poisson_deviance``  regression      lower   mean deviance, targets from 0 on
+``gamma_deviance``    regression      lower   mean deviance, positive targets
+``tweedie_deviance``  regression      lower   mean deviance, ``tweedie_power``
+``pinball``           regression      lower   mean pinball loss at ``quantile``
+``expectile``         regression      lower   mean asymmetric square
+``huber``             regression      lower   mean of Huber's loss at ``delta``
+``logloss``           classification  lower   mean of -log(p of the true class)
+``accuracy``          classification  higher  share of rows classified correctly
+``error``             classification  lower   share of rows classified wrongly
+``auc``               two classes     higher  area under the ROC curve
+``concordance``       survival        higher  share of the pairs in right order
+====================  ==============  ======  ===================================
 """
 
 from __future__ import annotations
@@ -19,13 +28,16 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
 from hedgerow.metrics import scores
 from hedgerow.metrics.base import Metric, MetricFunction, Task
+from hedgerow.metrics.regression import PLAIN, WITH_PARAMETER, MeanOf, RowValues
 from hedgerow.metrics.scores import Explained, Mean, RowSums
+from hedgerow.metrics.survival import Concordance
 
 if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
@@ -47,6 +59,10 @@ def _named(
     return Metric(name, function, higher_is_better, tasks, sums=sums)
 
 
+def _mean_of(name: str, values: RowValues) -> Metric:
+    return _named(name, MeanOf(values), Mean(values), _NUMBERS)
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -57,12 +73,18 @@ METRICS: dict[str, Metric] = {
         _named("accuracy", scores.accuracy, Mean(scores.hits), _CLASSES, higher_is_better=True),
         _named("error", scores.error, Mean(scores.misses), _CLASSES),
         _named("auc", scores.auc, None, ("two classes",), higher_is_better=True),
+        _named("concordance", Concordance(), None, ("survival",), higher_is_better=True),
+        *(_mean_of(name, values) for name, values in PLAIN.items()),
+        *(_mean_of(name, make(value)) for name, (make, _, value) in WITH_PARAMETER.items()),
     )
 }
 
 
 def task_of(objective: Objective) -> Task:
     """What kind of target an objective learns."""
+    known: Task | None = getattr(objective, "task", None)
+    if known is not None:
+        return known
     if objective.name in ("logistic", "exponential"):
         return "two classes"
     if objective.name == "softmax" and objective.n_outputs == 2:
@@ -111,11 +133,10 @@ def make_metrics(
             "eval_metric must be a name, a callable, a sequence of these, or None; "
             f"got {eval_metric!r}."
         )
-    task = task_of(objective)
     metrics = tuple(
         Metric(_LOSS, objective.loss, from_raw=True, sums=Mean(objective.losses))
         if item == _LOSS
-        else _make_metric(item, task)
+        else _make_metric(item, objective)
         for item in eval_metric
     )
     names = [metric.name for metric in metrics]
@@ -125,7 +146,14 @@ def make_metrics(
     return metrics
 
 
-def _make_metric(item: object, task: Task) -> Metric:
+def scored_as(objective: Objective) -> Task:
+    """What kind of predictions metrics get: those of several numbers have few."""
+    known: Task = getattr(objective, "scored_as", task_of(objective))
+    return known
+
+
+def _make_metric(item: object, objective: Objective) -> Metric:
+    task = scored_as(objective)
     if callable(item):
         name = getattr(item, "__name__", type(item).__name__)
         return Metric(name, item, bool(getattr(item, "higher_is_better", False)))
@@ -141,6 +169,11 @@ def _make_metric(item: object, task: Task) -> Metric:
             f"eval_metric {item!r} is for {' or '.join(metric.tasks)}, but this model is for "
             f"{task}; use one of {', '.join(map(repr, usable))}."
         )
+    if item == "concordance":
+        return replace(metric, function=Concordance(float(getattr(objective, "risk_sign", 1.0))))
+    if item in WITH_PARAMETER:
+        make, attribute, default = WITH_PARAMETER[item]
+        return _mean_of(item, make(float(getattr(objective, attribute, default))))
     return metric
 
 
@@ -194,4 +227,13 @@ def _read_only(array: FloatArray) -> FloatArray:
     return view
 
 
-__all__ = ["METRICS", "Metric", "MetricFunction", "Task", "evaluate", "make_metrics", "task_of"]
+__all__ = [
+    "METRICS",
+    "Metric",
+    "MetricFunction",
+    "Task",
+    "evaluate",
+    "make_metrics",
+    "scored_as",
+    "task_of",
+]

@@ -2,40 +2,185 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import numpy as np
+
+from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.objectives.aft import AcceleratedFailureTime
 from hedgerow.objectives.base import Objective
+from hedgerow.objectives.classes import CrossEntropy, Focal, Hinge, OneVsAll
+from hedgerow.objectives.cox import Cox
 from hedgerow.objectives.exponential import Exponential
 from hedgerow.objectives.logistic import Logistic
+from hedgerow.objectives.own import CUSTOM, Linked, Task, make_own_loss
+from hedgerow.objectives.positive import Gamma, Poisson, SquaredLogError, Tweedie
 from hedgerow.objectives.quantile import AbsoluteError, Quantile
+from hedgerow.objectives.quantiles import SeveralQuantiles, is_several
+from hedgerow.objectives.robust import AbsolutePercentage, Expectile, Huber, LogCosh, PseudoHuber
+from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.softmax import Softmax
 from hedgerow.objectives.squared_error import SquaredError
 
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
     loss.name: loss
-    for loss in (SquaredError, AbsoluteError, Quantile, Logistic, Exponential, Softmax)
+    for loss in (
+        *(SquaredError, AbsoluteError, Quantile, Logistic, Exponential, Softmax),
+        *(Huber, PseudoHuber, LogCosh, Expectile, AbsolutePercentage),
+        *(Poisson, Gamma, Tweedie, SquaredLogError),
+        *(CrossEntropy, Focal, Hinge, OneVsAll),
+        *(Cox, AcceleratedFailureTime),
+    )
 }
 
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "quantile": ("quantile",),
+    "delta": ("huber", "pseudo_huber"),
+    "expectile": ("expectile",),
+    "tweedie_power": ("tweedie",),
+    "focal_gamma": ("focal",),
+    "focal_alpha": ("focal",),
+    "aft_distribution": ("aft",),
+    "aft_scale": ("aft",),
+}
+"""Parameters of losses, and the losses that have them; None is the default of each."""
 
-def make_objective(name: str, n_outputs: int = 1, level: float | None = None) -> Objective:
+
+def make_objective(
+    name: str,
+    n_outputs: int = 1,
+    level: Any = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Objective:
     """The objective called ``name``, for ``n_outputs`` raw scores per row.
 
-    ``level`` is for ``"quantile"`` alone: the quantile that is asked for.
+    Parameters
+    ----------
+    name : str
+        In :data:`OBJECTIVES`.
+    n_outputs : int, default=1
+        Classes, for losses with a raw score for each.
+    level : float or sequence of float, optional
+        Another way to give the parameter ``quantile``.
+    parameters : mapping, optional
+        Values by name (:data:`PARAMETERS`); None for the default.
+
+    Raises
+    ------
+    ParameterError
+        If the name is unknown, a value out of range, or a parameter given that this
+        loss does not have.
     """
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))
         raise ParameterError(
             f"unknown objective {name!r}; known: {known}.{did_you_mean(str(name), OBJECTIVES)}"
         )
-    if level is not None and name != "quantile":
-        raise ParameterError(
-            f"quantile={level!r} has no effect with objective {name!r}: use objective='quantile', "
-            "or leave quantile at None."
-        )
+    given = {"quantile": level, **(parameters or {})}
+    given = {key: _plain(value) for key, value in given.items() if value is not None}
+    for key, value in given.items():
+        if name not in PARAMETERS[key]:
+            fitting = " or ".join(f"objective={loss!r}" for loss in PARAMETERS[key])
+            raise ParameterError(
+                f"{key}={value!r} has no effect with objective {name!r}: use {fitting}, "
+                f"or leave {key} at None."
+            )
     if name == "quantile":
-        return Quantile(n_outputs, 0.5 if level is None else level)
-    return OBJECTIVES[name](n_outputs=n_outputs)
+        level = given.get("quantile", 0.5)
+        return SeveralQuantiles(tuple(level)) if is_several(level) else Quantile(1, level)
+    return OBJECTIVES[name](n_outputs=n_outputs, **given)
 
 
-__all__ = ["OBJECTIVES", "Objective", "make_objective"]
+def objective_for(
+    given: Any,
+    target: FloatArray,
+    n_outputs: int = 1,
+    parameters: Mapping[str, Any] | None = None,
+    task: Task = "regression",
+) -> Objective:
+    """The objective that a user has named, or written (:mod:`hedgerow.objectives.own`).
+
+    Parameters
+    ----------
+    given : str, callable or object
+    target : float64 (n_rows,)
+        Of the rows to train on.
+    n_outputs, parameters
+        As for :func:`make_objective`.
+    task : {"regression", "two classes"}
+        Of a written one.
+    """
+    if isinstance(given, str):
+        return make_objective(given, n_outputs, parameters=parameters)
+    for name, value in (parameters or {}).items():
+        if value is not None:
+            raise ParameterError(
+                f"{name}={value!r} has no effect with an objective of your own: leave {name} at "
+                "None."
+            )
+    return make_own_loss(given, target, task)
+
+
+def parameters_of(objective: Objective) -> dict[str, Any]:
+    """The parameters of an objective by name, as plain numbers, lists and text."""
+    if isinstance(objective, SeveralQuantiles):
+        return {"quantile": list(objective.levels)}
+    if objective.name == "quantile":
+        return {"quantile": float(objective.level)}
+    return {
+        key: getattr(objective, key)
+        for key, losses in PARAMETERS.items()
+        if objective.name in losses
+    }
+
+
+def loss_record(objective: Objective) -> dict[str, Any]:
+    """What the training record of a model says of the parameters of its loss."""
+    if isinstance(objective, Linked):
+        known = {"name": objective.label, "link": objective.link, "task": objective.task}
+        return {"loss_parameters": known}
+    found = parameters_of(objective)
+    return found if "quantile" in found else {"loss_parameters": found} if found else {}
+
+
+def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) -> Objective:
+    """The objective of a model with this training record.
+
+    Raises
+    ------
+    ParameterError
+        If the record does not fit the loss.
+    """
+    given = training.get("loss_parameters", {})
+    if name == CUSTOM:
+        if not isinstance(given, Mapping) or set(given) != {"name", "link", "task"}:
+            raise ParameterError("the name and link of a loss of the user's are missing.")
+        return Linked(given["name"], given["link"], given["task"], n_outputs)
+    if not isinstance(given, Mapping) or not set(given) <= set(PARAMETERS):
+        raise ParameterError(f"unknown parameters of a loss: {str(given)[:60]}.")
+    level = training.get("quantile") if name == "quantile" else None
+    objective = make_objective(name, n_outputs, level, given)
+    if objective.n_outputs != n_outputs:
+        raise ParameterError(f"objective {name!r} cannot have {n_outputs} outputs.")
+    return objective
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as those of Python."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+__all__ = [
+    "CUSTOM",
+    "OBJECTIVES",
+    "PARAMETERS",
+    "Objective",
+    "RowLoss",
+    "loss_record",
+    "make_objective",
+    "objective_for",
+    "objective_of_record",
+    "parameters_of",
+]

@@ -41,7 +41,10 @@ class Objective(Protocol):
     name: ClassVar[str]
     kernel_id: ClassVar[int]
     constant_hessian: ClassVar[bool]
-    second_order: ClassVar[bool]
+
+    @property
+    def second_order(self) -> bool:
+        """Whether h is the second derivative, or stands for it."""
 
     @property
     def level(self) -> float:

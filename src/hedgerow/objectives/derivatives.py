@@ -5,6 +5,10 @@ the first-level cache; it writes g and h of each row.  A softmax needs the
 scores of all classes: :func:`class_probabilities` turns them into
 probabilities once per round, before the first of the round's trees changes a
 score.
+
+These few losses are compiled into every fit.  All others are ``GIVEN``: their g
+and h are computed before the pass, which merely reads them
+(:mod:`hedgerow.objectives.given`).
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ LOGISTIC = 1
 SOFTMAX = 2
 EXPONENTIAL = 3
 QUANTILE = 4
+GIVEN = 5
 
 FARTHEST_MARGIN = 200.0
 """Margins of the exponential loss count up to here: e**200 is 7e86."""
@@ -36,7 +41,9 @@ class LossData(NamedTuple):
     target       float64 (n_rows,); a class index for classification
     weight       float64 (n_rows,), or empty: every weight is 1
     raw          float64 (n_outputs, n_rows)
-    probability  float64 (n_outputs, n_rows) for softmax, else empty
+    probability  float64 (n_outputs, n_rows) for softmax; for a loss whose derivatives
+                 are given (2, n_rows): g and h of the output whose tree is grown, or
+                 (2 * n_outputs, n_rows): those of all outputs; else empty
     level        the quantile that is asked for
     """
 
@@ -112,6 +119,12 @@ def derivatives(
             below = target[first + i] < raw[first + i]
             g[i] = (1.0 if below else 0.0) - data.level
             h[i] = 1.0
+    elif loss == GIVEN:
+        at = 2 * output if data.probability.shape[0] > 2 else 0
+        given_g, given_h = data.probability[at], data.probability[at + 1]
+        for i in range(n):
+            g[i] = given_g[first + i]
+            h[i] = given_h[first + i]
     else:
         probability = data.probability[output]
         n_classes = float(data.raw.shape[0])

@@ -6,9 +6,31 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
+from hedgerow.params import Interval
 
 LARGEST_SPREAD = 1e140
 """Beyond it a gain, the square of a sum of gradients, is not finite."""
+
+
+LARGEST = 1e100
+"""Targets of losses that multiply or divide by them may not be larger."""
+
+
+def check_interval(target: FloatArray, name: str, allowed: Interval, first_row: int = 0) -> None:
+    """Raise ``DataError`` if a target is outside; rows are numbered from ``first_row``."""
+    inside = target > allowed.low if allowed.low_open else target >= allowed.low
+    inside &= target < allowed.high if allowed.high_open else target <= allowed.high
+    if not inside.all():
+        row = int(np.argmin(inside))
+        raise DataError(
+            f"objective {name!r} needs targets in {_brackets(allowed)}; row {first_row + row} "
+            f"holds {float(target[row])!r}: leave the row out, or use another objective."
+        )
+
+
+def _brackets(allowed: Interval) -> str:
+    left, right = "(" if allowed.low_open else "[", ")" if allowed.high_open else "]"
+    return f"{left}{allowed.low:g}, {allowed.high:g}{right}"
 
 
 def check_two_classes(target: FloatArray, name: str, first_row: int = 0) -> None:

@@ -83,8 +83,8 @@ class LeafRows:
         """Weighted mean of ``values`` in each leaf."""
         return self.sums(values) / np.add.reduceat(self.weight, self.starts[:-1])
 
-    def quantiles(self, values: FloatArray, level: float) -> FloatArray:
-        """Weighted quantile of ``values`` in each leaf.
+    def quantiles(self, values: FloatArray, level: FloatArray | float) -> FloatArray:
+        """Weighted quantile of ``values`` in each leaf; ``level`` may be one for each.
 
         The smallest value at which the weight up to it reaches ``level`` of the
         whole; midway to the next where it is just reached.  Never -0.0, which would
@@ -92,19 +92,25 @@ class LeafRows:
         not rounded: rows in chunks give the same (:mod:`hedgerow.boosting.stored_leaves`).
         """
         found = np.empty(len(self.starts) - 1)
+        levels = np.full(len(found), level)
         masses = masses_of(self.weight, self.unit or unit_of(exact_sum(self.weight)))
         for leaf, (start, stop) in enumerate(zip(self.starts, self.starts[1:], strict=False)):
             order = np.argsort(values[start:stop], kind="stable")
             ordered = values[start:stop][order]
             below = np.cumsum(masses[start:stop][order]).astype(np.float64)
-            least, most = around(below[-1:], level)
+            least, most = around(below[-1:], levels[leaf])
             at = int(np.searchsorted(below, least[0]))
             after = int(np.searchsorted(ordered, ordered[at], side="right"))
             exact = below[after - 1] <= most[0] and after < len(ordered)
             found[leaf] = 0.5 * (ordered[at] + ordered[after]) if exact else ordered[at]
         return found + 0.0
 
-    def search(self, slopes: Callable[[FloatArray], tuple[FloatArray, FloatArray]]) -> FloatArray:
+    def search(
+        self,
+        slopes: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+        lowest: FloatArray | float = -LONGEST_STEP,
+        highest: FloatArray | float = LONGEST_STEP,
+    ) -> FloatArray:
         """Root of the sum of the first derivatives in each leaf.
 
         Parameters
@@ -112,15 +118,16 @@ class LeafRows:
         slopes : callable
             Takes the step of each row; returns first and second derivatives of
             the losses, unweighted.  The first must not fall as the step grows.
+        lowest, highest : float64 (n_leaves,), or float for all leaves
+            Where steps end.
 
         Returns
         -------
         float64 (n_leaves,)
-            Within ``LONGEST_STEP`` of zero.
         """
         n_leaves, sizes = len(self.starts) - 1, np.diff(self.starts)
-        low, high = np.full(n_leaves, -LONGEST_STEP), np.full(n_leaves, LONGEST_STEP)
-        step = np.zeros(n_leaves)
+        low, high = np.full(n_leaves, lowest), np.full(n_leaves, highest)
+        step = np.clip(np.zeros(n_leaves), low, high)
         for _ in range(_STEPS):
             first, second = slopes(np.repeat(step, sizes))
             slope, curvature = self.sums(first), self.sums(second)

@@ -1,0 +1,205 @@
+"""Rows in queries: their order by score, and what a list in this order is worth.
+
+Glossary
+--------
+query    rows that compete with each other
+place    number of a row in its query, in the order of the table
+rank     place in the order of the scores, from 0; equal scores keep the order of
+         the table, so that every ranking is one of all possible ones, always the same
+gain     worth of a label, by default 2**label - 1
+DCG      sum over ranks of gain / log2(2 + rank)       discounted cumulative gain
+NDCG     DCG divided by the largest possible one       Jaervelin and Kekaelaeinen 2002
+AP       mean over the relevant rows of the share of relevant rows up to them
+RR       1 / (1 + rank of the first relevant row)
+ERR      expected reciprocal rank: a reader goes down the list and is satisfied by a
+         row with probability gain / 2**largest label    Chapelle et al. 2009
+
+A row is relevant if its label is above 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+
+NDCG = 0
+AVERAGE_PRECISION = 1
+RECIPROCAL_RANK = 2
+PRECISION = 3
+EXPECTED_RECIPROCAL_RANK = 4
+
+_RUN = 16
+
+
+class QueryRows(NamedTuple):
+    """Which rows belong together.
+
+    rows     int64 (n_rows,): those of a query are neighbours, and ascend
+    starts   int64 (n_queries + 1,): where each query begins in ``rows``
+    """
+
+    rows: IntArray
+    starts: IntArray
+
+
+class QuerySpace(NamedTuple):
+    """Space for one query, one per thread.
+
+    order, spare   int64 (rows of the largest query,)
+    numbers        float64 (:data:`N_NUMBERS`, rows of the largest query)
+    """
+
+    order: IntArray
+    spare: IntArray
+    numbers: FloatArray
+
+
+N_NUMBERS = 9
+"""Rows of ``QuerySpace.numbers``."""
+
+
+def make_space(queries: QueryRows) -> QuerySpace:
+    """Space for the largest of the queries."""
+    longest = int(np.diff(queries.starts).max(initial=1))
+    order, spare = np.empty((2, longest), dtype=np.int64)
+    return QuerySpace(order, spare, np.empty((N_NUMBERS, longest)))
+
+
+@kernel(inner=True)
+def sort_descending(score: FloatArray, n: int, order: IntArray, spare: IntArray) -> None:
+    """Write the places of the ``n`` scores from the largest on; equal ones stay in order."""
+    for start in range(0, n, _RUN):
+        order[start] = start
+        for place in range(start + 1, min(start + _RUN, n)):
+            value, to = score[place], place
+            while to > start and score[order[to - 1]] < value:
+                order[to] = order[to - 1]
+                to -= 1
+            order[to] = place
+    width = _RUN
+    while width < n:
+        for start in range(0, n - width, 2 * width):
+            middle, stop = start + width, min(start + 2 * width, n)
+            if score[order[middle - 1]] >= score[order[middle]]:
+                continue
+            for k in range(start, middle):
+                spare[k] = order[k]
+            left, right, to = start, middle, start
+            while left < middle:
+                if right < stop and score[order[right]] > score[spare[left]]:
+                    order[to] = order[right]
+                    right += 1
+                else:
+                    order[to] = spare[left]
+                    left += 1
+                to += 1
+        width *= 2
+
+
+@kernel(inner=True)
+def dcg(gain: FloatArray, order: IntArray, top: int) -> float:
+    """Discounted gains of the first ``top`` places of ``order``."""
+    total = 0.0
+    for rank in range(top):
+        total += gain[order[rank]] / math.log2(2.0 + rank)
+    return total
+
+
+@kernel(inner=True)
+def precision(gain: FloatArray, order: IntArray, top: int, n: int, kind: int) -> float:
+    """Average precision, reciprocal rank or share of relevant rows of the first ``top``."""
+    hits, total, first, relevant = 0, 0.0, 0.0, 0
+    for rank in range(top):
+        if gain[order[rank]] > 0.0:
+            hits += 1
+            total += hits / (rank + 1.0)
+            if hits == 1:
+                first = 1.0 / (rank + 1.0)
+    if kind == RECIPROCAL_RANK:
+        return first
+    if kind == PRECISION:
+        return hits / float(top)
+    for place in range(n):
+        relevant += 1 if gain[place] > 0.0 else 0
+    return total / min(relevant, top) if relevant > 0 else 1.0
+
+
+@kernel(inner=True)
+def expected_reciprocal_rank(
+    gain: FloatArray, order: IntArray, top: int, largest: float
+) -> float:
+    """ERR of the first ``top`` places; ``largest`` is above every gain by 1 or more."""
+    total, goes_on = 0.0, 1.0
+    for rank in range(top):
+        chance = gain[order[rank]] / largest
+        total += goes_on * chance / (rank + 1.0)
+        goes_on *= 1.0 - chance
+    return total
+
+
+@kernel
+def ideal_dcg(
+    queries: QueryRows, gain: FloatArray, most: int, space: QuerySpace, out: FloatArray
+) -> None:
+    """The largest DCG of the first ``most`` ranks of each query."""
+    gains = space.numbers[0]
+    for query in range(len(queries.starts) - 1):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        for place in range(n):
+            gains[place] = gain[queries.rows[begin + place]]
+        sort_descending(gains, n, space.order, space.spare)
+        out[query] = dcg(gains, space.order, min(n, most))
+
+
+@kernel
+def score_queries(
+    kind: int,
+    most: int,
+    queries: QueryRows,
+    gain: FloatArray,
+    raw: FloatArray,
+    largest: float,
+    space: QuerySpace,
+    out: FloatArray,
+) -> None:
+    """What the list of each query is worth.
+
+    Parameters
+    ----------
+    kind : int
+        NDCG, AVERAGE_PRECISION, ...
+    most : int
+        Ranks that count.
+    queries : QueryRows
+    gain, raw : float64 (n_rows,)
+        Above 0 for relevant rows.
+    largest : float
+        For the expected reciprocal rank: 2 to the power of the largest label.
+    space : QuerySpace
+    out : float64 (n_queries,)
+        NDCG and average precision of a query without relevant rows are 1.
+    """
+    gains, scores = space.numbers[0], space.numbers[1]
+    order = space.order
+    for query in range(len(queries.starts) - 1):
+        begin, n = queries.starts[query], queries.starts[query + 1] - queries.starts[query]
+        for place in range(n):
+            row = queries.rows[begin + place]
+            gains[place] = gain[row]
+            scores[place] = raw[row]
+        sort_descending(scores, n, order, space.spare)
+        top = min(n, most)
+        if kind == NDCG:
+            found = dcg(gains, order, top)
+            sort_descending(gains, n, order, space.spare)
+            ideal = dcg(gains, order, top)
+            out[query] = found / ideal if ideal > 0.0 else 1.0
+        elif kind == EXPECTED_RECIPROCAL_RANK:
+            out[query] = expected_reciprocal_rank(gains, order, top, largest)
+        else:
+            out[query] = precision(gains, order, top, n, kind)

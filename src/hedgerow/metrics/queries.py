@@ -1,0 +1,78 @@
+"""Rows of queries, from labels of any kind to arrays that kernels read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import DataError
+from hedgerow.kernels.ranking import QueryRows
+
+MOST_LABEL = 900
+"""Gains of larger labels are no numbers: 2**label times the rows of a query."""
+
+
+def query_rows(query: IntArray | None, n_rows: int) -> QueryRows:
+    """The rows of each query, in the order in which the queries first occur.
+
+    Parameters
+    ----------
+    query : int64 (n_rows,), or None
+        A number for each query, any; None: all rows are one.
+    n_rows : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = query_rows(np.array([7, 3, 7]), 3)
+    >>> found.rows.tolist(), found.starts.tolist()
+    ([0, 2, 1], [0, 2, 3])
+    """
+    if query is None:
+        return QueryRows(np.arange(n_rows), np.array([0, n_rows]))
+    codes = first_seen(query)
+    rows = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes)
+    return QueryRows(rows, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+
+
+def first_seen(query: IntArray) -> IntArray:
+    """The queries numbered 0, 1, ... in the order in which they first occur."""
+    _, first, inverse = np.unique(query, return_index=True, return_inverse=True)
+    place = np.empty(len(first), dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return np.asarray(place[inverse.reshape(-1)])
+
+
+def check_labels(target: FloatArray, name: str, n_gains: int | None, first_row: int = 0) -> None:
+    """Raise ``DataError`` unless targets are whole numbers from 0 on, each with a gain."""
+    most = MOST_LABEL if n_gains is None else n_gains - 1
+    outside = ~((target >= 0.0) & (target <= most)) | (target != np.floor(target))
+    if not outside.any():
+        return
+    row = int(np.argmax(outside))
+    value = float(target[row])
+    if n_gains is not None and value > most and value == np.floor(value):
+        raise DataError(
+            f"{name}: label_gain has gains of the labels 0 to {most}, but row {first_row + row} "
+            f"has label {value:g}: give more gains."
+        )
+    raise DataError(
+        f"{name} needs labels 0, 1, 2, ... up to {most}, higher for more relevant rows; row "
+        f"{first_row + row} holds {value!r}: number the grades of relevance from 0 on."
+    )
+
+
+def gains_of(target: FloatArray, label_gain: tuple[float, ...] | None) -> FloatArray:
+    """Gain of each label: ``2**label - 1``, or as given."""
+    if label_gain is None:
+        return np.asarray(np.exp2(target) - 1.0)
+    return np.array(label_gain, dtype=np.float64)[target.astype(np.intp)]
+
+
+def query_weights(queries: QueryRows, weight: FloatArray | None) -> FloatArray | None:
+    """Mean weight of the rows of each query."""
+    if weight is None:
+        return None
+    sums = np.add.reduceat(weight[queries.rows], queries.starts[:-1])
+    return np.asarray(sums / np.diff(queries.starts))

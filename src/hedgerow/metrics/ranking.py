@@ -1,0 +1,137 @@
+"""Scores of rankings: the mean over the queries of what each list is worth.
+
+======================  ====================================================
+``ndcg``, ``ndcg@k``    normalised discounted cumulative gain
+``map``, ``map@k``      mean average precision
+``mrr``, ``mrr@k``      mean reciprocal rank of the first relevant row
+``precision@k``         share of relevant rows among the first k
+``err``, ``err@k``      expected reciprocal rank
+======================  ====================================================
+
+A query weighs the mean weight of its rows.  NDCG and average precision of a query
+without relevant rows are 1, as LightGBM and XGBoost have it; the others are 0.
+Definitions: :mod:`hedgerow.kernels.ranking`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.ranking import (
+    AVERAGE_PRECISION,
+    EXPECTED_RECIPROCAL_RANK,
+    NDCG,
+    PRECISION,
+    RECIPROCAL_RANK,
+    QueryRows,
+    make_space,
+    score_queries,
+)
+from hedgerow.metrics.queries import check_labels, gains_of, query_rows, query_weights
+
+_KINDS = {
+    "ndcg": NDCG,
+    "map": AVERAGE_PRECISION,
+    "mrr": RECIPROCAL_RANK,
+    "precision": PRECISION,
+    "err": EXPECTED_RECIPROCAL_RANK,
+}
+_NAME = re.compile(r"(ndcg|map|mrr|precision|err)(?:@([1-9][0-9]{0,8}))?", re.ASCII)
+NAMES = ("ndcg", "ndcg@k", "map", "map@k", "mrr", "mrr@k", "precision@k", "err", "err@k")
+_ALL = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingMetric:
+    """The score of rows in queries.
+
+    Attributes
+    ----------
+    kind : {"ndcg", "map", "mrr", "precision", "err"}
+    most : int or None
+        Ranks that count; None for all.
+    label_gain : tuple of float, or None
+        Gain of the labels 0, 1, ... for ``"ndcg"``; None: ``2**label - 1``.
+    query : int64 (n_rows,), or None
+        Query of each row; None: all rows are one.
+    """
+
+    kind: str
+    most: int | None = None
+    label_gain: tuple[float, ...] | None = None
+    query: IntArray | None = None
+
+    def of_queries(self, query: IntArray | None) -> RankingMetric:
+        """The same for rows of these queries."""
+        return replace(self, query=query)
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """Mean over the queries.
+
+        Parameters
+        ----------
+        y_true : float64 (n_rows,)
+            Labels 0, 1, ...
+        prediction : float64 (n_rows,)
+            Higher for rows that should come first; rows with equal ones stay in order.
+        weight : float64 (n_rows,), optional
+        """
+        queries = query_rows(self.query, len(y_true))
+        return weighted_mean(
+            self.by_query(y_true, prediction, queries), query_weights(queries, weight)
+        )
+
+    def by_query(
+        self, y_true: FloatArray, prediction: FloatArray, queries: QueryRows
+    ) -> FloatArray:
+        """The score of each query."""
+        gains = self.label_gain if self.kind == "ndcg" else None
+        check_labels(y_true, f"metric {self.kind!r}", None if gains is None else len(gains))
+        out = np.empty(len(queries.starts) - 1)
+        score_queries(
+            _KINDS[self.kind],
+            _ALL if self.most is None else self.most,
+            queries,
+            gains_of(y_true, gains),
+            np.ascontiguousarray(prediction, dtype=np.float64),
+            float(np.exp2(y_true.max(initial=0.0))),
+            make_space(queries),
+            out,
+        )
+        return out
+
+
+def ranking_metric(
+    name: str, label_gain: tuple[float, ...] | None = None
+) -> RankingMetric | None:
+    """The metric of this name; None if it is none of rankings.
+
+    Raises
+    ------
+    ParameterError
+        For ``"precision"`` without ``@k``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> metric = ranking_metric("ndcg@2")
+    >>> round(metric(np.array([0.0, 1.0, 0.0]), np.array([3.0, 2.0, 1.0])), 4)
+    0.6309
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    kind, most = found.groups()
+    if kind == "precision" and most is None:
+        raise ParameterError(
+            "eval_metric 'precision' needs the number of first rows that count: 'precision@10'."
+        )
+    return RankingMetric(kind, None if most is None else int(most), label_gain)

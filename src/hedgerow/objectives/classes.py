@@ -1,0 +1,243 @@
+"""Losses of classes and of probabilities beside ``logistic``, ``exponential``, ``softmax``.
+
+cross_entropy  the target is a probability itself, in [0, 1]; otherwise ``logistic``
+focal          rows that are classified well count little (Lin et al. 2017)
+hinge          margins below 1 count, linearly; there are no probabilities
+one_vs_all     for each of K classes a logistic loss against all others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.special import expit, log_expit, xlog1py, xlogy
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+from hedgerow.objectives import row_kernels
+from hedgerow.objectives.domain import check_interval, check_two_classes
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number, root_of_mean
+from hedgerow.objectives.whole import AllRows
+from hedgerow.params import Interval
+
+Task = Literal["regression", "two classes", "classes"]
+_SHARE = Interval(0.0, 1.0)
+_FARTHEST_START = 34.5
+"""Log-odds of a probability of 1 - 1e-15: the start for rows of one class."""
+
+
+def _log_odds(rate: float) -> float:
+    rate = min(max(rate, 1e-15), 1.0 - 1e-15)
+    return float(np.log(rate) - np.log1p(-rate))
+
+
+def _both(positive: FloatArray) -> FloatArray:
+    """Columns for both classes."""
+    return np.column_stack([1.0 - positive, positive])
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropy(RowLoss):
+    """``y log(y / p) + (1 - y) log((1 - y) / (1 - p))``: 0 for a perfect prediction."""
+
+    name: ClassVar[str] = "cross_entropy"
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.cross_entropy
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, _SHARE, first_row)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([_log_odds(rows.mean())])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return np.asarray(expit(raw[0]))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        known = xlogy(target, target) + xlog1py(1.0 - target, -target)
+        return np.asarray(known - target * log_expit(raw[0]) - (1.0 - target) * log_expit(-raw[0]))
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        p = expit(raw)
+        return p - target, p * (1.0 - p)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
+
+
+@dataclass(frozen=True, slots=True)
+class Focal(RowLoss):
+    """``-a (1 - p)**focal_gamma log p``, p the probability of the true class.
+
+    ``a`` is ``focal_alpha`` for class 1 and ``1 - focal_alpha`` for class 0; without it 1.
+    With ``focal_gamma`` 0 the logistic loss.  Not convex: leaves and start are found
+    where the mean slope is 0, which is one place for a constant.
+    """
+
+    name: ClassVar[str] = "focal"
+    task: ClassVar[Task] = "two classes"
+    n_outputs: int = 1
+    focal_gamma: float = 2.0
+    focal_alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number(self.focal_gamma, "focal_gamma", Interval(0.0, 100.0))
+        if self.focal_alpha is not None:
+            open_share = Interval(0.0, 1.0, low_open=True, high_open=True)
+            check_number(self.focal_alpha, "focal_alpha", open_share)
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.focal
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(self.focal_gamma), *self._factors()])
+
+    def _factors(self) -> tuple[float, float]:
+        """Of class 1 and class 0."""
+        if self.focal_alpha is None:
+            return 1.0, 1.0
+        return float(self.focal_alpha), 1.0 - float(self.focal_alpha)
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_two_classes(target, self.name, first_row)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        rate = rows.mean()
+        far = _FARTHEST_START
+        if rate in (0.0, 1.0):
+            return np.array([far if rate == 1.0 else -far])
+        return np.array([root_of_mean(rows, self.slopes, _log_odds(rate), -far, far)])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return _both(expit(raw[0]))
+
+    def _parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, ...]:
+        """Sign, factor a (1 - p)**gamma, p, log p and 1 - p."""
+        sign = np.where(target > 0.0, 1.0, -1.0)
+        of_one, of_zero = self._factors()
+        q = expit(-sign * raw)
+        share = np.where(target > 0.0, of_one, of_zero) * q**self.focal_gamma
+        return sign, share, expit(sign * raw), log_expit(sign * raw), q
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        _, share, _, log_p, _ = self._parts(target, raw[0])
+        return np.asarray(-share * log_p)
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        sign, share, p, log_p, q = self._parts(target, raw)
+        power = self.focal_gamma
+        curvature = q * (1.0 + 2.0 * power) + power * log_p * (q - power * p)
+        return sign * share * (power * p * log_p - q), share * p * curvature
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))
+
+
+@dataclass(frozen=True, slots=True)
+class Hinge(RowLoss):
+    """``max(0, 1 - s raw)``, s = -1 or 1 (target 0 or 1); predicts classes.
+
+    Piecewise linear: trees fit the negative gradient and leaves take the step that
+    minimises the sum, a quantile of the steps to the margins.  ``predict_proba`` is 1
+    for the predicted class.
+    """
+
+    name: ClassVar[str] = "hinge"
+    task: ClassVar[Task] = "two classes"
+    constant_hessian: ClassVar[bool] = True
+    second_order: ClassVar[bool] = False
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.hinge
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_two_classes(target, self.name, first_row)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """1 or -1, for the class with more weight; 0 where both have the same."""
+        return np.array([float(np.sign(rows.mean() - 0.5))])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return _both((raw[0] > 0.0).astype(np.float64))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return np.asarray(np.maximum(0.0, 1.0 - np.where(target > 0.0, raw[0], -raw[0])))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """The slope is minus the weight of class 1 far below, and rises at each margin."""
+        margins = np.where(leaves.target > 0.0, 1.0, -1.0)
+        return leaves.quantiles(margins - leaves.raw[output], leaves.means(leaves.target))
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsAll(RowLoss):
+    """K logistic losses; probabilities are those of the K models divided by their sum."""
+
+    name: ClassVar[str] = "one_vs_all"
+    task: ClassVar[Task] = "classes"
+    n_outputs: int = 3
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.one_class
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(output)])
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        outside = (target < 0) | (target >= self.n_outputs) | (target != np.floor(target))
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                f"objective 'one_vs_all' needs targets 0, 1, ... {self.n_outputs - 1}; "
+                f"row {first_row + row} holds {float(target[row])!r}."
+            )
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([_log_odds(share) for share in rows.shares(self.n_outputs).tolist()])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        # Relative to the largest, so that tiny ones do not all become 0.
+        log_p = log_expit(raw)
+        share = np.exp(log_p - log_p.max(axis=0))
+        return np.ascontiguousarray((share / _added(share)).T)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        total = np.zeros(raw.shape[1])
+        for label, score in enumerate(raw):
+            total -= log_expit(np.where(target == label, score, -score))
+        return total
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        hit = (leaves.target == output).astype(np.float64)
+
+        def slopes(step: FloatArray) -> Slopes:
+            p = expit(leaves.raw[output] + step)
+            return p - hit, p * (1.0 - p)
+
+        return leaves.search(slopes)
+
+
+def _added(values: FloatArray) -> FloatArray:
+    """Sum of each column, row by row: NumPy's own order depends on the number of columns."""
+    total = values[0].copy()
+    for row in values[1:]:
+        total += row
+    return total
+
+
+__all__ = ["CrossEntropy", "Focal", "Hinge", "OneVsAll"]

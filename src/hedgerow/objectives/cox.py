@@ -1,0 +1,252 @@
+"""Cox's proportional hazards (1972), ties by Efron's method (1977).
+
+The hazard of a row is ``h0(t) exp(raw)``; trees learn ``raw`` from the order of the
+events alone::
+
+    at each time with events      R   rows at risk: time not earlier, weights times exp(raw)
+                                  D   rows with an event at this time, d of them
+    loss      -sum over D of w raw + mean w of D * sum over l < d of log phi_l
+    phi_l     sum over R - (l / d) * sum over D
+
+Efron's way takes tied events one after the other on average; with weights it is that
+of the survival package of R (a weight of 2 is not quite the same as two rows).
+
+g and h of a row need what the event times up to its own have added up to, so rows are
+sorted by time once, and passed once from the last time to the first for the sums over
+R, and once back for g and h.  h is the diagonal of the matrix of second derivatives.
+
+Targets are times, those of censored rows with a minus sign, as XGBoost has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.objectives.derivatives import GIVEN, SMALLEST_HESSIAN
+from hedgerow.objectives.domain import LARGEST
+from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
+
+LEAST_RISK = 1e-140
+"""Sum over the rows at risk, relative to the largest risk of all rows, at least: squares of
+its inverse are finite."""
+
+
+class EventOrder(NamedTuple):
+    """Rows by time.
+
+    rows     int64 (n_rows,): ascending in time
+    starts   int64 (n_times + 1,): where the rows of each time begin in ``rows``
+    """
+
+    rows: IntArray
+    starts: IntArray
+
+
+@kernel
+def event_sums(
+    target: FloatArray,
+    raw: FloatArray,
+    weight: FloatArray,
+    rows: IntArray,
+    starts: IntArray,
+    top: float,
+    sums: FloatArray,
+) -> float:
+    """What each time adds to the hazard, and the loss of all rows.
+
+    ``raw`` counts from ``top``, its maximum.  Row ``k`` of ``sums`` (4, n_times)::
+
+        0   mean w * sum of 1 / phi_l           2   mean w * sum of 1 / phi_l**2
+        1   mean w * sum of (l / d) / phi_l     3   ... of (1 - (1 - l / d)**2) / phi_l**2
+    """
+    at_risk, loss = 0.0, 0.0
+    for time in range(len(starts) - 2, -1, -1):
+        n_events, mass, of_events, reward = 0, 0.0, 0.0, 0.0
+        for place in range(starts[time], starts[time + 1]):
+            i = rows[place]
+            part = weight[i] * np.exp(raw[i] - top)
+            at_risk += part
+            if target[i] > 0.0:
+                n_events += 1
+                mass += weight[i]
+                of_events += part
+                reward += weight[i] * (raw[i] - top)
+        for k in range(4):
+            sums[k, time] = 0.0
+        loss -= reward
+        for l in range(n_events):  # noqa: E741  (the name it has in the literature)
+            share = l / n_events
+            phi = max(at_risk - share * of_events, LEAST_RISK)
+            mean = mass / n_events
+            loss += mean * np.log(phi)
+            sums[0, time] += mean / phi
+            sums[1, time] += mean * share / phi
+            sums[2, time] += mean / phi / phi
+            sums[3, time] += mean * (1.0 - (1.0 - share) * (1.0 - share)) / phi / phi
+    return loss
+
+
+@kernel
+def cox_derivatives(
+    target: FloatArray,
+    raw: FloatArray,
+    weight: FloatArray,
+    rows: IntArray,
+    starts: IntArray,
+    top: float,
+    sums: FloatArray,
+    g: FloatArray,
+    h: FloatArray,
+) -> None:
+    """G and h of each row, without its weight, from what :func:`event_sums` has found."""
+    first, second = 0.0, 0.0
+    for time in range(len(starts) - 1):
+        first += sums[0, time]
+        second += sums[2, time]
+        for place in range(starts[time], starts[time + 1]):
+            i = rows[place]
+            risk = np.exp(raw[i] - top)
+            event = target[i] > 0.0
+            a = first - sums[1, time] if event else first
+            b = second - sums[3, time] if event else second
+            g[i] = risk * a - (1.0 if event else 0.0)
+            h[i] = max(risk * a - weight[i] * risk * risk * b, SMALLEST_HESSIAN)
+
+
+@dataclass(frozen=True, slots=True)
+class Cox:
+    """Negative log partial likelihood, divided by the weight of the events."""
+
+    name: ClassVar[str] = "cox"
+    scored_as: ClassVar[str] = "survival"
+    kernel_id: ClassVar[int] = GIVEN
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    rowwise: ClassVar[bool] = False
+    coupled: ClassVar[bool] = False
+    level: ClassVar[float] = 0.5
+    n_outputs: int = 1
+    order: EventOrder | None = field(default=None, repr=False, compare=False)
+
+    def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Cox:
+        """The same for rows with these targets, sorted once."""
+        return replace(self, order=_order_of(target))
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        time = np.abs(target)
+        outside = (time < 1.0 / LARGEST) | (time > LARGEST)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                "objective 'cox' needs times (minus those of censored rows) with |y| in "
+                f"[{1.0 / LARGEST:g}, {LARGEST:g}]; row {first_row + row} holds "
+                f"{float(target[row])!r}: give an event at time 0 a small time, or leave it out."
+            )
+        if not (target > 0.0).any():
+            raise DataError(
+                f"objective 'cox' needs events, but all {len(target)} rows are censored: censored "
+                "times have a minus sign, others none."
+            )
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return np.zeros(1)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """0: the loss of a constant does not depend on it."""
+        return np.zeros(1)
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        """Hazard relative to the baseline."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(raw[0]))
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        found = _Sums.of(rows.target, rows.raw[0], rows.weight, self.order)
+        cox_derivatives(*found.arguments, found.top, found.sums, g, h)
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        """Mean over the events; 0 for rows without any."""
+        found = _Sums.of(target, raw[0], weight, None)
+        mass = float(found.arguments[2][target > 0.0].sum())
+        return found.loss / mass if mass > 0.0 else 0.0
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        raise ParameterError(
+            "objective 'cox' compares each row with all others: it needs all rows in memory."
+        )
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise ParameterError(
+            "objective 'cox' has no loss of a leaf alone, for a line search: use "
+            "leaf_estimation='newton' or 'gradient'."
+        )
+
+    def fit_record(
+        self, target: FloatArray, raw: FloatArray, weight: FloatArray | None
+    ) -> dict[str, Any]:
+        """The baseline hazard, for the training record of the model.
+
+        ``times`` of the events, ascending, and ``hazard``: the cumulative baseline hazard
+        at them, by Efron's method as well.
+        """
+        order = _order_of(target)
+        found = _Sums.of(target, raw[0], weight, order)
+        times = np.abs(target)[order.rows[order.starts[:-1]]]
+        steps = found.sums[0] * np.exp(-found.top)
+        events = steps > 0.0
+        return {
+            "baseline": {
+                "times": times[events].tolist(),
+                "hazard": np.cumsum(steps[events]).tolist(),
+            }
+        }
+
+
+class _Sums(NamedTuple):
+    """Sums over the rows at risk at each time."""
+
+    arguments: tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray]
+    top: float
+    sums: FloatArray
+    loss: float
+
+    @staticmethod
+    def of(
+        target: FloatArray, raw: FloatArray, weight: FloatArray | None, order: EventOrder | None
+    ) -> _Sums:
+        order = _order_of(target) if order is None else order
+        mass = np.ones(len(target)) if weight is None else np.ascontiguousarray(weight)
+        arguments = np.ascontiguousarray(target), np.ascontiguousarray(raw), mass, *order
+        top = float(raw.max())
+        sums = np.empty((4, len(order.starts) - 1))
+        return _Sums(arguments, top, sums, event_sums(*arguments, top, sums))
+
+
+def _order_of(target: FloatArray) -> EventOrder:
+    time = np.abs(target)
+    rows = np.argsort(time, kind="stable")
+    ordered = time[rows]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1], True])
+    return EventOrder(rows, starts)
+
+
+def survival_of_baseline(
+    baseline: dict[str, Any], raw: FloatArray, times: FloatArray
+) -> FloatArray:
+    """Probability of no event up to each of ``times``, shape (n_rows, n_times)."""
+    known = np.array(baseline["times"], dtype=np.float64)
+    hazard = np.concatenate([[0.0], np.array(baseline["hazard"], dtype=np.float64)])
+    at = hazard[np.searchsorted(known, times, side="right")]
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = np.exp(raw)[:, None] * at
+    return np.exp(-np.where(at == 0.0, 0.0, product))

@@ -1,0 +1,345 @@
+"""Numbers that carry their first and second derivative, for Numba.
+
+A *jet* is ``(value, first, second)``: a number that depends on the raw score, and its
+derivatives in it.  A loss written for plain numbers, compiled for jets, gives its
+derivatives to the last bits in one evaluation (forward automatic differentiation)::
+
+    f(x)      (f,  f' x',  f'' x'**2 + f' x'')
+    x y       (x y,  x' y + x y',  x'' y + 2 x' y' + x y'')
+
+Branches compare values alone.  Operators and functions that are not here leave the loss
+without jets; it is then differentiated numerically.
+
+Importing this module tells Numba of the type: nothing but user losses does.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import (
+    intrinsic,
+    make_attribute_wrapper,
+    models,
+    overload,
+    register_model,
+)
+
+from hedgerow.compile import compile_inner
+
+
+class JetType(types.Type):  # type: ignore[misc]
+    """Numba's type of jets."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Jet")
+
+
+JET = JetType()
+
+
+def _overload(function: Any) -> Any:
+    """What Numba calls for jets; annotations need not be those of the implementation."""
+    return overload(function, strict=False)
+
+
+_PARTS = ("value", "first", "second")
+
+
+@register_model(JetType)
+class _JetModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, [(part, types.float64) for part in _PARTS])
+
+
+for _part in _PARTS:
+    make_attribute_wrapper(JetType, _part, _part)
+
+
+@intrinsic
+def jet(typingctx: Any, value: Any, first: Any, second: Any) -> Any:
+    """The jet with these parts."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        made = cgutils.create_struct_proxy(JET)(context, builder)
+        made.value, made.first, made.second = args
+        return made._getvalue()  # noqa: SLF001  (no public way)
+
+    return JET(types.float64, types.float64, types.float64), generate
+
+
+def lift(x: Any) -> Any:
+    """The jet of a constant; a jet itself."""
+    raise TypeError("compiled code only")
+
+
+@_overload(lift)
+def _lift(x: Any) -> Any:
+    if isinstance(x, JetType):
+        return lambda x: x
+    if isinstance(x, types.Number | types.Boolean):
+        return lambda x: jet(float(x), 0.0, 0.0)
+    return None
+
+
+def value_of(x: Any) -> Any:
+    """The number itself, without derivatives."""
+    raise TypeError("compiled code only")
+
+
+@_overload(value_of)
+def _value_of(x: Any) -> Any:
+    if isinstance(x, JetType):
+        return lambda x: x.value
+    if isinstance(x, types.Number | types.Boolean):
+        return lambda x: x
+    return None
+
+
+def _has_jet(*kinds: Any) -> bool:
+    """Whether there is a jet among numbers and jets alone."""
+    known = all(isinstance(kind, JetType | types.Number | types.Boolean) for kind in kinds)
+    return known and any(isinstance(kind, JetType) for kind in kinds)
+
+
+# -- functions of one number ------------------------------------------------------------
+
+
+def _unary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
+    """``rule(x)`` gives f, f' and f'' at a number."""
+    compiled = compile_inner(rule)
+
+    def typed(x: Any) -> Any:
+        if not isinstance(x, JetType):
+            return None
+
+        def evaluate(x: Any) -> Any:
+            f, slope, bend = compiled(x.value)
+            return jet(f, slope * x.first, bend * x.first * x.first + slope * x.second)
+
+        return evaluate
+
+    for function in functions:
+        _overload(function)(typed)
+
+
+def _exp(x: float) -> tuple[float, float, float]:
+    e = math.exp(x)
+    return e, e, e
+
+
+def _expm1(x: float) -> tuple[float, float, float]:
+    e = math.exp(x)
+    return math.expm1(x), e, e
+
+
+def _log(x: float) -> tuple[float, float, float]:
+    return math.log(x), 1.0 / x, -1.0 / (x * x)
+
+
+def _log1p(x: float) -> tuple[float, float, float]:
+    return math.log1p(x), 1.0 / (1.0 + x), -1.0 / ((1.0 + x) * (1.0 + x))
+
+
+def _sqrt(x: float) -> tuple[float, float, float]:
+    root = math.sqrt(x)
+    return root, 0.5 / root, -0.25 / (root * x)
+
+
+def _square(x: float) -> tuple[float, float, float]:
+    return x * x, 2.0 * x, 2.0
+
+
+def _abs(x: float) -> tuple[float, float, float]:
+    return abs(x), 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0), 0.0
+
+
+def _tanh(x: float) -> tuple[float, float, float]:
+    t = math.tanh(x)
+    return t, 1.0 - t * t, -2.0 * t * (1.0 - t * t)
+
+
+def _cosh(x: float) -> tuple[float, float, float]:
+    return math.cosh(x), math.sinh(x), math.cosh(x)
+
+
+def _sinh(x: float) -> tuple[float, float, float]:
+    return math.sinh(x), math.cosh(x), math.sinh(x)
+
+
+def _sin(x: float) -> tuple[float, float, float]:
+    return math.sin(x), math.cos(x), -math.sin(x)
+
+
+def _cos(x: float) -> tuple[float, float, float]:
+    return math.cos(x), -math.sin(x), -math.cos(x)
+
+
+def _arctan(x: float) -> tuple[float, float, float]:
+    d = 1.0 / (1.0 + x * x)
+    return math.atan(x), d, -2.0 * x * d * d
+
+
+def _erf(x: float) -> tuple[float, float, float]:
+    d = 2.0 / math.sqrt(math.pi) * math.exp(-x * x)
+    return math.erf(x), d, -2.0 * x * d
+
+
+def _negative(x: float) -> tuple[float, float, float]:
+    return -x, -1.0, 0.0
+
+
+def _itself(x: float) -> tuple[float, float, float]:
+    return x, 1.0, 0.0
+
+
+for _functions, _rule in (
+    ((math.exp, np.exp), _exp),
+    ((math.expm1, np.expm1), _expm1),
+    ((math.log, np.log), _log),
+    ((math.log1p, np.log1p), _log1p),
+    ((math.sqrt, np.sqrt), _sqrt),
+    ((np.square,), _square),
+    ((abs, math.fabs, np.abs, np.fabs), _abs),
+    ((math.tanh, np.tanh), _tanh),
+    ((math.cosh, np.cosh), _cosh),
+    ((math.sinh, np.sinh), _sinh),
+    ((math.sin, np.sin), _sin),
+    ((math.cos, np.cos), _cos),
+    ((math.atan, np.arctan), _arctan),
+    ((math.erf,), _erf),
+    ((operator.neg, np.negative), _negative),
+    ((operator.pos,), _itself),
+):
+    _unary(_functions, _rule)
+
+
+# -- functions of two numbers -----------------------------------------------------------
+
+
+def _binary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
+    """``rule(x, y)`` gives the jet of two jets."""
+    compiled = compile_inner(rule)
+
+    def typed(x: Any, y: Any) -> Any:
+        if not _has_jet(x, y):
+            return None
+
+        def evaluate(x: Any, y: Any) -> Any:
+            return compiled(lift(x), lift(y))
+
+        return evaluate
+
+    for function in functions:
+        _overload(function)(typed)
+
+
+def _add(x: Any, y: Any) -> Any:
+    return jet(x.value + y.value, x.first + y.first, x.second + y.second)
+
+
+def _subtract(x: Any, y: Any) -> Any:
+    return jet(x.value - y.value, x.first - y.first, x.second - y.second)
+
+
+def _multiply(x: Any, y: Any) -> Any:
+    return jet(
+        x.value * y.value,
+        x.first * y.value + x.value * y.first,
+        x.second * y.value + 2.0 * x.first * y.first + x.value * y.second,
+    )
+
+
+def _divide(x: Any, y: Any) -> Any:
+    quotient = x.value / y.value
+    first = (x.first - quotient * y.first) / y.value
+    second = (x.second - 2.0 * first * y.first - quotient * y.second) / y.value
+    return jet(quotient, first, second)
+
+
+def _power(x: Any, y: Any) -> Any:
+    power = x.value**y.value
+    if y.first == 0.0 and y.second == 0.0:  # a constant exponent: x may be 0 or negative
+        n = y.value
+        slope = n * x.value ** (n - 1.0) if n != 0.0 else 0.0
+        bend = n * (n - 1.0) * x.value ** (n - 2.0) if n != 0.0 and n != 1.0 else 0.0
+        return jet(power, slope * x.first, bend * x.first * x.first + slope * x.second)
+    log = math.log(x.value)
+    rate = y.first * log + y.value * x.first / x.value
+    drift = (
+        y.second * log
+        + 2.0 * y.first * x.first / x.value
+        + y.value * (x.second / x.value - (x.first / x.value) ** 2)
+    )
+    return jet(power, power * rate, power * (rate * rate + drift))
+
+
+def _larger(x: Any, y: Any) -> Any:
+    return x if x.value >= y.value else y
+
+
+def _smaller(x: Any, y: Any) -> Any:
+    return x if x.value <= y.value else y
+
+
+def _log_add_exp(x: Any, y: Any) -> Any:
+    size = abs(x.value - y.value)
+    top = max(x.value, y.value)
+    p = 1.0 / (1.0 + math.exp(y.value - x.value)) if x.value > y.value else (
+        math.exp(x.value - y.value) / (1.0 + math.exp(x.value - y.value))
+    )  # fmt: skip
+    gap = x.first - y.first
+    return jet(
+        top + math.log1p(math.exp(-size)),
+        p * x.first + (1.0 - p) * y.first,
+        p * x.second + (1.0 - p) * y.second + p * (1.0 - p) * gap * gap,
+    )
+
+
+for _operators, _of_two in (
+    ((operator.add, operator.iadd, np.add), _add),
+    ((operator.sub, operator.isub, np.subtract), _subtract),
+    ((operator.mul, operator.imul, np.multiply), _multiply),
+    ((operator.truediv, operator.itruediv, np.divide), _divide),
+    ((operator.pow, operator.ipow, math.pow, np.power), _power),
+    ((max, np.maximum), _larger),
+    ((min, np.minimum), _smaller),
+    ((np.logaddexp,), _log_add_exp),
+):
+    _binary(_operators, _of_two)
+
+
+def _compare(function: Any) -> None:
+    def typed(x: Any, y: Any) -> Any:
+        if not _has_jet(x, y):
+            return None
+        return lambda x, y: function(value_of(x), value_of(y))
+
+    _overload(function)(typed)
+
+
+for _function in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+    _compare(_function)
+
+
+@_overload(np.where)
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    if not (isinstance(condition, types.Boolean) and _has_jet(x, y)):
+        return None
+    return lambda condition, x, y: lift(x) if condition else lift(y)
+
+
+@_overload(np.sign)
+def _sign(x: Any) -> Any:
+    if not isinstance(x, JetType):
+        return None
+    return lambda x: jet(np.sign(x.value), 0.0, 0.0)
+
+
+__all__ = ["JET", "jet", "lift", "value_of"]

@@ -1,0 +1,188 @@
+"""Losses of counts and amounts, with the logarithm as link.
+
+=================  =========================================  ============  =============
+name               loss of a row, m the prediction            targets       predicts
+=================  =========================================  ============  =============
+poisson            y log(y / m) - y + m                       0 and above   the mean
+gamma              y / m - log(y / m) - 1                     above 0       the mean
+tweedie            (y**(2-p) / (1-p) - y m**(1-p)) / (1-p)    0 and above   the mean
+                   - ... (see :class:`Tweedie`), 1 < p < 2
+squared_log_error  (log(1 + m) - log(1 + y))**2 / 2           above -1      about the
+                                                                            median
+=================  =========================================  ============  =============
+
+The first three are half the deviance of an exponential dispersion model: 0 for a
+perfect prediction.  Raw score is log m (log(1 + m) for the last).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import xlogy
+
+from hedgerow.arrays import FloatArray
+from hedgerow.objectives import row_kernels
+from hedgerow.objectives.derivatives import FARTHEST_MARGIN
+from hedgerow.objectives.domain import LARGEST, check_interval
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
+from hedgerow.objectives.whole import AllRows
+from hedgerow.params import Interval
+
+_NOT_NEGATIVE = Interval(0.0, LARGEST)
+_POSITIVE = Interval(1.0 / LARGEST, LARGEST)
+_LOWEST_MEAN = 1e-300
+"""What the mean of targets that are all 0 is taken for: the best constant has no logarithm."""
+
+
+class LogLinkLoss(RowLoss):
+    """Base of losses whose raw score is the logarithm of the mean."""
+
+    allowed: ClassVar[Interval] = _NOT_NEGATIVE
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, self.allowed, first_row)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Logarithm of the mean target, the best constant for all of these losses."""
+        return np.array([np.log(max(rows.mean(), _LOWEST_MEAN))])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(raw[0]))
+
+    def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What of g rises with the raw score, and what falls: g = up - down."""
+        raise NotImplementedError
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Logarithm of the ratio of the sums of both parts: their product rate is 1."""
+        up, down = (leaves.sums(part) for part in self.parts(leaves.target, leaves.raw[output]))
+        with np.errstate(divide="ignore"):
+            steps = np.log(down) - np.log(up)
+        return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson(LogLinkLoss):
+    """Half the Poisson deviance."""
+
+    name: ClassVar[str] = "poisson"
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.poisson
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        mean = np.exp(np.minimum(raw[0], FARTHEST_MARGIN))
+        return np.asarray(xlogy(target, target) - target * raw[0] - target + mean)
+
+    def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.exp(np.minimum(raw, FARTHEST_MARGIN)), target
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        up, down = self.parts(target, raw)
+        return up - down, up
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma(LogLinkLoss):
+    """Half the gamma deviance."""
+
+    name: ClassVar[str] = "gamma"
+    allowed: ClassVar[Interval] = _POSITIVE
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.gamma
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        far = np.log(target) - raw[0]
+        return np.asarray(np.expm1(np.minimum(far, 700.0)) - far)
+
+    def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        down = np.exp(np.minimum(np.log(target) - raw, FARTHEST_MARGIN))
+        return np.ones(len(target)), down
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        up, down = self.parts(target, raw)
+        return up - down, down
+
+
+@dataclass(frozen=True, slots=True)
+class Tweedie(LogLinkLoss):
+    """Half the Tweedie deviance of power p: a Poisson number of gamma amounts.
+
+    ``y**(2-p) / ((1-p) (2-p)) - y m**(1-p) / (1-p) + m**(2-p) / (2-p)``.  Towards 1 it
+    is the Poisson deviance, towards 2 that of the gamma distribution.
+    """
+
+    name: ClassVar[str] = "tweedie"
+    n_outputs: int = 1
+    tweedie_power: float = 1.5
+
+    def __post_init__(self) -> None:
+        allowed = Interval(1.0, 2.0, low_open=True, high_open=True)
+        check_number(self.tweedie_power, "tweedie_power (1 is 'poisson', 2 is 'gamma')", allowed)
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.tweedie
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(self.tweedie_power)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        a, b = 1.0 - self.tweedie_power, 2.0 - self.tweedie_power
+        up, down = self.parts(target, raw[0])
+        return np.asarray(target**b / (a * b) - down / a + up / b)
+
+    def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        a, b = 1.0 - self.tweedie_power, 2.0 - self.tweedie_power
+        up = np.exp(np.minimum(b * raw, FARTHEST_MARGIN))
+        return up, np.minimum(target * np.exp(np.clip(a * raw, -700.0, 700.0)), row_kernels.MOST)
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        up, down = self.parts(target, raw)
+        return up - down, (2.0 - self.tweedie_power) * up + (self.tweedie_power - 1.0) * down
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredLogError(RowLoss):
+    """Half the squared error of log(1 + y), which is the raw score: h is 1.
+
+    (XGBoost minimises the same loss with the target itself as raw score.)
+    """
+
+    name: ClassVar[str] = "squared_log_error"
+    constant_hessian: ClassVar[bool] = True
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.squared_log_error
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, Interval(-1.0, LARGEST, low_open=True), first_row)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([rows.mean(np.log1p)])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.expm1(raw[0]))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return np.asarray(0.5 * (raw[0] - np.log1p(target)) ** 2)
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        return raw - np.log1p(target), np.ones(len(target))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.means(np.log1p(leaves.target) - leaves.raw[output])

@@ -1,0 +1,86 @@
+"""Several quantile levels in one model, whose predictions do not cross.
+
+One raw score and one tree a round for each level, each with the pinball loss of its own.
+Such scores may cross: a row's score for 0.9 below that for 0.5.  Predictions are the
+scores in ascending order (rearrangement: Chernozhukov, Fernandez-Val and Galichon 2010),
+which never has a larger pinball loss than the scores themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import ParameterError
+from hedgerow.objectives import row_kernels
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.quantile import Quantile
+from hedgerow.objectives.rowwise import RowLoss
+from hedgerow.objectives.whole import AllRows
+
+MOST_LEVELS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralQuantiles(RowLoss):
+    """Mean of the pinball losses of all levels, at predictions in ascending order.
+
+    ``levels`` ascend.
+    """
+
+    name: ClassVar[str] = "quantile"
+    scored_as: ClassVar[str] = "quantiles"
+    constant_hessian: ClassVar[bool] = True
+    second_order: ClassVar[bool] = False
+    levels: tuple[float, ...] = (0.1, 0.5, 0.9)
+
+    def __post_init__(self) -> None:
+        for level in self.levels:
+            Quantile(1, level)
+        if not 1 <= len(self.levels) <= MOST_LEVELS or any(
+            a >= b for a, b in pairwise(self.levels)
+        ):
+            raise ParameterError(
+                f"quantile must be a number, or at most {MOST_LEVELS} numbers in ascending order, "
+                f"none twice; got {list(self.levels)!r}."
+            )
+
+    @property
+    def n_outputs(self) -> int:  # type: ignore[override]
+        return len(self.levels)
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.quantile
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(self.levels[output])])
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        return np.array([rows.quantile(level) for level in self.levels])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        """Columns in the order of the levels, shape (n_rows, n_levels)."""
+        return np.sort(raw.T, axis=1)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        total = np.zeros(len(target))
+        for level, score in zip(self.levels, np.sort(raw, axis=0), strict=True):
+            over = score - target
+            total += np.maximum((1.0 - level) * over, -level * over)
+        return total / len(self.levels)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Quantile of the residuals of each leaf."""
+        return leaves.quantiles(leaves.target - leaves.raw[output], self.levels[output])
+
+
+def is_several(level: object) -> bool:
+    """Whether a sequence of levels is meant."""
+    return isinstance(level, np.ndarray) or (
+        isinstance(level, Sequence) and not isinstance(level, str | bytes)
+    )

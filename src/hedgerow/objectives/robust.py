@@ -1,0 +1,184 @@
+"""Losses of a number that outliers move less than its square: the identity as link.
+
+===============  ===================================  =================================
+name             loss of a row, r = raw - y           predicts
+===============  ===================================  =================================
+huber            r**2 / 2, linear from |r| = delta    between mean and median
+pseudo_huber     the same, smooth                     between mean and median
+log_cosh         log cosh r                           between mean and median
+expectile        level r**2 below y, (1 - level)      the expectile; at 0.5 the mean
+                 r**2 above
+mape             |r| / |y|                            a median that small targets pull
+===============  ===================================  =================================
+
+``delta`` is a distance in units of the target and the same for all rounds.  (That of
+scikit-learn's GradientBoostingRegressor is a quantile of the residuals of each round,
+which no longer is one loss that a fit minimises.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+from hedgerow.objectives import row_kernels
+from hedgerow.objectives.domain import LARGEST, check_spread
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
+from hedgerow.objectives.whole import AllRows
+from hedgerow.params import Interval
+
+_DELTA = Interval(0.0, LARGEST, low_open=True)
+_LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Huber(RowLoss):
+    """Huber's loss (1964)."""
+
+    name: ClassVar[str] = "huber"
+    constant_hessian: ClassVar[bool] = True
+    n_outputs: int = 1
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self.delta, "delta", _DELTA)
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.huber
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(self.delta)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        size = np.abs(raw[0] - target)
+        inner = np.minimum(size, self.delta)
+        return np.asarray(inner * (size - 0.5 * inner))
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        r = raw - target
+        return np.clip(r, -self.delta, self.delta), (np.abs(r) <= self.delta).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoHuber(RowLoss):
+    """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as XGBoost has it."""
+
+    name: ClassVar[str] = "pseudo_huber"
+    n_outputs: int = 1
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self.delta, "delta", _DELTA)
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.pseudo_huber
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(self.delta)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        r = raw[0] - target
+        root = np.sqrt(1.0 + (r / self.delta) ** 2)
+        return np.asarray(r * r / (1.0 + root))  # = delta**2 (root - 1), without loss of digits
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        r = raw - target
+        slope = 1.0 / np.sqrt(1.0 + (r / self.delta) ** 2)
+        return r * slope, slope**3
+
+
+@dataclass(frozen=True, slots=True)
+class LogCosh(RowLoss):
+    """``log cosh r``: like ``r**2 / 2`` near 0 and like ``|r|`` far away."""
+
+    name: ClassVar[str] = "log_cosh"
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.log_cosh
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        size = np.abs(raw[0] - target)
+        far = size + np.log1p(np.exp(-2.0 * size)) - math.log(2.0)
+        # Near 0 the far form loses all digits.
+        return np.where(size < 1e-3, 0.5 * size * size, far)
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        tanh = np.tanh(raw - target)
+        return tanh, 1.0 - tanh * tanh
+
+
+@dataclass(frozen=True, slots=True)
+class Expectile(RowLoss):
+    """Asymmetric squares (Newey and Powell 1987); twice their half at level 0.5."""
+
+    name: ClassVar[str] = "expectile"
+    n_outputs: int = 1
+    expectile: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_number(self.expectile, "expectile", _LEVEL)
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.expectile
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(self.expectile)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        r = raw[0] - target
+        return np.asarray(np.where(r > 0.0, 1.0 - self.expectile, self.expectile) * r * r)
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        r = raw - target
+        factor = 2.0 * np.where(r > 0.0, 1.0 - self.expectile, self.expectile)
+        return factor * r, factor
+
+
+@dataclass(frozen=True, slots=True)
+class AbsolutePercentage(RowLoss):
+    """Absolute error as a share of the target; leaves take a weighted median."""
+
+    name: ClassVar[str] = "mape"
+    constant_hessian: ClassVar[bool] = True
+    second_order: ClassVar[bool] = False
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.mape
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        size = np.abs(target)
+        outside = (size < 1.0 / LARGEST) | (size > LARGEST)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise DataError(
+                f"objective 'mape' divides by the target: |y| must lie in [{1.0 / LARGEST:g}, "
+                f"{LARGEST:g}]; row {first_row + row} holds {float(target[row])!r}: leave the "
+                "row out, or use objective='absolute_error'."
+            )
+        check_spread(target, self.name, first_row, origin)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        def batches() -> Any:
+            for target, weight in rows.batches():
+                yield target, (1.0 if weight is None else weight) / np.abs(target)
+
+        return np.array([AllRows(batches, rows.communicator).quantile(0.5)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return np.asarray(np.abs(raw[0] - target) / np.abs(target))
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Median of the residuals of each leaf, weighted with 1 / |y|."""
+        weighed = replace(leaves, weight=leaves.weight / np.abs(leaves.target))
+        return weighed.quantiles(leaves.target - leaves.raw[output], 0.5)

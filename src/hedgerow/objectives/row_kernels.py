@@ -1,0 +1,209 @@
+"""Derivatives of losses that depend on one row: a compiled loop for each.
+
+All have the same arguments: targets, raw scores of one output, the parameters of the
+loss, and where to write g and h.  A loop is compiled when its loss is first used.
+
+The second derivative is replaced where it would not do for a Newton step:
+
+huber         by 1, its value near the target: it is 0 far away
+pseudo_huber  by g / (raw - y), the weight of iteratively reweighted least squares,
+log_cosh      which is never below it: a Newton step then lowers the loss and never
+              leaps over the target; the derivative itself is next to 0 far away
+focal         by that of the logistic loss times the focal factor where that is more:
+              rows that are classified wrongly have a negative one
+hinge, mape   by 1: it is 0 wherever it exists, leaves take a line search
+quantile
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.exponential import exponential
+from hedgerow.objectives.derivatives import FARTHEST_MARGIN, SMALLEST_HESSIAN
+
+MOST = 1e140
+"""Largest derivative: squares of sums of them are finite."""
+
+
+@kernel
+def huber(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``r**2 / 2`` up to |r| = delta, then linear; r = raw - y."""
+    delta = numbers[0]
+    for i in range(len(g)):
+        g[i] = min(max(raw[i] - target[i], -delta), delta)
+        h[i] = 1.0
+
+
+@kernel
+def pseudo_huber(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``."""
+    delta = numbers[0]
+    for i in range(len(g)):
+        r = raw[i] - target[i]
+        slope = 1.0 / math.sqrt(1.0 + (r / delta) * (r / delta))
+        g[i] = r * slope
+        h[i] = max(slope, SMALLEST_HESSIAN)
+
+
+@kernel
+def log_cosh(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``log cosh r``: g = tanh r."""
+    for i in range(len(g)):
+        r = raw[i] - target[i]
+        size = abs(r)
+        # Near 0 the series, as 1 - exp(-2 size) loses digits there.
+        e = exponential(-2.0 * size)
+        tanh = (1.0 - e) / (1.0 + e) if size > 1e-3 else size - size * size * size / 3.0
+        g[i] = tanh if r > 0.0 else -tanh
+        h[i] = max(tanh / size if size > 0.0 else 1.0, SMALLEST_HESSIAN)
+
+
+@kernel
+def expectile(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``level r**2`` below the target, ``(1 - level) r**2`` above."""
+    level = numbers[0]
+    for i in range(len(g)):
+        r = raw[i] - target[i]
+        factor = 2.0 * (1.0 - level) if r > 0.0 else 2.0 * level
+        g[i] = factor * r
+        h[i] = factor
+
+
+@kernel
+def quantile(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """Pinball loss."""
+    level = numbers[0]
+    for i in range(len(g)):
+        g[i] = (1.0 if target[i] < raw[i] else 0.0) - level
+        h[i] = 1.0
+
+
+@kernel
+def mape(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``|r| / |y|``."""
+    for i in range(len(g)):
+        size = 1.0 / abs(target[i])
+        r = raw[i] - target[i]
+        g[i] = size if r > 0.0 else (-size if r < 0.0 else 0.0)
+        h[i] = 1.0
+
+
+@kernel
+def squared_log_error(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``(raw - log(1 + y))**2 / 2``."""
+    for i in range(len(g)):
+        g[i] = raw[i] - math.log1p(target[i])
+        h[i] = 1.0
+
+
+@kernel
+def poisson(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``exp(raw) - y raw``."""
+    for i in range(len(g)):
+        mean = exponential(min(raw[i], FARTHEST_MARGIN))
+        g[i] = mean - target[i]
+        h[i] = max(mean, SMALLEST_HESSIAN)
+
+
+@kernel
+def gamma(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``y exp(-raw) + raw``."""
+    for i in range(len(g)):
+        ratio = min(target[i] * exponential(-raw[i]), MOST)
+        g[i] = 1.0 - ratio
+        h[i] = max(ratio, SMALLEST_HESSIAN)
+
+
+@kernel
+def tweedie(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``-y exp((1 - p) raw) / (1 - p) + exp((2 - p) raw) / (2 - p)``."""
+    a, b = 1.0 - numbers[0], 2.0 - numbers[0]
+    for i in range(len(g)):
+        up = exponential(min(b * raw[i], FARTHEST_MARGIN))
+        down = min(target[i] * exponential(a * raw[i]), MOST)
+        g[i] = up - down
+        h[i] = max(b * up - a * down, SMALLEST_HESSIAN)
+
+
+@kernel
+def cross_entropy(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``log(1 + exp(raw)) - y raw``."""
+    for i in range(len(g)):
+        p = 1.0 / (1.0 + exponential(-raw[i]))
+        g[i] = p - target[i]
+        h[i] = max(p * (1.0 - p), SMALLEST_HESSIAN)
+
+
+@kernel
+def one_class(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """Logistic loss of one class against all others."""
+    label = numbers[0]
+    for i in range(len(g)):
+        p = 1.0 / (1.0 + exponential(-raw[i]))
+        g[i] = p - (1.0 if target[i] == label else 0.0)
+        h[i] = max(p * (1.0 - p), SMALLEST_HESSIAN)
+
+
+@kernel
+def focal(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``-a (1 - p)**gamma log p`` with p the probability of the true class, a its weight."""
+    power, of_one, of_zero = numbers[0], numbers[1], numbers[2]
+    for i in range(len(g)):
+        sign = 2.0 * target[i] - 1.0
+        factor = of_one if sign > 0.0 else of_zero
+        m = sign * raw[i]
+        # log p = -log(1 + exp(-m)) without overflow, and q = 1 - p without loss of digits.
+        e = exponential(-abs(m))
+        log_p = min(m, 0.0) - math.log1p(e)
+        p = 1.0 / (1.0 + e) if m > 0.0 else e / (1.0 + e)
+        q = e / (1.0 + e) if m > 0.0 else 1.0 / (1.0 + e)
+        share = factor * q**power
+        g[i] = sign * share * (power * p * log_p - q)
+        curvature = q * (1.0 + 2.0 * power) + power * log_p * (q - power * p)
+        h[i] = max(share * p * max(curvature, q), SMALLEST_HESSIAN)
+
+
+@kernel
+def hinge(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``max(0, 1 - s raw)``, s = -1 or 1."""
+    for i in range(len(g)):
+        sign = 2.0 * target[i] - 1.0
+        g[i] = -sign if sign * raw[i] < 1.0 else 0.0
+        h[i] = 1.0
+
+
+NO_NUMBERS = np.zeros(0)
+"""Parameters of a loss that has none."""

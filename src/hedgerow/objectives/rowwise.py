@@ -1,0 +1,207 @@
+"""What losses of single rows share; each brings a kernel and its slopes.
+
+The *slopes* of a loss are its true first and second derivative by NumPy.  Searches
+along one line use them: for the start value, and for leaves where a line search is
+asked for.  What trees are grown on comes from the kernel
+(:mod:`hedgerow.objectives.row_kernels`), whose second derivative may be larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.objectives.derivatives import GIVEN, SMALLEST_HESSIAN
+from hedgerow.objectives.domain import check_spread
+from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.row_kernels import NO_NUMBERS
+from hedgerow.objectives.whole import AllRows
+from hedgerow.params import Interval
+
+Slopes: TypeAlias = "tuple[FloatArray, FloatArray]"
+
+_STEPS = 200
+_CLOSE = 1e-15
+_FARTHEST_START = 2.0**40
+
+
+class RowLoss:
+    """Base of losses of one row and one output, with the identity as link.
+
+    A subclass has :meth:`losses` and :meth:`slopes`, may have a :meth:`kernel`, and
+    replaces what differs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import HedgerowRegressor
+    >>> from hedgerow.objectives import RowLoss
+    >>> class Fourth(RowLoss):
+    ...     def losses(self, target, raw):
+    ...         return (raw[0] - target) ** 4
+    ...     def slopes(self, target, raw):
+    ...         return 4.0 * (raw - target) ** 3, 12.0 * (raw - target) ** 2
+    >>> X = np.arange(100.0).reshape(-1, 1)
+    >>> model = HedgerowRegressor(objective=Fourth()).fit(X, X[:, 0] / 100.0)
+    >>> model.predict(X).shape
+    (100,)
+    """
+
+    name: ClassVar[str] = "custom"
+    kernel_id: ClassVar[int] = GIVEN
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    rowwise: ClassVar[bool] = True
+    coupled: ClassVar[bool] = False
+    level: float = 0.5
+    n_outputs: int = 1
+
+    def kernel(self) -> Callable[..., Any] | None:
+        """The compiled loop over rows; None to use the slopes."""
+        return None
+
+    def numbers(self, output: int) -> FloatArray:
+        """Parameters of the loss, as the kernel wants them."""
+        return NO_NUMBERS
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        """First and second derivative of each row, of shape (n_rows,)."""
+        raise NotImplementedError
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Loss of each row."""
+        raise NotImplementedError
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        kernel = self.kernel()
+        if kernel is None:
+            g[:], second = self.slopes(rows.target, rows.raw[output])
+            np.maximum(second, SMALLEST_HESSIAN, out=h)
+        else:
+            kernel(rows.target, rows.raw[output], self.numbers(output), g, h)
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_spread(target, self.name, first_row, origin)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return self.start_of(AllRows.of(target, weight))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """The root of the mean first derivative, between smallest and largest target."""
+        low, high = extent_of(rows)
+        return np.array([root_of_mean(rows, self.slopes, rows.center(), low, high)])
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        return raw[0]
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_mean(self.losses(target, raw), weight)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Root of the sum of first derivatives, between smallest and largest residual."""
+        raw = leaves.raw[output]
+        residual = leaves.target - raw
+        low = np.minimum.reduceat(residual, leaves.starts[:-1])
+        high = np.maximum.reduceat(residual, leaves.starts[:-1])
+        return leaves.search(lambda step: self.slopes(leaves.target, raw + step), low, high)
+
+
+def root_of_mean(
+    rows: AllRows,
+    slopes: Callable[[FloatArray, FloatArray], Slopes],
+    start: float,
+    low: float,
+    high: float,
+) -> float:
+    """The constant raw score at which the mean first derivative is zero.
+
+    By Newton steps; one that leaves what is known to hold the root is replaced by
+    bisection.  Sums are exact, so the bits do not depend on how rows are cut.
+
+    Parameters
+    ----------
+    rows : AllRows
+    slopes : callable
+        Takes targets and raw scores of some rows; the first derivative must not fall.
+    start, low, high : float
+        Where to begin, and an interval that holds the root.
+    """
+
+    def mean(part: int, at: float) -> float:
+        return rows.mean(lambda target: slopes(target, np.full(len(target), at))[part])
+
+    at = min(max(start, low), high)
+    for _ in range(_STEPS):
+        slope = mean(0, at)
+        if slope == 0.0 or not low < high:
+            break
+        low, high = (low, at) if slope > 0.0 else (at, high)
+        curvature = mean(1, at)
+        following = at - slope / curvature if curvature > 0.0 else np.inf
+        if not low < following < high:
+            following = 0.5 * low + 0.5 * high
+        moved, at = abs(following - at), following
+        if moved <= _CLOSE * abs(at):
+            break
+    return float(at) + 0.0
+
+
+def bracket_of(slope: Callable[[float], float]) -> tuple[float, float]:
+    """An interval from 0 outwards at whose ends a slope has different signs.
+
+    ``(0, 0)`` if there is none up to 2**40.
+    """
+    first = slope(0.0)
+    if first == 0.0 or math.isnan(first):
+        return 0.0, 0.0
+    near, far = 0.0, -math.copysign(1.0, first)
+    while abs(far) <= _FARTHEST_START:
+        at_far = slope(far)
+        if not math.isfinite(at_far):
+            break
+        if at_far * first <= 0.0:
+            return min(near, far), max(near, far)
+        near, far = far, 2.0 * far
+    return 0.0, 0.0
+
+
+def extent_of(rows: AllRows) -> tuple[float, float]:
+    """Smallest and largest target of all rows of all ranks."""
+    most = np.array([-np.inf, -np.inf])
+    for target, _ in rows.batches():
+        if len(target) > 0:
+            most = np.maximum(most, [-float(target.min()), float(target.max())])
+    found = largest_of_ranks(rows, most)
+    return -float(found[0]), float(found[1])
+
+
+def largest_of_ranks(rows: AllRows, values: FloatArray) -> FloatArray:
+    """The largest of each of ``values`` among the ranks."""
+    return floats_of_keys(rows.communicator.allreduce(keys_of_floats(values), "max"))
+
+
+def check_number(value: Any, name: str, allowed: Interval) -> None:
+    """Raise ``ParameterError`` unless ``value`` is an allowed number."""
+    if value not in allowed:
+        raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+
+
+__all__ = [
+    "RowLoss",
+    "Slopes",
+    "bracket_of",
+    "check_number",
+    "extent_of",
+    "largest_of_ranks",
+    "root_of_mean",
+]
