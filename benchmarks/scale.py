@@ -16,6 +16,7 @@ trees       seconds a tree, measured and calculated, local and on one and two wo
 bytes       sent a tree by each rank, counted and calculated
 memory      of a worker in a whole training, measured and calculated
 far away    seconds a tree and memory of a worker for 10 to 1,000 workers, calculated
+limits      numbers of what breaks first
 
 :func:`tree_seconds` is the model of time and :func:`worker_bytes` that of memory; both are
 functions of their arguments only.
@@ -28,6 +29,7 @@ import json
 import logging
 import math
 import os
+import pickle
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
@@ -37,7 +39,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.boosting.stored_scores import MOST_GATHERED
 from hedgerow.data.memory_plan import RowShape
+from hedgerow.growing.chunk_setup import MOST_ROWS
 from hedgerow.growing.chunk_space import builds_for, slots_for
 from hedgerow.growing.state import FOUND_FIELDS
 
@@ -215,6 +219,12 @@ class Memory:
         return self.given + max(self.cuts, self.chunks + self.histograms + self.messages)
 
 
+def segment_bytes(rows: float, leaves: int, cores: int) -> float:
+    """Room for nodes is doubled as they are found, with those that are split in vain."""
+    nodes = 1 << max(6, math.ceil(math.log2(2.6 * leaves)))
+    return nodes * (rows / CHUNK_ROWS) * cores * 8
+
+
 def worker_bytes(
     n_rows: float,
     n_features: int,
@@ -241,8 +251,7 @@ def worker_bytes(
     built = builds * cells * (cores // groups * WIDE_BYTES + cores // groups * CELL_BYTES)
     a_message = min(builds, leaves / 2) * cells * FIELDS * CELL_BYTES
     # Where the rows of a node stand in each chunk, for each thread.
-    nodes = 1 << max(6, math.ceil(math.log2(2.6 * leaves)))
-    segments = nodes * (rows / CHUNK_ROWS) * cores * 8
+    segments = segment_bytes(rows, leaves, cores)
     batch = partition_rows * n_features * (value_bytes + 2)
     sample = min(n_rows, SAMPLED) * n_features * value_bytes
     return Memory(
@@ -661,6 +670,28 @@ def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: fl
                 )
 
 
+def print_limits(shape: Shape, cores: int) -> None:
+    """What the page says of things that break."""
+    builds = builds_for(1000, STRIDE, cores, shape.leaves)
+    sums = len(pickle.dumps(tuple(range(1 << 31, (1 << 31) + 100_000))))
+    lines = (
+        ("connections of a worker, 500 workers", f"{2 * 499:,}"),
+        ("most rows", f"{MOST_ROWS:,}"),
+        ("rows for cuts, 1,000 columns of float32, three times",
+         f"{3 * SAMPLED * 1000 * 4 / 1e9:.2f} GB"),
+        (f"rows of a chunk for each of {cores} threads", f"{CHUNK_ROWS // cores:,}"),
+        (f"segments, 1e9 rows a worker, 4,096 leaves, {cores} threads",
+         f"{segment_bytes(1e9, 4096, cores) / 1e9:.0f} GB"),
+        (f"histograms built in a pass, 1,000 columns, {cores} threads", f"{builds}"),
+        ("check sums of 100,000 partitions, to 1,000 workers", f"{sums * 1000 / 1e6:,.0f} MB"),
+        ("record of a split", f"{SPLIT_BYTES} bytes"),
+        ("most numbers gathered for metrics", f"{MOST_GATHERED:,}"),
+    )  # fmt: skip
+    print()
+    for name, value in lines:
+        print(f"{name:60}{value:>16}")
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         client = cluster_of(stack, 2)
@@ -697,6 +728,7 @@ def main() -> None:
         Costs(**known["costs"]), Carrier(**known["carrier"]), Shape(**known["shape"]),
         options.cores, options.gbit,
     )  # fmt: skip
+    print_limits(Shape(**known["shape"]), options.cores)
 
 
 if __name__ == "__main__":
