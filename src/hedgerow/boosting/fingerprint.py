@@ -32,7 +32,8 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
-from hedgerow.objectives import Objective
+from hedgerow.objectives import Objective, parameters_of
+from hedgerow.objectives.own import Linked
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -135,7 +136,7 @@ def settings_of(
         "processor": platform.machine(),
         "objective": objective.name,
         "n_outputs": str(objective.n_outputs),
-        "quantile": repr(float(objective.level)),
+        **_loss_texts(objective),
         "eval_metric": ", ".join(
             f"{metric.name} ({'higher' if metric.higher_is_better else 'lower'} is better)"
             for metric in metrics
@@ -144,6 +145,13 @@ def settings_of(
         **{name: _text(value) for name, value in named.items()},
     }
     return {name: text if len(text) <= _LONGEST else _short(text) for name, text in texts.items()}
+
+
+def _loss_texts(objective: Objective) -> dict[str, str]:
+    """Parameters of the loss; of one that the user wrote its name, for the code cannot be known."""
+    if isinstance(objective, Linked):
+        return {"loss": f"{objective.label!r} ({objective.link})"}
+    return {name: _text(value) for name, value in parameters_of(objective).items()}
 
 
 def _text(value: Any) -> str:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
@@ -51,27 +52,8 @@ from hedgerow.metrics import Metric, MetricFunction, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.derivatives import (
-    EXPONENTIAL,
-    LOGISTIC,
-    QUANTILE,
-    SOFTMAX,
-    SQUARED_ERROR,
-)
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
-
-STORED_LOSSES = (SQUARED_ERROR, LOGISTIC, SOFTMAX, EXPONENTIAL, QUANTILE)
-"""Losses whose derivatives every grower computes."""
-
-
-def _check_loss(objective: Objective) -> None:
-    if objective.kernel_id not in STORED_LOSSES:
-        raise ParameterError(
-            f"objective={objective.name!r} is for rows in memory; rows in files, batches and on "
-            "clusters can be trained with squared_error, absolute_error, quantile (one level), "
-            "logistic, softmax and exponential."
-        )
 
 
 def fit_stored(
@@ -135,7 +117,7 @@ def fit_stored(
     CommunicationError, StorageError, LossError
         See the message.
     """
-    _check_loss(objective)
+    check_rows_alone(objective)
     ranks = Alone() if communicator is None else communicator
     others: Communicator = ranks if mode == "data" else Alone()
     stopping = stopping or StoppingParams()
@@ -348,7 +330,7 @@ def check_stored(
             "in chunks give validation rows."
         )
     searches = params.leaf_estimation == "line_search"
-    if searches and objective.name not in ("quantile", "absolute_error"):
+    if searches and not hasattr(objective, "leaf_rule"):
         raise ParameterError(
             f"leaf_estimation='line_search' with objective {objective.name!r} looks at all rows "
             "many times for each tree; with rows in chunks use 'auto', 'newton' or 'gradient'."

@@ -35,6 +35,7 @@ from hedgerow.data.row_store import Chunk, RowStore, Uses
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing import state as layout
 from hedgerow.growing.chunk_exchange import Exchange, GrowMode
+from hedgerow.growing.chunk_gradients import ChunkGradients
 from hedgerow.growing.chunk_scores import Base, Change, Leaves, Walk, apply_change, rows_outside
 from hedgerow.growing.chunk_setup import Traffic, check, greet, sizes_for
 from hedgerow.growing.chunk_stages import (
@@ -56,7 +57,7 @@ from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.histogram import Bins
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX, LossData
-from hedgerow.params import BoostParams
+from hedgerow.params import FIRST_ORDER, BoostParams
 
 Visit = Callable[[Chunk], None]
 
@@ -130,7 +131,10 @@ class ChunkGrower:
         self._tree = ChunkTree(spec, params, self._settings, sizes, self._exchange, team, n_copies)
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
         self._counts = aligned_zeros((n_threads, layout.COUNTS), np.int64)
-        self._scratch = np.empty(max(store.chunk_sizes, default=0), dtype=np.uint32)
+        most_rows = max(store.chunk_sizes, default=0)
+        self._scratch = np.empty(most_rows, dtype=np.uint32)
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads)
         n_pieces = n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
         self._changes: list[Change] = []
@@ -250,7 +254,7 @@ class ChunkGrower:
         work = chunk.work
         return layout.Rows(work.rows, self._scratch, work.fixed, work.packed)
 
-    def _loss_data(self, chunk: Chunk) -> LossData:
+    def _loss_data(self, chunk: Chunk, output: int) -> LossData:
         weight = np.zeros(0)
         if self._weighted:
             weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
@@ -258,7 +262,7 @@ class ChunkGrower:
             target=chunk.target,
             weight=weight,
             raw=chunk.work.raw,
-            probability=chunk.work.probability,
+            probability=self._gradients.probability(chunk, output),
             level=np.float64(self._objective.level),
         )
 
@@ -306,6 +310,7 @@ class ChunkGrower:
         n_threads, scalars = self._team.n_threads, self._tree.scalars
         sums = np.zeros((n_threads, SUMS), dtype=np.int64)
         self._counts[:] = 0
+        self._gradients.begin()
         traffic.passes += 1
         for chunk in self._store.chunks(uses=self._uses_of_start()):
             self._apply_changes(chunk)
@@ -314,7 +319,7 @@ class ChunkGrower:
             self._team.run(
                 start_chunk,
                 self._settings._replace(n_rows=chunk.n_rows),
-                self._loss_data(chunk),
+                self._loss_data(chunk, int(scalars[layout.IS_OUTPUT])),
                 rows,
                 self._blocks,
                 self._counts,
@@ -324,6 +329,7 @@ class ChunkGrower:
                 sums,
             )
             self._visit(chunk, rows, _NO_NODES, building)
+        self._gradients.finish(self._exchange)
         counts = self._counts
         n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
         return np.concatenate(
