@@ -32,7 +32,8 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
-from hedgerow.objectives import Objective
+from hedgerow.metrics.queries import first_seen
+from hedgerow.objectives import Objective, parameters_of
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -136,6 +137,7 @@ def settings_of(
         "objective": objective.name,
         "n_outputs": str(objective.n_outputs),
         "quantile": repr(float(objective.level)),
+        **{name: _text(value) for name, value in parameters_of(objective).items()},
         "eval_metric": ", ".join(
             f"{metric.name} ({'higher' if metric.higher_is_better else 'lower'} is better)"
             for metric in metrics
@@ -179,6 +181,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         "y": [sample.target],
         "sample_weight": [] if sample.weight is None else [sample.weight],
         "offset": [] if sample.offset is None else [sample.offset],
+        "qid": [] if sample.query is None else [first_seen(sample.query)],
     }
     found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
     for name, given in arrays.items():

@@ -175,12 +175,14 @@ def gradients_at(
     weight: FloatArray | None,
     raw: FloatArray,
     output: int,
+    round_: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
     """G and h of every row, weights included, as the gradient pass of a tree has them."""
     if objective.kernel_id != GIVEN:
         return gradients_of(objective.kernel_id, target, weight, raw, output, objective.level)
     g, h = np.empty((2, len(target)))
-    cast(GivenLoss, objective).derivatives(LossRows(target, raw, weight), output, g, h)
+    rows = LossRows(target, raw, weight, round_)
+    cast(GivenLoss, objective).derivatives(rows, output, g, h)
     if weight is not None:
         g, h = g * weight, h * weight
     return g, h
