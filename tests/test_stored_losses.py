@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -179,7 +180,7 @@ def on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> lis
     ends = [0, 2, 90, 200, N]  # the first rank has fewer rows than a user's loss is tried with
     parts = [
         Partition(X[i:j], y[i:j], None if weight is None else weight[i:j])
-        for i, j in zip(ends, ends[1:], strict=False)
+        for i, j in itertools.pairwise(ends)
     ]
 
     def one(ranks) -> bytes:
