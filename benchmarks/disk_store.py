@@ -33,8 +33,8 @@ from hedgerow.data.row_store import NO_BINS, Uses
 PART = 4 << 20
 MODES = (
     ("resident", "none", 1 << 40),
-    ("mapped", "none", 1 << 25),
-    ("encoded", "always", 1 << 25),
+    ("mapped", "none", 1 << 26),
+    ("encoded", "always", 1 << 26),
 )
 # As in hedgerow.growing.chunk_grower.
 FIRST = Uses(True, (), ("raw", "rows"), ("raw", "fixed", "packed", "rows"), packed_words=1)
@@ -74,10 +74,13 @@ def measure_access(folder: str, size: int = 32 << 20) -> None:
     file = os.open(path, os.O_RDWR)
     memory, buffer = np.ones(size, np.uint8), np.ones(PART, np.uint8)
 
-    def mapped(access: int, work: Callable[[np.ndarray], object], advice: int = 0) -> None:
-        for start in range(0, size, PART):
-            array = np.frombuffer(mmap.mmap(file, PART, access=access, offset=start), np.uint8)
-            if advice and advise(array.ctypes.data, PART, advice) != 0:
+    def mapped(
+        access: int, work: Callable[[np.ndarray], object], advice: int = 0, odd: int = 0
+    ) -> None:
+        part = PART >> 2 if odd else PART  # odd: no part holds a large page
+        for start in range(odd, size - part + 1, part):
+            array = np.frombuffer(mmap.mmap(file, part, access=access, offset=start), np.uint8)
+            if advice and advise(array.ctypes.data, part, advice) != 0:
                 raise OSError(ctypes.get_errno(), "madvise")
             work(array)
 
@@ -93,12 +96,13 @@ def measure_access(folder: str, size: int = 32 << 20) -> None:
         "read: memory": lambda: read(memory),
         "read: map, faults": lambda: mapped(mmap.ACCESS_COPY, read),
         "read: map, MADV_POPULATE_READ": lambda: mapped(mmap.ACCESS_COPY, read, 22),
-        "read: map, MADV_WILLNEED": lambda: mapped(mmap.ACCESS_COPY, read, 3),
+        "read: the same, in odd places": lambda: mapped(mmap.ACCESS_COPY, read, 22, 1 << 16),
         "read: preadv, buffer used again": copied,
         "read: preadv, fresh buffer": lambda: copied(fresh=True),
         "write: memory": lambda: write(memory),
         "write: shared map, faults": lambda: mapped(mmap.ACCESS_WRITE, write),
         "write: shared map, MADV_POPULATE_WRITE": lambda: mapped(mmap.ACCESS_WRITE, write, 23),
+        "write: shared map, in odd places": lambda: mapped(mmap.ACCESS_WRITE, write, 0, 1 << 16),
         "write: preadv and pwrite": lambda: copied(back=True),
     }
     print(f"ms for {size >> 20} MiB in parts of {PART >> 20} MiB, a byte of each cache line")
@@ -211,7 +215,7 @@ def measure_passes(folder: str, n_rows: int) -> None:
                 sink.append(matrix, target)
                 store = sink.finish()
                 seconds = time.process_time() - start
-                size = sum(os.path.getsize(f.path) for f in store._files.blocks)
+                size = sum(512 * os.stat(f.path).st_blocks for f in store._files.blocks)
             with store:
                 store.begin(1, False)
                 names = ("checked", "empty", "first of a tree", "next")
@@ -255,7 +259,7 @@ def times_of(store) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="*", default=["access", "codecs", "passes"])
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--folder", default=tempfile.gettempdir())
     arguments = parser.parse_args()
     for small in (np.zeros(64, np.uint8),):

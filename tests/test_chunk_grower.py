@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import dataclasses
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.comm.base import Alone
+from hedgerow.comm.faults import Fault, with_each_fault
 from hedgerow.comm.threads import rank_outcomes, run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.memory_store import MemoryStore, rows_of
+from hedgerow.data.row_store import EVERYTHING, ChunkWork
 from hedgerow.errors import CommunicationError, DataError, ParameterError
-from hedgerow.growing import chunk_order, chunk_space
+from hedgerow.growing import chunk_order, chunk_space, chunk_tree
+from hedgerow.growing import state as layout
+from hedgerow.growing.chunk_exchange import Exchange
 from hedgerow.growing.chunk_grower import ChunkGrower
+from hedgerow.growing.chunk_order import Order
+from hedgerow.growing.chunk_setup import greet
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.grower import TreeGrower
+from hedgerow.growing.setup import tree_arrays
 from hedgerow.growing.tree import GrownTree
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -118,8 +125,8 @@ def grow_in_memory(problem, n_rounds=3) -> Grown:
     return Grown(trees, scores.raw, [], [], [])
 
 
-def part_of(problem, start, stop, chunk_rows) -> MemoryStore:
-    return MemoryStore(
+def part_of(problem, start, stop, chunk_rows, kind=MemoryStore) -> MemoryStore:
+    return kind(
         rows_of(problem.matrix, start, stop),
         problem.target[start:stop],
         None if problem.weight is None else problem.weight[start:stop],
@@ -129,15 +136,36 @@ def part_of(problem, start, stop, chunk_rows) -> MemoryStore:
     )
 
 
+class StrictStore(MemoryStore):
+    """A store that keeps nothing but what it is told to, as one on disk."""
+
+    def chunks(self, numbers=None, uses=EVERYTHING):
+        for kept in super().chunks(numbers, uses):
+            fields = {name: array.copy() for name, array in kept.work._asdict().items()}
+            for name, array in fields.items():
+                if name not in uses.reads:
+                    array.view(np.uint8)[:] = 0xA5
+            if uses.packed_words == 1:
+                fields["packed"][kept.n_rows :] = -1
+            used = range(len(kept.matrix.by_column)) if uses.columns is None else uses.columns
+            by_column = np.full_like(kept.matrix.by_column, 0xA5)
+            by_column[list(used)] = kept.matrix.by_column[list(used)]
+            by_row = kept.matrix.by_row if uses.by_row else np.full_like(kept.matrix.by_row, 0xA5)
+            matrix = replace(kept.matrix, by_row=by_row, by_column=by_column)
+            yield replace(kept, matrix=matrix, work=ChunkWork(**fields))
+            for name in uses.writes:
+                getattr(kept.work, name)[:] = fields[name]
+
+
 def grow_in_chunks(
-    problem, chunk_rows=64, edges=None, n_threads=1, mode="data", n_rounds=3
+    problem, chunk_rows=64, edges=None, n_threads=1, mode="data", n_rounds=3, kind=MemoryStore
 ) -> list[Grown]:
     """What each rank has; rank k has the rows ``edges[k]`` to ``edges[k + 1]``."""
 
     def run(communicator) -> Grown:
         rank = communicator.rank
         start, stop = (0, problem.n_rows) if mode == "features" else (edges[rank], edges[rank + 1])
-        store = part_of(problem, start, stop, chunk_rows)
+        store = part_of(problem, start, stop, chunk_rows, kind)
         n_outputs = problem.objective.n_outputs
         grower = ChunkGrower(
             store, problem.objective, problem.params, n_threads, communicator, mode
@@ -195,7 +223,13 @@ OPTIONS = {
 }
 
 
-@settings(max_examples=25)
+def assert_same_everywhere(problem, n_rounds=2, mode="data", **ways) -> list[Grown]:
+    """The trees and scores, after checking them."""
+    grown = grow_in_chunks(problem, mode=mode, n_rounds=n_rounds, **ways)
+    assert_same(grown, grow_in_memory(problem, n_rounds), mode)
+    return grown
+
+
 @given(
     options=st.sampled_from(list(OPTIONS.values())),
     loss=st.sampled_from(LOSSES),
@@ -207,12 +241,298 @@ OPTIONS = {
     weighted=st.booleans(),
     offset=st.booleans(),
     categories=st.booleans(),
+    kind=st.sampled_from([MemoryStore, StrictStore]),
     seed=st.integers(0, 2**31),
 )
 def test_trees_are_those_of_growth_in_memory(
-    options, loss, n_rows, chunk_rows, cuts, n_threads, mode, weighted, offset, categories, seed
-) -> None:
+    options, loss, n_rows, chunk_rows, cuts, n_threads, mode, weighted, offset, categories, kind,
+    seed,
+) -> None:  # fmt: skip
     problem = make_problem(n_rows, loss, seed, weighted, offset, categories, **options)
     edges = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
-    grown = grow_in_chunks(problem, chunk_rows, edges, n_threads, mode, n_rounds=2)
-    assert_same(grown, grow_in_memory(problem, 2), mode)
+    assert_same_everywhere(
+        problem, chunk_rows=chunk_rows, edges=edges, n_threads=n_threads, mode=mode, kind=kind
+    )
+
+
+@pytest.mark.parametrize("mode", ["data", "features"])
+@pytest.mark.parametrize(
+    ("loss", "values"),
+    [
+        ("logistic", {}),  # gradients rounded at random in histograms
+        ("logistic", {"subsample": 0.6, "colsample_bynode": 0.5}),
+        ("squared_error", {}),  # no hessian in histograms
+        ("softmax", {"subsample": 0.5}),
+    ],
+)
+def test_many_rows(loss, values, mode) -> None:
+    problem = make_problem(9000, loss, n_features=40, max_leaves=31, **values)
+    edges = [0, 2500, 2500, 9000]
+    for kind in (MemoryStore, StrictStore):
+        assert_same_everywhere(
+            problem, chunk_rows=1700, edges=edges, n_threads=2, mode=mode, kind=kind
+        )
+
+
+def test_a_hessian_that_is_tiny_beside_the_largest() -> None:
+    problem = make_problem(9000, "logistic", weighted=True, max_leaves=31)
+    weight = problem.weight.copy()
+    weight[17] = 1e7  # all bits are kept: two words a row
+    assert_same_everywhere(replace(problem, weight=weight), chunk_rows=2000, kind=StrictStore)
+
+
+def test_a_real_table(shared_data) -> None:
+    frame = pytest.importorskip("pandas").read_parquet(shared_data("adult") / "train.parquet")
+    frame = frame.iloc[::4]
+    table = read_table(frame.drop(columns="income"))
+    target = (frame["income"].astype(str) == frame["income"].astype(str).max()).to_numpy(float)
+    matrix = bin_table(table, fit_bins(table, 255))
+    assert matrix.spec.is_category.any()
+    problem = Problem(matrix, target, None, None, make_objective("logistic", 1), BoostParams())
+    n_rows = len(target)
+    for mode in ("data", "features"):
+        ways = {"chunk_rows": 1000, "edges": [0, 3000, n_rows], "n_threads": 2, "mode": mode}
+        assert_same_everywhere(problem, n_rounds=4, **ways)
+
+
+# -- passes ---------------------------------------------------------------------------
+
+
+def depth_of(tree) -> int:
+    depth = np.zeros(len(tree.left), dtype=int)
+    for node in np.flatnonzero(tree.left):
+        depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+    return int(depth.max())
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+def test_passes_are_about_as_many_as_levels(policy) -> None:
+    problem = make_problem(6000, max_leaves=31, min_samples_leaf=20, grow_policy=policy)
+    grown = assert_same_everywhere(problem, n_rounds=4, chunk_rows=2000)[0]
+    for tree, passes, splits in zip(grown.trees, grown.passes, grown.splits, strict=True):
+        depth = depth_of(tree)
+        assert passes >= depth + 1
+        assert passes <= depth + (5 if policy == "leafwise" else 2)
+        assert splits <= 60
+        if policy == "depthwise":
+            assert splits == 30
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 2.0])
+def test_trees_do_not_depend_on_what_is_guessed_of_children(monkeypatch, share) -> None:
+    monkeypatch.setattr(chunk_order, "CHILD_SHARE", share)
+    problem = make_problem(500, max_leaves=12)
+    grown = assert_same_everywhere(problem)[0]
+    if share == 1.0:
+        assert grown.splits == [11, 11]  # none in vain, one after the other
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+@pytest.mark.parametrize("edges", [[0, 500], [0, 200, 500]])
+def test_little_memory_for_histograms(monkeypatch, edges, policy) -> None:
+    monkeypatch.setattr(chunk_space, "_SLOT_BYTES", 1)
+    monkeypatch.setattr(chunk_space, "_BUILD_BYTES", 1)
+    monkeypatch.setattr(chunk_tree, "_SPARE_NODES", 2)
+    problem = make_problem(500, max_leaves=25, min_samples_leaf=1, grow_policy=policy)
+    for mode in ("data", "features"):
+        assert_same_everywhere(problem, edges=edges, mode=mode)
+
+
+def test_splits_that_are_made_ahead_are_taken_in_the_order_of_growth() -> None:
+    # Gains as in the picture in chunk_order: a tree of four leaves.
+    arrays = tree_arrays(12, 1)
+    gains, children = {0: 3.0, 1: 2.0, 2: 1.5, 3: 0.9, 4: 0.2, 5: 1.0}, {0: 1, 1: 3, 2: 5}
+    for node, gain in gains.items():
+        arrays.numbers[node, layout.NUMBER_GAIN] = gain
+    arrays.table[0, layout.NODE_OPEN] = 1
+    order = Order(arrays, 4, depthwise=False)
+    order.advance()
+    assert order.wanted(9) == ([0], False)
+
+    def split(node) -> None:
+        arrays.table[node, [layout.NODE_LEFT, layout.NODE_RIGHT]] = (
+            children[node], children[node] + 1,
+        )  # fmt: skip
+        arrays.table[node, layout.NODE_OPEN] = 0
+
+    split(0)
+    arrays.table[[1, 2], layout.NODE_OPEN] = 1
+    order.advance()
+    assert order.wanted(9) == ([1, 2], True)  # 1.5 cannot be but the last
+    assert order.wanted(1) == ([1], False)
+    split(1)
+    split(2)
+    arrays.table[[3, 4, 5], layout.NODE_OPEN] = 1
+    order.advance()
+    assert order.wanted(9) == ([], False)
+    found, left = order.nodes()
+    assert found.tolist() == [0, 1, 2, 3, 4, 5, 6]
+    assert left.tolist() == [1, 3, 5, 0, 0, 0, 0]
+
+
+# -- ranks ----------------------------------------------------------------------------
+
+
+def test_bytes_that_ranks_send() -> None:
+    problem = make_problem(6000, n_features=40, max_leaves=16, categories=False)
+    n_columns, stride, n_ranks = 40, problem.matrix.stride, 4
+    edges = [0, 1000, 3000, 4500, 6000]
+    for mode in ("data", "features"):
+        grown = assert_same_everywhere(problem, chunk_rows=1000, edges=edges, mode=mode)
+        for rank in grown:
+            for sent, splits in zip(rank.sent, rank.splits, strict=True):
+                # g, h and number of rows of all cells but those of the own block.
+                histogram = 24 * n_columns * stride * (n_ranks - 1) / n_ranks
+                built = histogram * (splits + 2) if mode == "data" else 0.0
+                records = 2000 * (splits + 2) * (n_ranks - 1)
+                assert 0 < sent <= built + records
+                assert sent >= 0.5 * built
+
+
+def test_constant_hessians_are_not_sent() -> None:
+    edges = [0, 2000, 4500]
+    sent = {}
+    for loss in ("squared_error", "logistic"):
+        problem = make_problem(4500, loss, max_leaves=4, min_samples_leaf=500)
+        grown = assert_same_everywhere(problem, chunk_rows=1000, edges=edges)
+        sent[loss] = grown[0].sent[-1] / (1 + grown[0].splits[-1])
+    assert sent["squared_error"] < 0.8 * sent["logistic"]
+
+
+def test_a_lost_rank_ends_growth_on_all_ranks() -> None:
+    problem = make_problem(200, max_leaves=5)
+
+    def grow(communicator) -> list:
+        half = 100 * communicator.rank
+        store = part_of(problem, half, half + 100, 30)
+        grower = ChunkGrower(store, problem.objective, problem.params, 1, communicator)
+        with contextlib.closing(grower):
+            grower.start(problem.base())
+            return [grower.grow(0, 0), grower.grow(1, 0)]
+
+    expected = grow_in_memory(problem, 2).trees
+    n_faults = 0
+    for _, outcomes in with_each_fault(2, grow, Fault.DIES, timeout=5.0):
+        for outcome in outcomes:
+            if outcome.error is None:
+                assert [t.value.tobytes() for t in outcome.result] == [
+                    t.value.tobytes() for t in expected
+                ]
+        n_faults += any(outcome.error is not None for outcome in outcomes)
+    assert n_faults > 10
+
+
+def test_ranks_that_do_not_mean_the_same_fit() -> None:
+    few, many = make_problem(50, n_features=3), make_problem(50, n_features=4)
+
+    def columns(communicator) -> None:
+        problem = (few, many)[communicator.rank]
+        ChunkGrower(part_of(problem, 0, 50, 10), few.objective, few.params, 1, communicator)
+
+    def rows(communicator) -> None:
+        store = part_of(few, 0, 50 - communicator.rank, 10)
+        ChunkGrower(store, few.objective, few.params, 1, communicator, "features")
+
+    for start, text in ((columns, "same columns"), (rows, "the same rows")):
+        for outcome in rank_outcomes(2, start):
+            assert isinstance(outcome.error, CommunicationError)
+            assert text in str(outcome.error)
+
+
+def test_weights_of_one_rank_alone() -> None:
+    problem = make_problem(100, weighted=True)
+    weight = np.where(np.arange(100) < 60, problem.weight, 1.0)
+    problem = replace(problem, weight=weight)
+
+    def run(communicator) -> list:
+        if communicator.rank == 0:
+            store = part_of(problem, 0, 60, 25)
+        else:
+            store = part_of(replace(problem, weight=None), 60, 100, 25)
+        grower = ChunkGrower(store, problem.objective, problem.params, 1, communicator)
+        with contextlib.closing(grower):
+            grower.start(problem.base())
+            return [grower.grow(k, 0) for k in range(2)]
+
+    for trees in run_ranks(2, run):
+        for tree, other in zip(trees, grow_in_memory(problem, 2).trees, strict=True):
+            assert tree.value.tobytes() == other.value.tobytes()
+
+
+# -- scores, and what callers ask for ---------------------------------------------------
+
+
+def test_rows_by_leaf_and_rows_outside() -> None:
+    problem = make_problem(300, subsample=0.6, max_leaves=6)
+    store = part_of(problem, 0, 300, 70)
+    grower = ChunkGrower(store, problem.objective, problem.params, 2, adds_scores=False)
+    with contextlib.closing(grower):
+        grower.start(problem.base())
+        tree = grower.grow(0, 0)
+        inside = np.zeros(300, dtype=bool)
+        counts = np.zeros(len(tree.left), dtype=int)
+        leaf_of, outside_of = np.full(300, -1), []
+        for chunk in store.chunks():
+            rows, leaves, starts = grower.leaf_segments(chunk)
+            assert leaves.tolist() == np.flatnonzero(tree.left == 0).tolist()
+            inside[chunk.first_row + rows] = True
+            outside_of += (chunk.first_row + grower.rows_outside(chunk)).tolist()
+            for leaf, start, stop in zip(leaves, starts, starts[1:], strict=False):
+                leaf_of[chunk.first_row + rows[start:stop]] = leaf
+                counts[leaf] += stop - start
+        assert 0 < inside.sum() < 300
+        assert sorted(outside_of) == np.flatnonzero(~inside).tolist()
+        np.testing.assert_array_equal(counts[tree.left == 0], tree.count[tree.left == 0])
+        # Other values for the leaves, for all rows; and a call before and after.
+        new = tree.with_values(np.arange(len(tree.value), dtype=float))
+        seen = []
+        grower.add(new, 0)
+        grower.settle(
+            before=lambda chunk: seen.append(chunk.work.raw.copy()),
+            after=lambda chunk: seen.append(chunk.work.raw - seen.pop()),
+        )
+        added = np.concatenate(seen, axis=1)[0]
+        np.testing.assert_allclose(added[inside], leaf_of[inside])
+        grower.settle()  # nothing waits
+        again = np.concatenate([chunk.work.raw for chunk in store.chunks()], axis=1)
+        np.testing.assert_allclose(again[0] - problem.base()[0], added)
+
+
+def test_what_cannot_be_done_is_an_error() -> None:
+    problem = make_problem(100)
+    store = part_of(problem, 0, 100, 50)
+    with pytest.raises(ParameterError, match="mode must be 'data' or 'features'"):
+        ChunkGrower(store, problem.objective, problem.params, mode="rows")
+    empty = MemoryStore(rows_of(problem.matrix, 0, 0), problem.target[:0])
+    with pytest.raises(DataError, match="no row in any chunk"):
+        ChunkGrower(empty, problem.objective, problem.params)
+
+
+def test_bundles_are_refused() -> None:
+    indicators = np.eye(6)[np.arange(600) % 6]
+    table = read_table(indicators)
+    matrix = bin_bundled(table, fit_bins(table, 255), BundleRules(when=True))
+    assert matrix.layout is not None
+    target = indicators[:, 0] * 2.0
+    store = MemoryStore(matrix, target)
+    grower = ChunkGrower(store, make_objective("squared_error", 1), BoostParams())
+    with contextlib.closing(grower):
+        grower.start(np.zeros(1))
+        with pytest.raises(ParameterError, match="bundle_features"):
+            grower.grow(0, 0)
+
+
+@pytest.mark.parametrize(("n_rows", "fits"), [(2**33 - 1, True), (2**33, False)])
+def test_more_rows_than_can_be_added_up_are_refused(n_rows, fits) -> None:
+    # Hessians of 2**30 each, as those of a log loss are at the start: 2**33 of them are 2**63.
+    store = SimpleNamespace(
+        chunk_sizes=[n_rows],
+        spec=SimpleNamespace(n_features=1, stride=16),
+        chunks=lambda numbers, uses: iter(()),
+    )
+    exchange = Exchange(Alone(), "data")
+    if fits:
+        assert greet(exchange, store, BoostParams(), 1).n_rows * 2**30 <= np.iinfo(np.int64).max
+        return
+    with pytest.raises(DataError, match="8,589,934,592 rows are too many"):
+        greet(exchange, store, BoostParams(), 1)

@@ -17,6 +17,7 @@ import pytest
 
 from hedgerow.cli import tables
 from hedgerow.cli.main import main
+from hedgerow.io.table_files import write_table
 
 pytest.importorskip("hedgerow.estimators", reason="needs the estimators")
 
@@ -131,14 +132,14 @@ def test_columns_go_by_name(run: Run, people: Path) -> None:
     train(run, people, "value")
     run("predict", "m.hedgerow", str(people), "-o", "a.csv")
     table = tables.read_table(str(people)).columns
-    tables.write_table("turned.csv", {"hours": table["hours"], "age": table["age"]})
+    write_table("turned.csv", [{"hours": table["hours"], "age": table["age"]}])
     run("predict", "m.hedgerow", "turned.csv", "-o", "b.csv")
     assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
 
 
 def test_parquet_and_csv_give_the_same_model(run: Run, people: Path) -> None:
     pytest.importorskip("pyarrow")
-    tables.write_table("people.parquet", tables.read_table(str(people)).columns)
+    write_table("people.parquet", [tables.read_table(str(people)).columns])
     train(run, people, "income")
     from_csv = Path("m.hedgerow").read_bytes()
     train(run, Path("people.parquet"), "income")
@@ -176,6 +177,7 @@ def test_text_columns_are_categories(
     run: Run, tmp_path: Path, arrow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "_has_pyarrow", lambda: arrow)
+    monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: arrow)
     write_sizes("t.csv", SIZES)
     write_sizes("numbers.csv", ("01", "1", "1.0", "NA", "2"))
     code, _, err = run(
@@ -309,7 +311,7 @@ BAD_COMMANDS: dict[str, tuple[tuple[str, ...], str]] = {
 @pytest.fixture(scope="session")
 def model_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("model")
-    tables.write_table(str(folder / "num.csv"), numbers())
+    write_table(str(folder / "num.csv"), [numbers()])
     arguments = ["train", str(folder / "num.csv"), "--target", "value", *SMALL]
     assert main([*arguments, "--model", str(folder / "m.hedgerow")]) == 0
     return (folder / "m.hedgerow").read_bytes()
@@ -325,7 +327,7 @@ def numbers() -> dict[str, np.ndarray]:
 def test_bad_commands_end_in_one_line(
     case: str, run: Run, people: Path, tmp_path: Path, model_bytes: bytes
 ) -> None:
-    tables.write_table("num.csv", numbers())
+    write_table("num.csv", [numbers()])
     Path("gaps.csv").write_text("x,y\n1,2.5\n2,\n3,4\n")
     Path("single.csv").write_text("y\n1\n2\n")
     Path("single2.csv").write_text("x,y\n1,a\n2,a\n3,a\n")
@@ -353,7 +355,7 @@ def test_parquet_without_pyarrow_names_the_extra(run: Run, monkeypatch: pytest.M
 
 
 def test_damaged_models(run: Run, model_bytes: bytes) -> None:
-    tables.write_table("num.csv", numbers())
+    write_table("num.csv", [numbers()])
     for damaged in (b"", model_bytes[:40], model_bytes[:-1], model_bytes[:200] + b"\xff" * 50):
         Path("m.hedgerow").write_bytes(damaged)
         code, _, err = run("predict", "m.hedgerow", "num.csv", "-o", "o.csv")
@@ -365,16 +367,18 @@ def test_damaged_models(run: Run, model_bytes: bytes) -> None:
 def test_failing_write_leaves_nothing(
     run: Run, model_bytes: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    tables.write_table("num.csv", numbers())
+    write_table("num.csv", [numbers()])
     Path("m.hedgerow").write_bytes(model_bytes)
     Path("o.csv").write_text("old")
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "o.csv")
 
-    monkeypatch.setattr("hedgerow.cli.csv_files.write_csv", full)
+    monkeypatch.setattr("hedgerow.io.atomic._write_all", full)
     code, _, err = run("predict", "m.hedgerow", "num.csv", "-o", "o.csv")
-    assert (code, err) == (2, "hedgerow: o.csv: No space left on device\n")
+    assert code == 2
+    assert err.startswith("hedgerow: o.csv: the predictions could not be written (No space left")
+    assert err.count("\n") == 1
     assert Path("o.csv").read_text() == "old"
     assert {item.name for item in tmp_path.iterdir()} == {"num.csv", "m.hedgerow", "o.csv"}
 
@@ -459,7 +463,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
 
 
 def test_pipe_is_quiet_and_may_close(tmp_path: Path) -> None:
-    tables.write_table(str(tmp_path / "num.csv"), numbers())
+    write_table(str(tmp_path / "num.csv"), [numbers()])
     with in_a_process("train", "num.csv", "--target", "value", *SMALL, cwd=tmp_path) as process:
         out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
@@ -477,7 +481,7 @@ def test_pipe_is_quiet_and_may_close(tmp_path: Path) -> None:
 def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     columns = {f"c{j}": rng.standard_normal(20_000) for j in range(20)}
-    tables.write_table(str(tmp_path / "t.csv"), columns)
+    write_table(str(tmp_path / "t.csv"), [columns])
     arguments = ("--target", "c0", "--set", "n_estimators=100000", "--set", "early_stopping=false")
     with in_a_process("train", "t.csv", *arguments, cwd=tmp_path) as process:
         assert process.stdout is not None

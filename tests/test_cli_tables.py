@@ -12,6 +12,7 @@ from hedgerow.cli import features, tables
 from hedgerow.cli.csv_files import read_csv
 from hedgerow.cli.settings import parse_settings, parse_value
 from hedgerow.cli.usage import UsageError
+from hedgerow.io.table_files import write_table
 
 TABLE = """\
 whole,real,flag,text,gaps,big,empty,day,time,nearly
@@ -67,7 +68,7 @@ def test_readers_give_the_same_bits(tmp_path: Path) -> None:
     values = np.random.default_rng(0).standard_normal((500, 3)) * 10.0 ** np.arange(-200, 201, 200)
     path = tmp_path / "t.csv"
     columns = {f"c{j}": values[:, j] for j in range(3)}
-    tables.write_table(str(path), columns)
+    write_table(str(path), [columns])
     for reader in (read_csv, read_csv_with_arrow):
         for name, column in reader(str(path)).items():
             np.testing.assert_array_equal(column, columns[name])
@@ -79,7 +80,7 @@ def test_written_tables_are_read_back(tmp_path: Path, name: str) -> None:
         pytest.importorskip("pyarrow")
     path = tmp_path / name
     columns = {"value": np.array([0.1, 1e-300, -3.0]), "label": np.array(["x", "y z", "ü,"])}
-    tables.write_table(str(path), columns)
+    write_table(str(path), [columns])
     table = tables.read_table(str(path))
     np.testing.assert_array_equal(table.columns["value"], columns["value"])
     assert table.columns["label"].tolist() == columns["label"].tolist()

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from hedgerow import Dataset, train
+from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import run_ranks
@@ -28,6 +29,7 @@ from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError
 from hedgerow.io import model_to_bytes
+from hedgerow.objectives import PARAMETERS
 from hedgerow.params import boost_params
 
 N_ROWS = 700
@@ -72,12 +74,12 @@ def train_ranks(
     """Bytes of the model that all ranks have; rank 0 appends to ``saved``."""
     params = PARAMS | params
     stopping = {name: params.pop(name) for name in ("early_stopping",) if name in params}
-    known = {name: params.pop(name) for name in ("objective", "level") if name in params}
+    asked = params.pop("objective", "squared_error")
+    values = {name: params.pop(name) for name in PARAMETERS if name in params}
     work = TrainWork(
-        known.get("objective", "squared_error"),
+        AskedLoss(asked, values),
         boost_params(params),
         StoppingParams(**stopping),
-        known.get("level"),
         mode=mode,  # type: ignore[arg-type]
         has_validation=more is not None,
         memory_limit=10**8,
@@ -110,8 +112,6 @@ def train_ranks(
 
 def train_local(X: Any, y: Any, weight: Any = None, valid: Any = None, **params: Any) -> bytes:
     params = PARAMS | params
-    if "level" in params:
-        params["quantile"] = params.pop("level")
     return model_to_bytes(train(params, Dataset(X, y, weight), valid).model)
 
 
@@ -142,7 +142,7 @@ def test_all_rows_on_every_rank(tmp_path: Path, expected: bytes) -> None:
     [
         {"objective": "logistic"},
         {"objective": "softmax", "early_stopping": True, "n_estimators": 8},
-        {"objective": "quantile", "level": 0.3, "leaf_estimation": "line_search"},
+        {"objective": "quantile", "quantile": 0.3, "leaf_estimation": "line_search"},
         {"subsample": 0.5, "colsample_bytree": 0.6, "grow_policy": "depthwise", "max_depth": 3},
     ],
     ids=lambda params: str(params.get("objective", "sampled")),
@@ -212,7 +212,7 @@ def test_partitions_that_are_not_the_same_again_are_refused(tmp_path: Path) -> N
         others = cut([250, 450], X_new, y_new)
         assert len({checksum_of(part) for part in others} & {checksum_of(p) for p in parts}) == 0
     work = TrainWork(
-        "squared_error", boost_params(PARAMS), StoppingParams(), memory_limit=10**8,
+        AskedLoss(), boost_params(PARAMS), StoppingParams(), memory_limit=10**8,
         checksums=([0, 0, 0], []),
     )  # fmt: skip
     shard = Shard(parts, (0, 1, 2), checkpoint=saved, scratch=str(tmp_path))

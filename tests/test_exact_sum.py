@@ -22,6 +22,7 @@ from hedgerow.kernels.exact_sum import (
 from hedgerow.metrics import METRICS
 from hedgerow.objectives import OBJECTIVES, make_objective
 from hedgerow.objectives.whole import AllRows
+from losses import CASES
 
 RNG = np.random.default_rng(0)
 ANY = st.floats(allow_nan=False, allow_infinity=False)
@@ -188,14 +189,27 @@ def test_quantile(values, weights, level, seed) -> None:
         assert cut(target, weight, size).quantile(level) == expected
 
 
+SEVERAL = ("softmax", "one_vs_all")
+DRAWS = {case.name: case.draw for case in CASES}
+
+
+def targets_for(name, n, n_outputs):
+    """Targets that a loss allows."""
+    if name in DRAWS:
+        return DRAWS[name](RNG, n)
+    if name in ("cox", "aft"):
+        return RNG.exponential(5.0, n) * RNG.choice([-1.0, 1.0], n)
+    return RNG.integers(0, n_outputs if name in SEVERAL else 2, n).astype(float)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_start_does_not_depend_on_cutting_or_order(weighted) -> None:
     n = 301
     weight = np.exp(RNG.normal(size=n)) if weighted else None
-    numbers, classes = RNG.normal(size=n) + 1e6, RNG.integers(0, 3, n).astype(float)
+    numbers = RNG.normal(size=n) + 1e6
     for name in OBJECTIVES:
-        objective = make_objective(name, 3 if name == "softmax" else 1)
-        target = np.minimum(classes, objective.n_outputs - 1.0 if name == "softmax" else 1.0)
+        objective = make_objective(name, 3 if name in SEVERAL else 1)
+        target = targets_for(name, n, objective.n_outputs)
         if name in ("squared_error", "quantile", "absolute_error"):
             target = numbers
         start = objective.initial_score(target, weight)
@@ -222,8 +236,10 @@ def test_start_of_equal_targets_is_the_target(value, weighted) -> None:
 def test_losses_of_rows_do_not_depend_on_the_others() -> None:
     n = 67
     for name in OBJECTIVES:
-        objective = make_objective(name, 9 if name == "softmax" else 1)
-        target = RNG.integers(0, objective.n_outputs if name == "softmax" else 2, n).astype(float)
+        objective = make_objective(name, 9 if name in SEVERAL else 1)
+        if not getattr(objective, "rowwise", True):
+            continue  # there is no loss of a row
+        target = targets_for(name, n, objective.n_outputs)
         raw = RNG.normal(size=(objective.n_outputs, n)) * 3
         whole, predicted = objective.losses(target, raw), objective.predict(raw)
         assert objective.loss(target, raw, None) == weighted_mean(whole)
@@ -241,9 +257,11 @@ def test_metrics_from_parts(weighted) -> None:
     weight = np.exp(RNG.normal(size=n)) if weighted else None
     for name, metric in METRICS.items():
         if metric.sums is None:
-            assert name == "auc"
+            assert name in ("auc", "concordance")
             continue
-        if "regression" in metric.tasks:
+        if name.endswith("_deviance") or name == "msle":
+            y, prediction = RNG.gamma(2.0, size=n), RNG.gamma(2.0, size=n)
+        elif "regression" in metric.tasks:
             y, prediction = RNG.normal(size=n), RNG.normal(size=n)
         else:
             share = RNG.uniform(size=n)

@@ -315,3 +315,34 @@ def test_split_table_has_the_gain_of_the_model() -> None:
     assert max(g for g, ok in zip(table["gain"], table["allowed"], strict=True) if ok) == (
         pytest.approx(model.to_frame(None)["gain"][[*model.to_frame(None)["tree"]].index(3)])
     )
+
+
+def test_command_line_takes_losses_and_their_parameters(tmp_path, capsys) -> None:
+    from hedgerow.cli.main import main
+
+    rows = "\n".join(f"{a:.1f},{b:.1f},{int(c)}" for (a, b, *_), c in zip(
+        X, np.random.default_rng(0).poisson(np.exp(0.5 * SIGNAL)), strict=True))  # fmt: skip
+    (tmp_path / "data.csv").write_text(f"a,b,y\n{rows}\n")
+    shared = ["train", str(tmp_path / "data.csv"), "--target", "y", "--task", "regression",
+              "--set", "n_estimators=3", "--model", str(tmp_path / "model")]  # fmt: skip
+    assert main([*shared, "--set", "objective=tweedie", "--set", "tweedie_power=1.3"]) == 0
+    assert load(tmp_path / "model")._objective.tweedie_power == 1.3
+    assert main([*shared, "--set", "objective=quantile", "--set", "quantile=[0.1, 0.9]"]) == 0
+    model, data = str(tmp_path / "model"), str(tmp_path / "data.csv")
+    assert main(["predict", model, data, "-o", str(tmp_path / "out.csv")]) == 0
+    header = (tmp_path / "out.csv").read_text().splitlines()[0]
+    assert header == "prediction_0.1,prediction_0.9"
+    assert main(["predict", model, data, "--kind", "raw", "-o", str(tmp_path / "out.csv")]) == 0
+    assert main(["inspect", model]) == 0
+    assert "quantile" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [
+    HedgerowRegressor(objective="huber", delta=2.0), HedgerowRegressor(objective="log_cosh"),
+    HedgerowRegressor(objective="expectile"), HedgerowClassifier(objective="one_vs_all"),
+], ids=lambda e: e.objective)  # fmt: skip
+def test_other_losses_keep_to_the_conventions_of_scikit_learn(estimator) -> None:
+    from sklearn.utils.estimator_checks import check_estimator
+
+    check_estimator(estimator)

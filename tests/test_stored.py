@@ -197,6 +197,26 @@ def test_ranks_make_the_same_model(name, params, more, has) -> None:
         assert run_ranks(len(cuts) - 1, one, timeout=30.0) == [expected] * (len(cuts) - 1)
 
 
+@pytest.mark.parametrize("name", ["softmax", "absolute_error"])
+def test_ranks_that_divide_the_features_have_all_rows(name) -> None:
+    objective = make_objective(name, 3 if name == "softmax" else 1)
+    params = BoostParams(n_estimators=3, max_leaves=6, min_samples_leaf=8, max_bins=15,
+                         subsample=0.7)  # fmt: skip
+    sample, seen = make(name, N, 0, True, False), make(name, 120, 1, True, False)
+    expected = model_to_bytes(fit(sample, objective, params, validation=seen, n_jobs=1))
+    spec = fit_bins(sample.table, params.max_bins, sample.weight, params.seed)
+
+    def one(ranks):
+        own = in_chunks(bin_table(sample.table, spec), sample, 100 + ranks.rank)
+        aside = in_chunks(bin_table(seen.table, spec, columns=False), seen, 30)
+        return model_to_bytes(
+            fit_stored(own, objective, params, validation=aside, communicator=ranks,
+                       mode="features", n_jobs=1)
+        )  # fmt: skip
+
+    assert run_ranks(2, one, timeout=30.0) == [expected] * 2
+
+
 def test_a_callback_on_one_rank_ends_the_fit_on_all() -> None:
     sample, whole, params = whole_sample()
 

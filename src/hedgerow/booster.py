@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
+from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
@@ -29,13 +30,11 @@ from hedgerow.threads import resolve_threads
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PredictionKind = Literal["value", "raw", "probability", "leaf"]
-
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster(MonotoneChecks, SurvivalPredictions):
+class Booster(MonotoneChecks, StreamedPredictions, SurvivalPredictions):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so
@@ -155,7 +154,7 @@ class Booster(MonotoneChecks, SurvivalPredictions):
         self._check_kind(kind)
         if kind == "leaf":
             return self.leaves(X, n_jobs=n_jobs)[:, : self._stop_tree(n_rounds)]
-        return self._finish(self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs), kind)
+        return self.from_raw(self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs), kind)
 
     def staged_predict(
         self, X: Any, kind: PredictionKind = "value", *, n_jobs: int | None = None
@@ -168,7 +167,7 @@ class Booster(MonotoneChecks, SurvivalPredictions):
         self._check_stages()
         if kind == "leaf":
             raise ParameterError("staged_predict has no kind 'leaf': a leaf belongs to one tree.")
-        return (self._finish(raw, kind) for raw in self.staged_raw_scores(X, n_jobs=n_jobs))
+        return (self.from_raw(raw, kind) for raw in self.staged_raw_scores(X, n_jobs=n_jobs))
 
     def raw_scores(
         self,
@@ -274,7 +273,8 @@ class Booster(MonotoneChecks, SurvivalPredictions):
                 "use kind='value'."
             )
 
-    def _finish(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
+    def from_raw(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
+        """Turn raw scores, shape (n_outputs, n_rows), into predictions of a kind."""
         if kind == "raw":
             return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
         if kind == "probability" or task_of(self._objective) == "regression":
@@ -497,4 +497,4 @@ def _booster_from_bytes(data: bytes) -> Booster:
     return Booster(model_from_bytes(data)[0])
 
 
-__all__ = ["Booster", "Dataset", "load"]
+__all__ = ["Booster", "Dataset", "PredictionKind", "load"]

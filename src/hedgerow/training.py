@@ -10,17 +10,17 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
+from hedgerow.boosting.asked_loss import AskedLoss, count_classes
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.checkpoint import SECONDS, Checkpoint
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
-from hedgerow.objectives import PARAMETERS, Objective, make_objective, objective_for
+from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
 _STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
@@ -68,7 +68,7 @@ def train(
     checkpoint : str or path-like, optional
         Folder in which finished rounds are kept.  If the training is stopped in any
         way, the same call goes on from there, and its model has the same bytes as
-        if nothing had happened (docs/checkpoint.md).  For rows in memory.
+        if nothing had happened (docs/checkpoint.md).
     checkpoint_every : float >= 0, default=10.0
         Seconds between two writes to the checkpoint; 0: after every round.
 
@@ -104,12 +104,7 @@ def train(
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     if isinstance(dataset, StoredData):
-        if kept is not None:
-            raise ParameterError(
-                "checkpoint records fits on rows in memory, but these are read batch by batch: "
-                "leave checkpoint at None, or train on a table."
-            )
-        return _train_stored(given, trees, dataset, valid, callbacks, progress)
+        return _train_stored(given, trees, dataset, valid, callbacks, progress, kept)
     if isinstance(valid, StoredData):
         raise DataError(
             "the validation rows are read batch by batch, but the training rows are in memory: "
@@ -121,7 +116,7 @@ def train(
     objective = _objective_for(
         name,
         _counted(dataset, target),
-        {name: given[name] for name in PARAMETERS if name in given},
+        _loss_values(given),
     )
     validation = None
     if valid is not None:
@@ -152,29 +147,35 @@ def _train_stored(
     valid: Dataset | StoredData | None,
     callbacks: Callback | Sequence[Callback] | None,
     progress: bool,
+    checkpoint: Checkpoint | None,
 ) -> Booster:
     """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
-    name, level = given.get("objective", "squared_error"), given.get("quantile")
+    # Most trainings are of tables in memory, and need not wait for these imports.
+    from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+
     stopping = stopping_of(given)
-    survey = TargetSurvey(name, level, stopping, trees.seed, valid is None)
+    survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
-    if name == "softmax" and level is None:
-        objective = make_objective(name, _n_classes(name, survey.largest, survey.n_rows))
-    else:
-        objective = make_objective(name, level=level)
+    objective, set_aside = survey.finish()
     model = fit_data(
         dataset,
         objective,
         trees,
-        survey.finish(objective),
+        set_aside,
         valid=valid,
         stopping=stopping,
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
         n_jobs=given.get("n_jobs"),
+        checkpoint=checkpoint,
     )
     return Booster(model)
+
+
+def loss_of(given: Mapping[str, Any]) -> AskedLoss:
+    """What is said of the loss among the parameters of :func:`train`, for rows in batches."""
+    return AskedLoss(given.get("objective", "squared_error"), _loss_values(given))
 
 
 def stopping_of(given: Mapping[str, Any]) -> StoppingParams:
@@ -192,6 +193,11 @@ def check_names(params: Mapping[str, Any]) -> None:
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
 
 
+def _loss_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of the loss."""
+    return {name: given[name] for name in PARAMETERS if name in given}
+
+
 def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
     """The targets of rows that count: a weight of 0 is a row that is not there."""
     weight = check_weight(dataset.weight, len(target), "weight")
@@ -202,16 +208,5 @@ def _objective_for(name: Any, target: FloatArray, parameters: Mapping[str, Any])
     """The objective, with as many outputs as the target has classes."""
     if name not in ("softmax", "one_vs_all"):
         return objective_for(name, target, parameters=parameters)
-    n_classes = _n_classes(name, float(target.max(initial=-np.inf)), len(target))
+    n_classes = count_classes(name, float(target.max(initial=-np.inf)), len(target))
     return objective_for(name, target, n_classes, parameters)
-
-
-def _n_classes(name: str, largest: float, n_rows: int) -> int:
-    n_classes = max(2, int(max(largest, 0.0)) + 1)
-    if n_classes > n_rows:
-        raise DataError(
-            f"objective {name!r} needs class indices 0, 1, ...; the largest is {largest:g}, "
-            f"which makes more classes than there are rows ({n_rows}): number the classes "
-            "anew, or use HedgerowClassifier, which takes any labels."
-        )
-    return n_classes

@@ -29,7 +29,7 @@ from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.chunk_sink import ChunkSink
 from hedgerow.data.disk_store import DiskStore
-from hedgerow.data.memory import shown_bytes
+from hedgerow.data.memory import give_back_memory, shown_bytes
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.data.sources import (
     Asked,
@@ -238,7 +238,11 @@ class FileDataset(Dataset):
             params.forced_bins,
             rows=np.arange(found.table.n_rows),
         )
-        return self._binned(spec, plan, first_row)
+        del found
+        give_back_memory()
+        samples = self._binned(spec, plan, first_row)
+        give_back_memory()
+        return samples
 
     def close(self) -> None:
         """Let go of what the survey has kept."""
@@ -267,6 +271,7 @@ class FileDataset(Dataset):
         # Ranks may have the columns in another order than the first one.
         self._names, self._settled = survey.names or (), survey.settled
         self._survey = None
+        give_back_memory()
         return found, first
 
     def _merged(self, own: Survey, params: BoostParams, n_total: int) -> Survey:

@@ -34,6 +34,7 @@ from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective, parameters_of
+from hedgerow.objectives.own import Linked
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -136,8 +137,7 @@ def settings_of(
         "processor": platform.machine(),
         "objective": objective.name,
         "n_outputs": str(objective.n_outputs),
-        "quantile": repr(float(objective.level)),
-        **{name: _text(value) for name, value in parameters_of(objective).items()},
+        **_loss_texts(objective),
         "eval_metric": ", ".join(
             f"{metric.name} ({'higher' if metric.higher_is_better else 'lower'} is better)"
             for metric in metrics
@@ -146,6 +146,13 @@ def settings_of(
         **{name: _text(value) for name, value in named.items()},
     }
     return {name: text if len(text) <= _LONGEST else _short(text) for name, text in texts.items()}
+
+
+def _loss_texts(objective: Objective) -> dict[str, str]:
+    """Parameters of the loss; of one that the user wrote its name, for the code cannot be known."""
+    if isinstance(objective, Linked):
+        return {"loss": f"{objective.label!r} ({objective.link})"}
+    return {name: _text(value) for name, value in parameters_of(objective).items()}
 
 
 def _text(value: Any) -> str:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
@@ -116,6 +117,7 @@ def fit_stored(
     CommunicationError, StorageError, LossError
         See the message.
     """
+    check_rows_alone(objective)
     ranks = Alone() if communicator is None else communicator
     others: Communicator = ranks if mode == "data" else Alone()
     stopping = stopping or StoppingParams()
@@ -328,7 +330,7 @@ def check_stored(
             "in chunks give validation rows."
         )
     searches = params.leaf_estimation == "line_search"
-    if searches and objective.name not in ("quantile", "absolute_error"):
+    if searches and not hasattr(objective, "leaf_rule"):
         raise ParameterError(
             f"leaf_estimation='line_search' with objective {objective.name!r} looks at all rows "
             "many times for each tree; with rows in chunks use 'auto', 'newton' or 'gradient'."

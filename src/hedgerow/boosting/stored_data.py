@@ -11,11 +11,15 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.fingerprint import Fingerprint
 from hedgerow.boosting.hold_out import HoldOut
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
+from hedgerow.boosting.stored_fingerprint import stored_fingerprint
 from hedgerow.boosting.stored_sample import (
     Choose,
     StoredData,
@@ -28,13 +32,12 @@ from hedgerow.data.matrix import bin_unseen
 from hedgerow.data.memory_store import MemoryStore
 from hedgerow.data.row_store import GIVEN
 from hedgerow.errors import DataError
-from hedgerow.metrics import MetricFunction
+from hedgerow.metrics import MetricFunction, make_metrics
 from hedgerow.model.model import Model
-from hedgerow.objectives import Objective, make_objective
+from hedgerow.objectives import Objective
+from hedgerow.objectives.own import TRIED
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
-
-_CLASSES = ("logistic", "exponential", "softmax")
 
 
 class TargetSurvey:
@@ -42,10 +45,7 @@ class TargetSurvey:
 
     Parameters
     ----------
-    name : str
-        Of the objective.
-    level : float or None
-        Quantile that is asked for.
+    loss : AskedLoss
     stopping : StoppingParams
     seed : int
     sets_aside : bool
@@ -61,8 +61,7 @@ class TargetSurvey:
 
     def __init__(
         self,
-        name: str,
-        level: float | None,
+        loss: AskedLoss,
         stopping: StoppingParams,
         seed: int,
         sets_aside: bool,
@@ -70,15 +69,18 @@ class TargetSurvey:
         self.n_rows = 0
         self.largest = -np.inf
         self._stopping = stopping
-        # The number of classes is not known yet.
-        classes = name == "softmax" and level is None
-        self._objective = None if classes else make_objective(name, level=level)
+        self._loss = loss
+        self._first: FloatArray = np.zeros(0)
+        self._objective: Objective | None = None
+        if isinstance(loss.given, str) and not loss.counts_classes:
+            self._objective = loss.make(self._first)
+        self._unchecked: list[tuple[int, FloatArray]] = []
         self._origin: float | None = None
         self._strange: tuple[int, FloatArray] | None = None
         may_stop = sets_aside and not stopping.by_out_of_bag
         self._hold_out: HoldOut | None = None
         if may_stop and stopping.early_stopping:
-            self._hold_out = HoldOut(stopping.validation_fraction, name in _CLASSES, seed)
+            self._hold_out = HoldOut(stopping.validation_fraction, loss.stratifies, seed)
 
     @property
     def may_set_aside(self) -> bool:
@@ -96,8 +98,8 @@ class TargetSurvey:
         if len(target) == 0:
             return
         self._origin = float(target[0]) if self._origin is None else self._origin
-        if self._objective is not None:
-            self._objective.check_target(target, self.n_rows, self._origin)
+        if not self._loss.counts_classes:
+            self._check(target)
         elif self._strange is None:
             strange = (target < 0.0) | (target != np.floor(target))
             if strange.any():
@@ -108,20 +110,39 @@ class TargetSurvey:
             self._hold_out.add(target)
         self.n_rows += len(target)
 
-    def finish(self, objective: Objective) -> Choose | None:
-        """Which rows to set aside; None if none are.
+    def _check(self, target: FloatArray) -> None:
+        """Check targets, once there are enough to know the loss."""
+        if len(self._first) < TRIED:
+            self._first = np.concatenate([self._first, target])[:TRIED]
+        self._unchecked.append((self.n_rows, target))
+        if self._objective is None and len(self._first) < TRIED:
+            self._unchecked[-1] = self.n_rows, target.copy()  # of fewer rows than are tried
+            return
+        self._check_all()
+
+    def _check_all(self) -> Objective:
+        if self._objective is None:
+            self._objective = self._loss.make(self._first, self.largest, self.n_rows)
+        for first_row, target in self._unchecked:
+            self._objective.check_target(target, first_row, self._origin)
+        self._unchecked = []
+        return self._objective
+
+    def finish(self) -> tuple[Objective, Choose | None]:
+        """The objective, and which rows to set aside (None if none are).
 
         Raises
         ------
         DataError
             If a target is outside the domain, or no row can be set aside.
         """
+        objective = self._check_all()
         if self._strange is not None:
             row, target = self._strange
             objective.check_target(target, row, self._origin)
         if self._hold_out is None or not self._stopping.is_on(self.n_rows, False):
-            return None
-        return self._hold_out.finish()
+            return objective, None
+        return objective, self._hold_out.finish()
 
 
 def fit_data(
@@ -136,6 +157,7 @@ def fit_data(
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Model:
     """Train a model on data that have been surveyed.
 
@@ -150,6 +172,8 @@ def fit_data(
         Validation rows.
     stopping, eval_metric, callbacks, progress, n_jobs
         As for :func:`hedgerow.boosting.stored.fit_stored`.
+    checkpoint : Checkpoint, optional
+        Record the rounds, and go on from those that an earlier run has recorded.
     """
     n_threads = resolve_threads(n_jobs)
     plan = StorePlan(
@@ -170,17 +194,26 @@ def fit_data(
                 raise DataError(
                     f"the {which} rows have no offset, the others have: give both or none."
                 )
-        return fit_stored(
-            samples.train,
-            objective,
-            params,
-            validation=samples.validation if given is None else given.train,
-            stopping=stopping,
-            eval_metric=eval_metric,
-            callbacks=callbacks,
-            progress=progress,
-            n_jobs=n_jobs,
-        )
+        train, validation = samples.train, samples.validation if given is None else given.train
+
+        def describe() -> Fingerprint:
+            asked = stopping or StoppingParams()
+            metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
+            return stored_fingerprint(train, validation, objective, params, asked, metrics)
+
+        with recording(checkpoint, describe) as recorder:
+            return fit_stored(
+                train,
+                objective,
+                params,
+                validation=validation,
+                stopping=stopping,
+                eval_metric=eval_metric,
+                callbacks=callbacks,
+                progress=progress,
+                n_jobs=n_jobs,
+                recorder=recorder,
+            )
     finally:
         samples.close()
         if given is not None:

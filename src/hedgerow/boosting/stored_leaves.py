@@ -1,7 +1,7 @@
-"""Leaf values that are quantiles of residuals, of rows in chunks and on ranks.
+"""Leaf values that are quantiles of what rows ask for, of rows in chunks and on ranks.
 
-The values are those of :meth:`hedgerow.objectives.line_search.LeafRows.quantiles`, found
-without an order of the rows: of all leaves at once, digit by digit of the residuals' keys
+The values are those of :meth:`hedgerow.objectives.line_search.LeafRows.steps_by`, found
+without an order of the rows: of all leaves at once, digit by digit of the steps' keys
 (:mod:`hedgerow.kernels.keys`), as in :mod:`hedgerow.objectives.whole`::
 
     pass 1    weight of the rows of each leaf for each first digit; in each leaf the
@@ -9,11 +9,18 @@ without an order of the rows: of all leaves at once, digit by digit of the resid
     pass 2    the same for the second digit of rows with the chosen first one ...
 
 Weights are counted in whole units, whose sums do not depend on an order.
+
+Glossary
+--------
+rule    what a row asks for and counts (:class:`hedgerow.objectives.line_search.QuantileRule`)
+place   number of a leaf among the leaves of a tree
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -23,10 +30,16 @@ from hedgerow.boosting.stored_rounds import StoredGrower
 from hedgerow.data.row_store import RowStore, Uses
 from hedgerow.data.schema import Schema
 from hedgerow.growing.tree import GrownTree
-from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
+from hedgerow.kernels.exact_sum import ExactSum, exact_sum, weighted_sums
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.objectives import Objective
-from hedgerow.objectives.line_search import around, masses_of, unit_of
+from hedgerow.objectives.line_search import (
+    QuantileRule,
+    around,
+    masses_of,
+    share_of,
+    unit_of,
+)
 from hedgerow.objectives.whole import AllRows, merged
 from hedgerow.params import BoostParams
 
@@ -37,9 +50,28 @@ _MOST_CELLS = 1 << 22
 """Cells of a histogram of digits (32 MB), all leaves together."""
 
 _RESIDUALS = Uses(by_row=False, columns=(), reads=("raw", "rows"), writes=())
+_TREE_ROWS = Uses(by_row=False, columns=(), reads=("rows",), writes=())
 
 _HALF = 23
 """Weights are added up in two parts, each of which float64 holds exactly."""
+
+
+class QuantileLoss(Objective, Protocol):
+    """A loss whose leaves are quantiles."""
+
+    def leaf_rule(self, output: int) -> QuantileRule:
+        """What the leaves of an output's trees are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What is searched for in the leaves of a tree: ``place`` of each node, -1 if no leaf."""
+
+    rule: QuantileRule
+    output: int
+    place: IntArray
+    n_leaves: int
+    unit: float
 
 
 class LeafQuantiles:
@@ -52,7 +84,7 @@ class LeafQuantiles:
     grower : StoredGrower
         Has grown the last tree on them, and added no tree since.
     objective : Objective
-        ``quantile`` or ``absolute_error``.
+        A :class:`QuantileLoss`.
     params : BoostParams
         Resolved.
     schema : Schema
@@ -69,7 +101,8 @@ class LeafQuantiles:
         schema: Schema,
         rows: AllRows,
     ) -> None:
-        self._store, self._grower, self._objective = store, grower, objective
+        self._store, self._grower = store, grower
+        self._objective = cast(QuantileLoss, objective)
         self._params, self._schema = params, schema
         self._communicator = rows.communicator
         total, self._n_rows = ExactSum(), 0
@@ -81,18 +114,45 @@ class LeafQuantiles:
         self._n_rows = int(counts[0])
         self._unit = unit_of(total)
 
-    def search(self, tree: GrownTree) -> GrownTree:
-        """The tree that was grown last, with the quantiles of its leaves' residuals."""
+    def search(self, tree: GrownTree, output: int) -> GrownTree:
+        """The tree that was grown last, for ``output``, with its leaves' quantiles."""
         leaves = np.flatnonzero(tree.feature < 0)
         place = np.full(len(tree.left), -1, dtype=np.int64)
         place[leaves] = np.arange(len(leaves))
-        steps = self._quantiles(place, len(leaves))
+        rule = self._objective.leaf_rule(output)
+        asked = _Asked(rule, output, place, len(leaves), self._unit_for(rule))
+        steps = self._quantiles(asked)
         if steps is None:  # a small sample may be empty
             return tree
         return with_steps(tree, leaves, steps, self._params, self._schema)
 
-    def _quantiles(self, place: IntArray, n_leaves: int) -> FloatArray | None:
-        """Quantile of each leaf; ``place`` is a leaf's number among them."""
+    def _unit_for(self, rule: QuantileRule) -> float:
+        """The unit of weights; where a rule changes these, that of the tree's rows."""
+        if rule.divisor is None:
+            return self._unit
+        total = ExactSum()
+        for chunk in self._store.chunks(uses=_TREE_ROWS):
+            rows = self._grower.leaf_segments(chunk)[0]
+            weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
+            total = total + exact_sum(rule.weights(chunk.target[rows], weight))
+        (total,) = merged([total], self._communicator)
+        return unit_of(total)
+
+    def _levels(self, asked: _Asked) -> FloatArray:
+        """Level of each leaf: given, or the share of class 1, counted."""
+        if asked.rule.level is not None:
+            return np.full(asked.n_leaves, asked.rule.level)
+        sums = np.zeros((2, asked.n_leaves), dtype=np.int64)
+        for leaf, _, masses, of_one in self._rows(asked):
+            np.add.at(sums[0], leaf[of_one], masses[of_one])
+            np.add.at(sums[1], leaf, masses)
+        together = self._communicator.allreduce(sums.reshape(-1)).reshape(sums.shape)
+        return share_of(together[0], together[1])
+
+    def _quantiles(self, asked: _Asked) -> FloatArray | None:
+        """Quantile of each leaf."""
+        n_leaves = asked.n_leaves
+        levels = self._levels(asked)
         bits = _bits_of(n_leaves, self._n_rows)
         prefix = np.zeros(n_leaves, dtype=np.uint64)
         below = np.zeros(n_leaves, dtype=np.int64)
@@ -102,11 +162,11 @@ class LeafQuantiles:
         left = 64
         while left > 0:
             step = min(bits, left)
-            so_far = self._digits(place, prefix, left, step) + below[:, None]
+            so_far = self._digits(asked, prefix, left, step) + below[:, None]
             if left == 64:
                 if not so_far[:, -1].any():
                     return None
-                least, most = around(so_far[:, -1].astype(np.float64), self._objective.level)
+                least, most = around(so_far[:, -1].astype(np.float64), levels)
             chosen = (so_far.astype(np.float64) >= least[:, None]).argmax(axis=1)
             reached = so_far[each, chosen]
             below = np.where(chosen > 0, so_far[each, np.maximum(chosen, 1) - 1], below)
@@ -116,12 +176,12 @@ class LeafQuantiles:
         found = floats_of_keys(keys)
         midway = reached.astype(np.float64) <= most
         if midway.any():
-            following, exists = self._keys_above(place, keys)
+            following, exists = self._keys_above(asked, keys)
             middle = 0.5 * (found + floats_of_keys(np.where(exists, following, keys)))
             found = np.where(midway & exists, middle, found)
         return found + 0.0
 
-    def _digits(self, place: IntArray, prefix: AnyArray, left: int, step: int) -> IntArray:
+    def _digits(self, asked: _Asked, prefix: AnyArray, left: int, step: int) -> IntArray:
         """Weight up to each value of the next digit, of each leaf's rows with its prefix.
 
         ``left`` bits of the keys are still unknown, of which ``step`` are the digit.
@@ -130,7 +190,7 @@ class LeafQuantiles:
         high, low = np.zeros(n_cells), np.zeros(n_cells)
         shift, mask = np.uint64(left - step), np.uint64((1 << step) - 1)
 
-        for leaf, keys, masses in self._residuals(place):
+        for leaf, keys, masses, _ in self._rows(asked):
             ordered = keys.view(np.uint64) ^ _SIGN
             if left < 64:
                 same = ordered >> np.uint64(left) == prefix[leaf]
@@ -142,27 +202,33 @@ class LeafQuantiles:
         sums = self._communicator.allreduce(sums).reshape(len(prefix), -1)
         return np.cumsum(sums, axis=1)
 
-    def _keys_above(self, place: IntArray, keys: IntArray) -> tuple[IntArray, AnyArray]:
+    def _keys_above(self, asked: _Asked, keys: IntArray) -> tuple[IntArray, AnyArray]:
         """The smallest key of each leaf above the given one, and whether there is one."""
         lowest = np.iinfo(np.int64).min
         found = np.full(len(keys), lowest, dtype=np.int64)  # complements: the order is turned
 
-        for leaf, own, _ in self._residuals(place):
+        for leaf, own, _, _ in self._rows(asked):
             above = own > keys[leaf]
             np.maximum.at(found, leaf[above], ~own[above])
         together = self._communicator.allreduce(found, "max")
         return ~together, together != lowest
 
-    def _residuals(self, place: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Leaf, key of the residual and weight in units of the rows of each chunk that has any."""
+    def _rows(self, asked: _Asked) -> Iterator[tuple[IntArray, IntArray, IntArray, AnyArray]]:
+        """Leaf, key of the step, weight in units and whether class 1 of the rows of each chunk.
+
+        ``raw`` has all trees but the one that was grown last.
+        """
+        rule = asked.rule
         for chunk in self._store.chunks(uses=_RESIDUALS):
             rows, leaves, starts = self._grower.leaf_segments(chunk)
             if len(rows) == 0:
                 continue
-            leaf = np.repeat(place[leaves], np.diff(starts))
-            residual = chunk.target[rows] - chunk.work.raw[0][rows]
+            leaf = np.repeat(asked.place[leaves], np.diff(starts))
+            target = chunk.target[rows]
+            wanted = rule.wanted(target, chunk.work.raw[asked.output][rows])
             weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
-            yield leaf, keys_of_floats(residual), masses_of(weight, self._unit)
+            masses = masses_of(rule.weights(target, weight), asked.unit)
+            yield leaf, keys_of_floats(wanted), masses, target > 0.0
 
 
 def _bits_of(n_leaves: int, n_rows: int) -> int:

@@ -127,7 +127,7 @@ class StoredFit:
         Evaluates the training rows after each round.
     validation_tally : Tally or None
     search : callable or None
-        Takes a tree and returns it with the leaf values of a line search.
+        Takes a tree and its output, and returns it with the leaf values of a line search.
     """
 
     grower: StoredGrower
@@ -139,7 +139,7 @@ class StoredFit:
     others: Communicator
     train_tally: Tally | None = None
     validation_tally: Tally | None = None
-    search: Callable[[GrownTree], GrownTree] | None = None
+    search: Callable[[GrownTree, int], GrownTree] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -231,7 +231,7 @@ def _grow_round(number: int, fit: StoredFit, state: StoredState) -> None:
     for output in range(n_outputs):
         tree = grower.grow(number * n_outputs + output, output)
         if fit.search is not None:
-            tree = fit.search(tree)
+            tree = fit.search(tree, output)
         if left_out is not None and output == 0 and n_outputs > 1:
             grower.settle(before=left_out.before)
         # A tree that the grower adds by itself is new to no training row.

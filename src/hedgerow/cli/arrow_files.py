@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.cli.csv_files import check_names
-from hedgerow.cli.tables import MISSING_TEXT, dates_or_text, settle_integers
+from hedgerow.cli.csv_files import settled
+from hedgerow.cli.tables import settle_integers
 from hedgerow.cli.usage import UsageError, one_line
+from hedgerow.data.files import check_names
+from hedgerow.data.sources.text_files import MISSING_TEXT
 
 
 def _pyarrow(path: str) -> Any:
@@ -78,7 +80,7 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{path} cannot be read as CSV: {one_line(error)}") from error
     return {
-        name: dates_or_text(column) if column.dtype == object and name not in text else column
+        name: settled(column) if column.dtype == object and name not in text else column
         for name, column in _columns(path, table).items()
     }
 
@@ -107,7 +109,10 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
         return settle_integers(values.to_numpy(zero_copy_only=False).astype(np.int64), missing)
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
-    if pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind):  # rounded once, as by the engine; Arrow rounds twice
+        items = column.to_pylist()
+        return np.array([np.nan if item is None else float(item) for item in items])
+    if pa.types.is_boolean(kind) or pa.types.is_floating(kind):
         floats = column.cast(pa.float64()) if not pa.types.is_boolean(kind) else column
         values = floats.to_numpy(zero_copy_only=False).astype(np.float64)
         values[missing] = np.nan
@@ -125,12 +130,3 @@ def _column(path: str, name: str, column: Any) -> AnyArray:
     raise UsageError(
         f"{path}: column {name!r} has type {kind}, which cannot be read; drop or convert it"
     )
-
-
-def write_parquet(path: str, columns: Mapping[str, AnyArray]) -> None:
-    """Write columns as Parquet."""
-    pa = _pyarrow(path)
-    import pyarrow.parquet
-
-    arrays = {name: pa.array(column) for name, column in columns.items()}
-    pyarrow.parquet.write_table(pa.table(arrays), path)

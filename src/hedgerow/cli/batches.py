@@ -33,6 +33,7 @@ from hedgerow.data.sources.paths import find_files
 from hedgerow.data.sources.row_sample import stack_sparse
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
 from hedgerow.estimators.file_fit import TargetFacts, fit_files
+from hedgerow.io.checkpoint_folder import checkpoint_at
 
 _BATCH_BYTES = 1 << 26
 _COPIES = 3
@@ -173,9 +174,10 @@ def fit(
     data: FileDataset,
     facts: TargetFacts,
     valid: FileDataset | None,
+    checkpoint: str | None = None,
 ) -> HedgerowClassifier | HedgerowRegressor:
     """Fit an estimator to rows in files; see :func:`hedgerow.cli.engine.fit`."""
-    fit_files(estimator, data, facts, valid)
+    fit_files(estimator, data, facts, valid, checkpoint_at(checkpoint))
     return finished(estimator)
 
 

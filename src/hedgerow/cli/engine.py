@@ -145,8 +145,8 @@ def open_model(path: str) -> SavedModel:
     return SavedModel(booster, classes, shown)
 
 
-def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, AnyArray]:
-    """The columns that ``hedgerow predict`` writes."""
+def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:
+    """The columns that ``hedgerow predict`` writes of a table."""
     booster = model.booster
     if kind == "leaf":
         leaves = booster.predict(X, kind="leaf")
@@ -155,15 +155,19 @@ def prediction_columns(model: SavedModel, X: Columns, kind: str) -> dict[str, An
         raw = booster.predict(X, kind="raw")
         if raw.ndim == 1:
             return {"raw": raw}
-        return _by_class("raw", raw, model.classes or list(range(raw.shape[1])))
+        levels = booster.model.training.get("quantile")
+        return _by_class("raw", raw, model.classes or levels or list(range(raw.shape[1])))
     if model.classes is None:
         if kind == "probability":
             raise UsageError("--kind probability needs a model for classification; use value")
-        return {"prediction": booster.predict(X)}
-    columns = _by_class("probability", booster.predict(X, kind="probability"), model.classes)
+        values = booster.predict(X)
+        if values.ndim == 1:
+            return {"prediction": values}
+        return _by_class("prediction", values, booster.model.training["quantile"])
+    scores = booster.raw_scores(X)
+    columns = _by_class("probability", booster.from_raw(scores, "probability"), model.classes)
     if kind == "value":
-        booster.reset_unseen_categories()  # the rows are read a second time
-        labels = np.array(model.classes)[booster.predict(X)]
+        labels = np.array(model.classes)[booster.from_raw(scores, "value")]
         columns = {"prediction": labels, **columns}
     return columns
 
@@ -184,6 +188,7 @@ def facts(model: SavedModel) -> dict[str, Any]:
         "task": model.task,
         "objective": booster.objective,
         **({"quantile": level} if (level := booster.model.training.get("quantile")) else {}),
+        **({"loss_parameters": known} if (known := _loss_parameters(booster)) else {}),
         "classes": model.classes,
         "trees": booster.num_trees,
         "rounds": booster.num_rounds,
@@ -196,6 +201,10 @@ def facts(model: SavedModel) -> dict[str, Any]:
         "importance": dict(zip(booster.feature_names, map(float, share), strict=True)),
         "parameters": dict(model.parameters),
     }
+
+
+def _loss_parameters(booster: Booster) -> dict[str, Any]:
+    return dict(booster.model.training.get("loss_parameters", {}))
 
 
 def _column_facts(column: Column) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""``hedgerow predict MODEL DATA -o OUT``: predictions as a table."""
+"""``hedgerow predict MODEL DATA -o OUT``: predictions as a table, of files of any size."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 
@@ -10,14 +11,24 @@ def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
     parser = commands.add_parser(
         "predict",
-        help="predict the rows of a table",
-        description="Predict every row of a table with a model that `hedgerow train` wrote.",
+        help="predict the rows of tables",
+        description="Predict every row of tables with a model that `hedgerow train` wrote. Rows "
+        "are read, predicted and written a batch at a time, so tables may be larger than memory.",
         epilog="Columns are found by name; columns that the model does not know are ignored.",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
-    parser.add_argument("data", metavar="DATA", help="table to predict (.csv, .parquet, ...)")
     parser.add_argument(
-        "-o", "--out", required=True, metavar="OUT", help="table to write (.csv, .tsv, .parquet)"
+        "data",
+        metavar="DATA",
+        nargs="+",
+        help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), or folders of them",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        metavar="OUT",
+        help="table to write (.csv, .tsv, .parquet, .arrow)",
     )
     parser.add_argument(
         "--kind",
@@ -26,22 +37,38 @@ def add_command(commands: Any) -> None:
         help="value: the predicted value, or the class and the probability of each (default); "
         "raw: sum of the trees; leaf: where the row ends in each tree",
     )
+    parser.add_argument(
+        "--columns",
+        metavar="COLS",
+        help="columns of the tables to write beside the predictions, separated by commas",
+    )
+    parser.add_argument(
+        "--batch-rows", type=int, metavar="N", help="rows in memory at a time (default: 65536)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
-    from hedgerow.cli import engine, features, tables
+    from hedgerow.cli import engine
     from hedgerow.cli.usage import UsageError
+    from hedgerow.data.files import BATCH_ROWS
+    from hedgerow.io.streaming import make_job, write_predictions
+    from hedgerow.io.table_files import check_output
 
-    tables.check_table_output(options.out)
-    if options.out in (options.model, options.data):
+    check_output(options.out)
+    if options.out in (options.model, *options.data):
         raise UsageError(f"-o {options.out} would replace an input; name another file")
     model = engine.open_model(options.model)
-    table = tables.read_table(options.data, engine.text_columns(model.booster))
-    X = features.feature_columns(table, model.booster.feature_names)
-    predictions = engine.prediction_columns(model, X, options.kind)
-    tables.write_table(options.out, predictions)
-    print(f"{table.n_rows} predictions written to {options.out}")
+    job = make_job(
+        model.booster.model,
+        options.data,
+        options.out,
+        batch_rows=BATCH_ROWS if options.batch_rows is None else options.batch_rows,
+        columns=options.columns.split(",") if options.columns else (),
+        progress=sys.stderr.isatty(),
+    )
+    n_rows = write_predictions(job, lambda X: engine.prediction_columns(model, X, options.kind))
+    print(f"{n_rows} predictions written to {options.out}")
     for name, count in model.booster.unseen_categories.items():
         print(f"column {name!r}: {count} row(s) with a category that no training row had")

@@ -25,9 +25,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.usage import UsageError
 from hedgerow.data.sources.facts import LARGEST_EXACT
-from hedgerow.data.sources.text_files import DATE
-from hedgerow.data.sources.text_files import MISSING_TEXT as MISSING_TEXT
-from hedgerow.errors import did_you_mean
+from hedgerow.errors import DataError, StorageError, did_you_mean
 
 CSV_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ARROW_SUFFIXES = (".parquet", ".pq", ".feather", ".arrow")
@@ -92,7 +90,10 @@ def read_table(path: str, text: Collection[str] = ()) -> NamedColumns:
     if not file.exists():
         near = did_you_mean(file.name, _names_in(file.parent))
         raise UsageError(f"{path}: there is no such file.{near}")
-    columns = _reader(path, text)(path)
+    try:
+        columns = _reader(path, text)(path)
+    except (DataError, StorageError) as error:
+        raise UsageError(str(error)) from error
     if not columns:
         raise UsageError(f"{path} has no columns")
     if len(next(iter(columns.values()))) == 0:
@@ -142,29 +143,6 @@ def check_output(path: str) -> None:
         raise UsageError(f"{path}: no permission to write in {file.parent}")
 
 
-def check_table_output(path: str) -> None:
-    """Like :func:`check_output`, for :func:`write_table`."""
-    name = path.lower()
-    if not name.endswith((".csv", ".tsv", ".parquet", ".pq")):
-        raise UsageError(f"{path}: the output is written as .csv, .tsv or .parquet")
-    if name.endswith((".parquet", ".pq")) and not _has_pyarrow():
-        raise UsageError(f"{path}: Parquet needs pyarrow: pip install 'hedgerow[files]'")
-    check_output(path)
-
-
-def write_table(path: str, columns: Mapping[str, AnyArray]) -> None:
-    """Write columns as CSV or Parquet, by suffix, wholly or not at all."""
-    with replacing(path) as temporary:
-        if path.lower().endswith((".parquet", ".pq")):
-            from hedgerow.cli.arrow_files import write_parquet
-
-            write_parquet(temporary, columns)
-        else:
-            from hedgerow.cli.csv_files import write_csv
-
-            write_csv(temporary, columns, "\t" if path.lower().endswith(".tsv") else ",")
-
-
 @contextmanager
 def replacing(path: str | Path) -> Iterator[str]:
     """Name of a temporary file that takes the place of ``path`` if the block ends well."""
@@ -183,26 +161,8 @@ def replacing(path: str | Path) -> Iterator[str]:
         raise
 
 
-def dates_or_text(column: AnyArray) -> AnyArray:
-    """A column of text as microseconds since 1970 if all of it is ISO 8601 without a time zone.
-
-    As what a frame library would have made of them: text would be categories,
-    of which the next file has other ones.
-    """
-    missing = np.array([value is None for value in column], dtype=bool)
-    present = column[~missing].tolist()
-    if not present or not all(DATE.fullmatch(text) for text in present):
-        return column
-    ticks = np.zeros(len(column), dtype=np.int64)
-    try:
-        ticks[~missing] = np.array(present, dtype="M8[us]").view(np.int64)
-    except ValueError:  # the 30th of February
-        return column
-    return settle_integers(ticks, missing)
-
-
 def settle_integers(values: AnyArray, missing: AnyArray | None = None) -> AnyArray:
-    """An int64 column as float64 if that is exact, else as it is."""
+    """An int64 column as float64 if that is exact or some are missing, else as it is."""
     if missing is not None and missing.any():
         floats = values.astype(np.float64)
         floats[missing] = np.nan

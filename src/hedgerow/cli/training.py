@@ -193,11 +193,6 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
         raise UsageError(
             "--qid ranks rows in memory, which these are not: leave it out, or raise --memory-limit"
         )
-    if options.checkpoint is not None:
-        raise UsageError(
-            "--checkpoint keeps rounds of fits on rows in memory, which these are not: leave it "
-            "out, or raise --memory-limit"
-        )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = look_at_targets(data)
     task, why = options.task, "as asked"
@@ -213,7 +208,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     columns = f", {len(names)} columns" if names else ""
     print(f"{task} ({why}): {facts.n_rows} rows{columns}", flush=True)
     start = time.perf_counter()
-    return start, batches.fit(estimator, data, facts, valid)
+    return start, batches.fit(estimator, data, facts, valid, options.checkpoint)
 
 
 def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) -> Any:

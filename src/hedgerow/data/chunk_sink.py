@@ -11,7 +11,7 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, aligned_zeros
 from hedgerow.data.bins import BinSpec
-from hedgerow.data.block_files import GRANULE, Block, BlockFile
+from hedgerow.data.block_files import GRANULE, LARGE_PAGE, Block, BlockFile
 from hedgerow.data.bundles import Layout
 from hedgerow.data.column_codec import encode_column, find_lz4
 from hedgerow.data.disk_store import DiskStore, StoreFiles
@@ -68,7 +68,7 @@ class ChunkSink:
     ...         sink.append(bin_table(table, spec), np.arange(10.0))
     ...     with sink.finish() as store:
     ...         store.begin(n_outputs=1, keeps_probability=False)
-    ...         [(chunk.n_rows, chunk.target.sum()) for chunk in store.chunks()]
+    ...         [(chunk.n_rows, float(chunk.target.sum())) for chunk in store.chunks()]
     [(30, 135.0)]
     """
 
@@ -252,6 +252,7 @@ class ChunkSink:
         columns: tuple[Block, ...]
         if size <= self._left_unencoded:
             self._left_unencoded -= size
+            file.skip_to(LARGE_PAGE if by_row.nbytes >= LARGE_PAGE else 1)
             rows, columns = _append(file, by_row), (_append(file, by_column),)
         else:
             self._left_unencoded = 0  # what comes first is mapped, what comes later is not

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import numbers
 import os
 import re
+import sys
 from pathlib import Path
 
 from hedgerow.errors import ParameterError
@@ -112,3 +115,16 @@ def _group(most: str, used: str, stat: str) -> int:
         return max(0, int(limit) - int(Path(used).read_text()) + cached)
     except (OSError, ValueError):
         return _UNLIMITED
+
+
+def give_back_memory() -> None:
+    """Hand memory that is free to the system, as far as it can be done.
+
+    Many small arrays leave holes that the C library keeps, and Arrow keeps a stock of
+    its own: after a pass over files they may be as large as what is still in use.
+    """
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        with contextlib.suppress(AttributeError, OSError):  # other C libraries have no such call
+            ctypes.CDLL(None).malloc_trim(0)

@@ -25,11 +25,11 @@ from pathlib import Path
 from hedgerow.data.matrix import PAD
 from hedgerow.errors import ParameterError
 
-RESERVE = 6 << 20
+RESERVE = 4 << 20
 MOST_ROWS, FEWEST_ROWS = 1 << 16, 1 << 12
 """Rows of a chunk: more bring nothing, fewer cost more calls than work."""
 
-_FOR_SLOTS = 0.5  # of the limit, as long as chunks do not get too small
+_FOR_SLOTS = 0.75  # of the limit, as long as chunks do not get too small
 _PAGES = 10 * 4096  # each array of a chunk may share a page with another
 
 

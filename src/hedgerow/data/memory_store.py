@@ -77,8 +77,10 @@ class MemoryStore:
     ) -> Iterator[Chunk]:
         """The chunks with these numbers, ascending (default: all), with all bins."""
         for number in range(len(self._parts)) if numbers is None else numbers:
-            chunk = self._parts[number]
-            yield replace(chunk, first_row=self.first_row + self._places[number])
+            first_row = self.first_row + self._places[number]
+            if self._parts[number].first_row != first_row:
+                self._parts[number] = replace(self._parts[number], first_row=first_row)
+            yield self._parts[number]
 
     def close(self) -> None:
         """Give back the memory; a second call does nothing."""

@@ -226,6 +226,7 @@ def ready(client: Any, futures: Sequence[Any]) -> None:
         if future.status == "error":
             future.result()  # raises
         if future.status != "finished":
+            _addresses(client)  # a client without its scheduler cancels all that it has
             raise CommunicationError(
                 f"partition {number} is {future.status}, and Dask does not know how to make it "
                 "again: build the collection from files or delayed functions, not from scattered "

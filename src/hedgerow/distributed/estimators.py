@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
 from hedgerow.distributed.modes import Parallelism, check_parallelism
@@ -18,6 +19,7 @@ from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.file_fit import asked_loss
 from hedgerow.model.model import Model
 
 
@@ -51,16 +53,14 @@ class OnCluster(HedgerowEstimator):
 
     def _work(
         self,
-        objective: str,
+        loss: AskedLoss,
         memory_limit: int | None,
         known: Labels | None = None,
-        level: float | None = None,
     ) -> TrainWork:
         return TrainWork(
-            objective,
+            loss,
             self._params(),
             self._stopping(),
-            level,
             self.eval_metric,
             known,
             self.categorical_features,
@@ -162,7 +162,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         )
         classes = find_classes(client, tables.train)
         known = Labels(classes, self._class_weights(client, tables.train, classes))
-        work = self._work(self._make_objective(classes).name, memory_limit, known)
+        work = self._work(asked_loss(self, classes), memory_limit, known)
         model: Model = train_on_workers(client, work, tables, parallelism, resilience)
         return self._adopt(model, classes_=classes)
 
@@ -246,12 +246,12 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         resilience: Resilience | None = None,
     ) -> Self:
         """Train on X and finite numbers y; see :meth:`DaskHedgerowClassifier.fit`."""
-        self._params(), self._stopping(), self._check_objective()
+        self._params(), self._stopping()
+        loss = asked_loss(self)
         client, tables = self._prepare(
             client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
         )
-        name = "squared_error" if self.objective == "auto" else self.objective
-        work = self._work(name, memory_limit, level=self.quantile)
+        work = self._work(loss, memory_limit)
         return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
     def predict(self, X: Any) -> Any:

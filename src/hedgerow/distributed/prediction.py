@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.booster import Booster, PredictionKind
+from hedgerow.booster import Booster
 from hedgerow.distributed.collections import is_array, is_collection
 from hedgerow.errors import DataError, DataTypeError
+from hedgerow.io.streaming import PredictionKind
 
 
 def predict_lazily(

@@ -17,7 +17,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.io import model_from_bytes
 from hedgerow.model.model import Model
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
-from hedgerow.training import check_names, stopping_of
+from hedgerow.training import check_names, loss_of, stopping_of
 
 
 def train(
@@ -95,10 +95,9 @@ def train(
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
     work = TrainWork(
-        objective=given.get("objective", "squared_error"),
+        loss=loss_of(given),
         params=boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
         stopping=stopping_of(given),
-        level=given.get("quantile"),
         eval_metric=given.get("eval_metric"),
         categorical=categorical_features,
         unknown=unknown_category,

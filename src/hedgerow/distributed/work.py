@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.fingerprint import Fingerprint, settings_of
@@ -25,18 +26,16 @@ from hedgerow.data.sources import Asked, Roles, Source
 from hedgerow.distributed.checkpoints import ClusterStore
 from hedgerow.distributed.partition import Labels, NoRows, PartitionPart, check_unchanged
 from hedgerow.distributed.ranks import Shard
-from hedgerow.errors import DataError
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import MetricFunction
-from hedgerow.objectives import Objective, make_objective
+from hedgerow.objectives import Objective
+from hedgerow.objectives.own import TRIED
 from hedgerow.params import BoostParams
 
 _MEMORY_SHARE = 0.4
 _MEMORY = 4 * 10**9
 """Memory for chunks on a worker: this share of its limit, or this much if it has none."""
-
-_STRATIFIED = ("logistic", "exponential", "softmax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,9 +44,7 @@ class TrainWork:
 
     Attributes
     ----------
-    objective : str
-    level : float or None
-        Of quantiles.
+    loss : AskedLoss
     params : BoostParams
     stopping : StoppingParams
     eval_metric
@@ -68,10 +65,9 @@ class TrainWork:
         Of all partitions, for training and validation; empty: they are not compared.
     """
 
-    objective: str
+    loss: AskedLoss
     params: BoostParams
     stopping: StoppingParams
-    level: float | None = None
     eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None
     labels: Labels | None = None
     categorical: CategoricalFeatures = "auto"
@@ -170,22 +166,17 @@ class TrainWork:
         return Fingerprint(settings_of(objective, self.params, self.stopping, ()), {})
 
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
-        """With as many outputs as there are classes."""
-        if self.objective != "softmax":
-            return make_objective(self.objective, level=self.level)
-        if self.labels is not None:
-            return make_objective("softmax", len(self.labels.classes), level=self.level)
+        """As the targets of all ranks say."""
+        if not self.loss.counts_classes:
+            own = target[:TRIED].astype("<f8").tobytes()
+            parts = [np.frombuffer(part, dtype="<f8") for part in others.allgather(own)]
+            return self.loss.make(np.concatenate(parts)[:TRIED])
         largest = int(min(max(target.max(initial=0.0), 0.0), 2.0**53))
         found = others.allreduce(np.array([largest], dtype=np.int64), "max")
         n_rows = others.allreduce(np.array([len(target)], dtype=np.int64))
-        n_classes = max(2, int(found[0]) + 1)
-        if n_classes > n_rows[0]:
-            raise DataError(
-                f"objective 'softmax' needs class indices 0, 1, ...; the largest is {found[0]}, "
-                f"which makes more classes than there are rows ({n_rows[0]}): number the classes "
-                "anew, or use DaskHedgerowClassifier, which takes any labels."
-            )
-        return make_objective("softmax", n_classes, level=self.level)
+        return self.loss.make(
+            target, float(found[0]), int(n_rows[0]), labelled="DaskHedgerowClassifier"
+        )
 
     def _set_aside(self, target: FloatArray, others: Communicator) -> Chosen | None:
         """Which rows are for validation, if the fit may stop early."""
@@ -195,7 +186,7 @@ class TrainWork:
             return None
         hold_out = HoldOut(
             stopping.validation_fraction,
-            self.objective in _STRATIFIED,
+            self.loss.stratifies,
             self.params.seed,
             sum(counts[: others.rank]),
         )

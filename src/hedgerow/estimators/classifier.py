@@ -297,6 +297,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         return self._adopt(model, classes_=classes)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
+        name, n_outputs = self._chosen_loss(classes)
+        return objective_for(name, codes, n_outputs, self._loss_values(), "two classes")
+
+    def _chosen_loss(self, classes: AnyArray) -> tuple[Any, int]:
+        """What the objective is to be for these classes, and for how many outputs."""
         name = self.objective
         if name == "auto":
             name = "logistic" if len(classes) == 2 else "softmax"
@@ -306,8 +311,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
                 f"objective {name!r} is for two classes, but y has {len(classes)}: "
                 "use 'softmax' or 'auto'."
             )
-        n_outputs = len(classes) if several else 1
-        return objective_for(name, codes, n_outputs, self._loss_values(), "two classes")
+        return name, len(classes) if several else 1
 
     def predict(self, X: Any) -> AnyArray:
         """Most probable class of each row.

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.file_rows import ReadTarget
 from hedgerow.boosting.stored_data import TargetSurvey, fit_data
@@ -19,7 +21,6 @@ from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.regressor import HedgerowRegressor
-from hedgerow.objectives import Objective, make_objective
 
 MOST_VALUES = 10_000
 """Different targets that are noted; classes can be no more."""
@@ -152,6 +153,7 @@ def fit_files(
     data: FileDataset,
     facts: TargetFacts,
     valid: FileDataset | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> None:
     """Fit an estimator to rows in files.
 
@@ -164,6 +166,8 @@ def fit_files(
         Of ``data``.
     valid : FileDataset, optional
         Validation rows.
+    checkpoint : Checkpoint, optional
+        Record the rounds, and go on from those that an earlier run has recorded.
 
     Raises
     ------
@@ -173,10 +177,7 @@ def fit_files(
     classes: AnyArray | None = None
     if isinstance(estimator, HedgerowClassifier):
         classes = _check_classes(estimator, facts)
-        objective = estimator._make_objective(classes)  # noqa: SLF001
-    else:
-        name = "squared_error" if estimator.objective == "auto" else estimator.objective
-        objective = make_objective(name, level=estimator.quantile)
+    loss = asked_loss(estimator, classes)
     for rows in (data, valid):
         if rows is not None:
             rows.asked = replace(
@@ -187,7 +188,7 @@ def fit_files(
             if classes is not None:
                 rows.read_targets_by(_class_reader(classes, is_strict=rows is valid))
     try:
-        model = _fit(estimator, objective, data, valid)
+        model = _fit(estimator, loss, data, valid, checkpoint)
     finally:
         data.close()
         if valid is not None:
@@ -197,27 +198,54 @@ def fit_files(
 
 def _fit(
     estimator: HedgerowClassifier | HedgerowRegressor,
-    objective: Objective,
+    loss: AskedLoss,
     data: FileDataset,
     valid: FileDataset | None,
+    checkpoint: Checkpoint | None,
 ) -> Any:
-    estimator._check_objective()  # noqa: SLF001
     params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
-    level = objective.level if objective.name == "quantile" else None
-    survey = TargetSurvey(objective.name, level, stopping, params.seed, valid is None)
+    survey = TargetSurvey(loss, stopping, params.seed, valid is None)
     data.survey(survey.note, params, survey.may_set_aside)
+    objective, set_aside = survey.finish()
     return fit_data(
         data,
         objective,
         params,
-        survey.finish(objective),
+        set_aside,
         valid=valid,
         stopping=stopping,
         eval_metric=estimator.eval_metric,
         callbacks=estimator.callbacks,
         progress=bool(estimator.progress),
         n_jobs=estimator.n_jobs,
+        checkpoint=checkpoint,
     )
+
+
+def asked_loss(
+    estimator: HedgerowClassifier | HedgerowRegressor, classes: AnyArray | None = None
+) -> AskedLoss:
+    """The loss of an estimator, for rows that are not in memory.
+
+    Parameters
+    ----------
+    estimator : HedgerowClassifier or HedgerowRegressor
+    classes : array, optional
+        Labels, for a classifier.
+
+    Raises
+    ------
+    ParameterError
+        If it does not suit the estimator, or needs all rows in memory.
+    """
+    estimator._check_objective()  # noqa: SLF001
+    values = estimator._loss_values()  # noqa: SLF001
+    if isinstance(estimator, HedgerowClassifier):
+        assert classes is not None
+        name, n_outputs = estimator._chosen_loss(classes)  # noqa: SLF001
+        return AskedLoss(name, values, "two classes", n_outputs)
+    chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
+    return AskedLoss(chosen, values)
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:
@@ -244,4 +272,4 @@ def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArra
     return classes
 
 
-__all__ = ["TargetFacts", "fit_files", "look_at_targets"]
+__all__ = ["TargetFacts", "asked_loss", "fit_files", "look_at_targets"]

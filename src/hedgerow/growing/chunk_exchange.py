@@ -5,7 +5,8 @@
     greet       once      rows, columns, weights: does everyone mean the same fit?
     measures    a tree    largest gradients, sums of gradients, size of the sample
     histograms  a pass    sums of all builds; each rank gets its block of columns
-    splits      a pass    best splits in the blocks, exact sums of the smaller children
+    splits      a pass    best splits in the blocks
+    sums        a tree    exact sums of the leaves
 
 With the features divided, every rank has all rows: there is nothing to add up, and only
 ``greet`` and ``splits`` are called.
@@ -67,27 +68,24 @@ class Exchange:
             )
         return block
 
-    def splits(self, found: IntArray, sums: IntArray) -> tuple[IntArray, IntArray]:
-        """Best splits of all ranks, and the sum of their sums.
+    def splits(self, found: IntArray) -> IntArray:
+        """Best splits of all ranks: int64 (jobs, size, 2, FOUND_FIELDS).
 
         Parameters
         ----------
         found : int64 (jobs, 1, 2, FOUND_FIELDS)
-        sums : int64
-
-        Returns
-        -------
-        int64 (jobs, size, 2, FOUND_FIELDS), and sums as they were given
         """
         if self.size == 1:
-            return found, sums
-        local = np.concatenate((found.reshape(-1), sums.reshape(-1)))
-        parts = self._gather(local, "splits")
-        n_found = found.size
-        splits = parts[:, :n_found].reshape(self.size, len(found), *found.shape[2:])
-        if self.adds:
-            sums = parts[:, n_found:].sum(axis=0).reshape(sums.shape)
-        return np.ascontiguousarray(splits.swapaxes(0, 1)), sums
+            return found
+        parts = self._gather(found.reshape(-1), "splits")
+        splits = parts.reshape(self.size, len(found), *found.shape[2:])
+        return np.array(splits.swapaxes(0, 1), order="C")
+
+    def sums(self, local: IntArray) -> IntArray:
+        """The sum of the arrays of all ranks."""
+        if not self.adds:
+            return local
+        return np.asarray(self._gather(local.reshape(-1), "sums").sum(axis=0).reshape(local.shape))
 
     def _gather(self, local: IntArray, what: str) -> IntArray:
         if self.size == 1:

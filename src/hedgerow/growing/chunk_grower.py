@@ -9,10 +9,11 @@ nodes::
     pass k      divide the rows of the nodes that are split, build the histogram of
                 the smaller child of each
                 -> sums of all ranks, larger children by subtraction, best splits
-    until the tree is known; then leaf values from exact sums
+    until the tree is known
+    last pass   exact sums of the leaves for their values, where histograms are rounded
 
 Which nodes are split in a pass: :mod:`hedgerow.growing.chunk_order`.  A tree takes about
-as many passes as it has levels.  Its values are added to the scores when chunks are next
+as many passes as it has levels, and two.  Its values are added to the scores when chunks are next
 visited, for the gradients of the next tree.
 
 All sums are whole numbers and all random draws are keyed by the number of the row or the
@@ -34,14 +35,14 @@ from hedgerow.data.row_store import Chunk, RowStore, Uses
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing import state as layout
 from hedgerow.growing.chunk_exchange import Exchange, GrowMode
+from hedgerow.growing.chunk_gradients import ChunkGradients
 from hedgerow.growing.chunk_scores import Base, Change, Leaves, Walk, apply_change, rows_outside
 from hedgerow.growing.chunk_setup import Traffic, check, greet, sizes_for
 from hedgerow.growing.chunk_stages import (
-    SUM_G,
-    SUM_H,
     SUMS,
     Building,
     start_chunk,
+    sum_leaves,
     visit_chunk,
 )
 from hedgerow.growing.chunk_team import ChunkTeam
@@ -56,7 +57,7 @@ from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.histogram import Bins
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import SOFTMAX, LossData
-from hedgerow.params import BoostParams
+from hedgerow.params import FIRST_ORDER, BoostParams
 
 Visit = Callable[[Chunk], None]
 
@@ -130,7 +131,10 @@ class ChunkGrower:
         self._tree = ChunkTree(spec, params, self._settings, sizes, self._exchange, team, n_copies)
         self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
         self._counts = aligned_zeros((n_threads, layout.COUNTS), np.int64)
-        self._scratch = np.empty(max(store.chunk_sizes, default=0), dtype=np.uint32)
+        most_rows = max(store.chunk_sizes, default=0)
+        self._scratch = np.empty(most_rows, dtype=np.uint32)
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads)
         n_pieces = n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
         self._changes: list[Change] = []
@@ -155,7 +159,7 @@ class ChunkGrower:
             if len(parents) == 0:
                 break
             self._split(parents, full, traffic)
-        grown = nodes.finish()
+        grown = nodes.finish(self._leaf_sums(traffic) if nodes.is_rounded else None)
         if self._adds_scores:
             self._changes.append(Leaves(grown, output, nodes.found_leaves))
         traffic.wasted_rows = nodes.rows_in_vain()
@@ -181,8 +185,13 @@ class ChunkGrower:
         """
         if not self._changes and before is None and after is None:
             return
-        walked = any(self._walks(change) for change in self._changes)
-        for chunk in self._store.chunks(uses=Uses(by_row=walked, columns=())):
+        uses = Uses(
+            by_row=any(self._walks(change) for change in self._changes),
+            columns=(),
+            reads=("raw", "rows"),
+            writes=("raw",) if self._changes else (),
+        )
+        for chunk in self._store.chunks(uses=uses):
             if before is not None:
                 before(chunk)
             self._apply_changes(chunk)
@@ -245,7 +254,7 @@ class ChunkGrower:
         work = chunk.work
         return layout.Rows(work.rows, self._scratch, work.fixed, work.packed)
 
-    def _loss_data(self, chunk: Chunk) -> LossData:
+    def _loss_data(self, chunk: Chunk, output: int) -> LossData:
         weight = np.zeros(0)
         if self._weighted:
             weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
@@ -253,7 +262,7 @@ class ChunkGrower:
             target=chunk.target,
             weight=weight,
             raw=chunk.work.raw,
-            probability=chunk.work.probability,
+            probability=self._gradients.probability(chunk, output),
             level=np.float64(self._objective.level),
         )
 
@@ -278,28 +287,39 @@ class ChunkGrower:
         """Divide the rows of the nodes, find the best splits of their children."""
         jobs, building = self._tree.open(parents, full)
         self._make_room(2 * len(parents))
-        sums = np.zeros((self._team.n_threads, len(parents), SUMS), dtype=np.int64)
         for chunk in self._visited(parents, len(building.nodes) > 0):
-            self._visit(chunk, self._rows(chunk), parents, sums, building)
-        self._tree.close(parents, jobs, building, sums.sum(axis=0)[:, [SUM_G, SUM_H]])
+            self._visit(chunk, self._rows(chunk), parents, building)
+        self._tree.close(jobs, building)
         traffic.passes += 1
         traffic.splits += len(parents)
+
+    def _leaf_sums(self, traffic: Traffic) -> IntArray:
+        """Exact sums of the rows of each leaf: int64 (n_leaves, 2)."""
+        leaves = self._tree.end_order()
+        sums = np.zeros((self._team.n_threads, len(leaves), 2), dtype=np.int64)
+        for chunk in self._store.chunks(uses=_LEAF_SUMS):
+            work, first_piece = chunk.work, chunk.number * self._team.n_threads
+            self._team.run(
+                sum_leaves, work.fixed, work.rows, self._segments, first_piece, leaves, sums
+            )
+        traffic.passes += 1
+        return self._exchange.sums(sums.sum(axis=0))
 
     def _measure(self, building: Building, traffic: Traffic) -> IntArray:
         """Gradients at the present units, and the root's histogram; sums over own rows."""
         n_threads, scalars = self._team.n_threads, self._tree.scalars
         sums = np.zeros((n_threads, SUMS), dtype=np.int64)
-        nobody = np.zeros((n_threads, 0, SUMS), dtype=np.int64)
         self._counts[:] = 0
+        self._gradients.begin()
         traffic.passes += 1
-        for chunk in self._store.chunks(uses=Uses(by_row=True, columns=())):
+        for chunk in self._store.chunks(uses=self._uses_of_start()):
             self._apply_changes(chunk)
             scalars[layout.IS_FIRST_ROW] = chunk.first_row
             rows, first_piece = self._rows(chunk), chunk.number * n_threads
             self._team.run(
                 start_chunk,
                 self._settings._replace(n_rows=chunk.n_rows),
-                self._loss_data(chunk),
+                self._loss_data(chunk, int(scalars[layout.IS_OUTPUT])),
                 rows,
                 self._blocks,
                 self._counts,
@@ -308,7 +328,8 @@ class ChunkGrower:
                 first_piece,
                 sums,
             )
-            self._visit(chunk, rows, _NO_NODES, nobody, building)
+            self._visit(chunk, rows, _NO_NODES, building)
+        self._gradients.finish(self._exchange)
         counts = self._counts
         n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
         return np.concatenate(
@@ -320,12 +341,26 @@ class ChunkGrower:
             )
         ).astype(np.int64)
 
+    def _uses_of_start(self) -> Uses:
+        """What the pass for gradients reads and writes."""
+        changes, is_softmax = self._changes, self._settings.loss == SOFTMAX
+        first = self._tree.scalars[layout.IS_OUTPUT] == 0
+        reads, writes = {"raw"}, {"fixed", "packed", "rows"}
+        if changes and isinstance(changes[0], Base):
+            reads.remove("raw")
+        if any(isinstance(change, Leaves) for change in changes):
+            reads.add("rows")
+        if changes:
+            writes.add("raw")
+        if is_softmax:
+            (writes if first else reads).add("probability")
+        return Uses(True, (), reads, writes, self._tree.packed_words)
+
     def _visit(
         self,
         chunk: Chunk,
         rows: layout.Rows,
         parents: IntArray,
-        sums: IntArray,
         building: Building,
     ) -> None:
         self._team.run(
@@ -337,7 +372,6 @@ class ChunkGrower:
             parents,
             self._segments,
             chunk.number * self._team.n_threads,
-            sums,
             self._tree.scalars,
             building,
         )
@@ -348,7 +382,11 @@ class ChunkGrower:
         in_piece = self._segments[parents, :, 1].any(axis=0)
         numbers = np.flatnonzero(in_piece.reshape(-1, n_threads).any(axis=1)).tolist()
         columns = np.unique(self._tree.table[parents, layout.NODE_COLUMN]).tolist()
-        return self._store.chunks(numbers, Uses(by_row=builds, columns=columns))
+        reads = {"rows"}
+        if builds:
+            reads.add("packed")
+        words = self._tree.packed_words
+        return self._store.chunks(numbers, Uses(builds, columns, reads, ("rows",), words))
 
     def _make_room(self, n_new: int) -> None:
         """Segments for all nodes that have been made, empty for the last ``n_new``."""
@@ -361,4 +399,5 @@ class ChunkGrower:
         self._segments[n_nodes - n_new : n_nodes] = 0
 
 
+_LEAF_SUMS = Uses(by_row=False, columns=(), reads=("fixed", "rows"), writes=())
 _NO_NODES: IntArray = np.zeros(0, dtype=np.int64)

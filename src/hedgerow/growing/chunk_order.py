@@ -29,7 +29,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.growing import state as layout
 
-CHILD_SHARE = 0.3
+CHILD_SHARE = 0.4
 """Gain of a child, in gains of its parent, as long as it is not known.  0 splits every node
 that may be taken; the more, the fewer nodes are split in vain and the more passes there are."""
 

@@ -17,6 +17,7 @@ from hedgerow.growing.branches import make_constraints
 from hedgerow.growing.chunk_exchange import Exchange
 from hedgerow.growing.chunk_space import Sizes, builds_for, slots_for
 from hedgerow.growing.goss import follows_gradients
+from hedgerow.growing.gradients import FIXED_BITS
 from hedgerow.growing.grower import make_categories
 from hedgerow.kernels.histogram import Columns
 from hedgerow.kernels.lanes import N_LANES
@@ -46,6 +47,10 @@ class Traffic:
     splits: int = 0
     wasted_rows: int = 0
     sent: int = 0
+
+
+MOST_ROWS = (1 << (63 - FIXED_BITS)) - 1
+"""Of all ranks: sums of so many gradients of 30 bits and a sign cannot overflow."""
 
 
 class Own(NamedTuple):
@@ -92,7 +97,17 @@ def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: i
     total = int(everyone[:, 0].sum()) if exchange.adds else n_rows
     if total == 0:
         raise DataError("there is no row in any chunk of any rank: nothing to grow trees on.")
+    check_rows(total)
     return Fit(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
+
+
+def check_rows(n_rows: int) -> None:
+    """Raise ``DataError`` if sums over so many rows could overflow."""
+    if n_rows > MOST_ROWS:
+        raise DataError(
+            f"{n_rows:,} rows are too many: whole-number sums of gradients hold at most "
+            f"{MOST_ROWS:,}; train on a sample of the rows."
+        )
 
 
 def sizes_for(

@@ -44,7 +44,6 @@ from hedgerow.growing.state import (
     IS_N_ROWS,
     IS_OUTPUT,
     NODE_COLUMN,
-    NODE_COUNT,
     NODE_LEFT,
     NODE_RIGHT,
     NODE_SET,
@@ -299,22 +298,13 @@ def visit_chunk(
     parents: IntArray,
     segments: np.ndarray,
     first_piece: int,
-    sums: IntArray,
     scalars: IntArray,
     building: Building,
 ) -> None:
-    """Divide the rows of ``parents`` in one chunk, and add those of the builds to their sums.
-
-    ``sums[thread, k]`` gets the exact sums of the smaller child of ``parents[k]``.
-    """
+    """Divide the rows of ``parents`` in one chunk, and add those of the builds to their sums."""
     piece = first_piece + thread
     for k in range(len(parents)):
-        row = table[parents[k]]
-        divide_piece(bins, row, segments, parents[k], piece, rows)
-        left, right = row[NODE_LEFT], row[NODE_RIGHT]
-        small = left if table[left, NODE_COUNT] <= table[right, NODE_COUNT] else right
-        start, count = np.int64(segments[small, piece, 0]), np.int64(segments[small, piece, 1])
-        add_segment_sums(rows.fixed, rows.rows, start, count, sums[thread, k])
+        divide_piece(bins, table[parents[k]], segments, parents[k], piece, rows)
     if building.n_groups > 1:
         barrier(crew)
     n_parts = crew.n_threads // building.n_groups
@@ -331,6 +321,25 @@ def visit_chunk(
                     thread, build, bins, packing, rows.packed, columns, mine, rows.rows, place,
                     building,
                 )  # fmt: skip
+    barrier(crew)
+
+
+@kernel
+def sum_leaves(
+    thread: int,
+    crew: Crew,
+    fixed: np.ndarray,
+    ids: RowArray,
+    segments: np.ndarray,
+    first_piece: int,
+    leaves: IntArray,
+    sums: IntArray,
+) -> None:
+    """Add the fixed g and h of each leaf's rows in the chunk to ``sums[thread, leaf]``."""
+    piece = first_piece + thread
+    for k in range(len(leaves)):
+        start, count = segments[leaves[k], piece, 0], segments[leaves[k], piece, 1]
+        add_segment_sums(fixed, ids, np.int64(start), np.int64(count), sums[thread, k])
     barrier(crew)
 
 

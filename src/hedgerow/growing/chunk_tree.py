@@ -75,7 +75,6 @@ class ChunkTree:
         self._max_leaves = int(settings.max_leaves)
         max_nodes = 2 * self._max_leaves + min(6 * self._max_leaves, _SPARE_NODES)
         self._tree = tree_arrays(max_nodes, int(settings.n_slots))
-        self._sums = np.zeros((max_nodes, 2), dtype=np.int64)
         self.table, self.scalars = self._tree.table, start_scalars(n_columns, n_columns, params)
         self.columns = columns_of(np.arange(n_columns, dtype=np.int32), n_columns)
         extras = extras_of(spec, params, team.n_threads, max_nodes)
@@ -89,6 +88,16 @@ class ChunkTree:
         self.order = Order(self._tree, 1, depthwise=False)
         self.leaves: IntArray = _ROOT
         self.found_leaves: IntArray = _ROOT
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether histograms hold rounded gradients, so that exact sums are others."""
+        return bool(self.scalars[layout.IS_DROPPED_BITS] > 0)
+
+    @property
+    def packed_words(self) -> int:
+        """Numbers that a row has in ``packed``."""
+        return 1 + int(self.scalars[layout.IS_G_APART])
 
     @property
     def n_nodes(self) -> int:
@@ -133,17 +142,15 @@ class ChunkTree:
         scalars, root = self.scalars, self.table[0]
         scalars[layout.IS_N_ROWS] = n_inside
         stages.open_root(self._settings, self._rules, self._tree, scalars, self._extras)
-        narrow = scalars[layout.IS_DROPPED_BITS] > 0
-        root[layout.NODE_G] = sums[SUM_PACKED_G if narrow else SUM_G]
-        root[layout.NODE_H] = sums[SUM_PACKED_H if narrow else SUM_H]
-        self._sums[0] = sums[[SUM_G, SUM_H]]
+        root[layout.NODE_G] = sums[SUM_PACKED_G if self.is_rounded else SUM_G]
+        root[layout.NODE_H] = sums[SUM_PACKED_H if self.is_rounded else SUM_H]
         jobs = np.zeros((1, stages.JOB_FIELDS), dtype=np.int64)
         jobs[0, stages.JOB_LARGE] = -1
         jobs[0, stages.JOB_SMALL_SLOT] = root[layout.NODE_SLOT]
         jobs[0, stages.JOB_SEARCH_SMALL] = scalars[layout.IS_SEARCH_SMALL]
         self._end_builds(building)
         if scalars[layout.IS_SEARCH_SMALL] == 1:
-            self._search(jobs, np.zeros(0, dtype=np.int64))
+            self._search(jobs)
         else:
             self._settle(jobs, np.zeros((1, 1, 2, layout.FOUND_FIELDS), dtype=np.int64))
         depthwise = self._params.grow_policy == "depthwise"
@@ -187,16 +194,11 @@ class ChunkTree:
         columns = self._built_columns()
         return jobs, self._space.plan(np.concatenate(nodes), np.concatenate(slots), columns)
 
-    def close(self, parents: IntArray, jobs: IntArray, building: Building, sums: IntArray) -> None:
-        """Search the children; ``sums`` are the exact ones of this rank's rows of the smaller."""
+    def close(self, jobs: IntArray, building: Building) -> None:
+        """Search the children."""
         self._end_builds(building)
-        of_small = self._search(jobs, sums)
-        table = self.table[parents]
-        left, right = table[:, layout.NODE_LEFT], table[:, layout.NODE_RIGHT]
-        counts = self.table[:, layout.NODE_COUNT]
-        left_small = counts[left] <= counts[right]
-        self._sums[np.where(left_small, left, right)] = of_small
-        self._sums[np.where(left_small, right, left)] = self._sums[parents] - of_small
+        if (jobs[:, [stages.JOB_SEARCH_SMALL, stages.JOB_SEARCH_LARGE]] == 1).any():
+            self._search(jobs)
 
     def _needs(self, node: int) -> int:
         """Histograms to build, and slots to fill, for a split of the node."""
@@ -245,8 +247,8 @@ class ChunkTree:
             places,
         )  # fmt: skip
 
-    def _search(self, jobs: IntArray, sums: IntArray) -> IntArray:
-        """Best splits in the block of columns, then of all ranks; the sums of all ranks."""
+    def _search(self, jobs: IntArray) -> None:
+        """Best splits in the block of columns, then of all ranks."""
         shape = (len(jobs), self._team.n_threads, 2, layout.FOUND_FIELDS)
         found = np.zeros(shape, dtype=np.int64)
         for own in self._own:
@@ -264,9 +266,7 @@ class ChunkTree:
         )
         best = np.zeros((len(jobs), 1, 2, layout.FOUND_FIELDS), dtype=np.int64)
         stages.best_of_threads(jobs, found, best)
-        found, sums = self._exchange.splits(best, sums)
-        self._settle(jobs, found)
-        return sums
+        self._settle(jobs, self._exchange.splits(best))
 
     def _settle(self, jobs: IntArray, found: IntArray) -> None:
         stages.settle_jobs(
@@ -275,8 +275,19 @@ class ChunkTree:
 
     # -- the end ------------------------------------------------------------------------
 
-    def finish(self) -> GrownTree:
-        """Number the nodes of the tree as growth in memory does, and give them values."""
+    def end_order(self) -> IntArray:
+        """The leaves as they were found, in the order in which the tree numbers them."""
+        found, left = self.order.nodes()
+        self.leaves = np.flatnonzero(left == 0)
+        self.found_leaves = found[self.leaves]
+        return self.found_leaves
+
+    def finish(self, leaf_sums: IntArray | None) -> GrownTree:
+        """Number the nodes of the tree as growth in memory does, and give them values.
+
+        ``leaf_sums`` are the exact ones, int64 (n_leaves, 2); None: histograms have them.
+        """
+        self.end_order()
         found, left = self.order.nodes()
         table, n_nodes = self.table[found], len(found)
         table[:, layout.NODE_LEFT] = left
@@ -288,10 +299,12 @@ class ChunkTree:
             extras = extras._replace(constraints=asked)
         scalars = self.scalars.copy()
         scalars[layout.IS_N_NODES] = n_nodes
-        sums = np.ascontiguousarray(self._sums[found].T)[None]
+        sums = np.zeros((1, 2, n_nodes), dtype=np.int64)
+        if leaf_sums is None:
+            sums[0] = table[:, [layout.NODE_G, layout.NODE_H]].T
+        else:
+            sums[0][:, self.leaves] = leaf_sums.T
         stages.value_nodes(self._settings, self._rules, tree, sums, scalars, extras)
-        self.leaves = np.flatnonzero(left == 0)
-        self.found_leaves = found[self.leaves]
         feature = features_of(tree, n_nodes)
         bins = np.where(feature >= 0, table[:, layout.NODE_BIN], 0)
         threshold = thresholds_of(feature, bins, self._spec)

@@ -9,6 +9,8 @@ once (:mod:`hedgerow.data.blocks`).  The stages are in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_em
 from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import integer_midpoints, midpoints
 from hedgerow.data.blocks import PADDING, ColumnBlocks
+from hedgerow.data.schema import ColumnKind
 from hedgerow.data.table import Table
 from hedgerow.growing import exact_stages as stages
 from hedgerow.growing import state as layout
@@ -156,15 +159,27 @@ def thresholds(table: Table, feature: npt.NDArray[np.int32], edges: RowArray) ->
     column = feature[inner]
     below = table.values[edges[inner, 0], column]
     above = table.values[edges[inner, 1], column]
-    is_int = np.array([kind == "int" for kind in table.schema.kinds])[column]
-    if table.values.dtype == np.int64:
+    apart = edges[inner, 0] == edges[inner, 1]
+    keys[inner] = thresholds_between(below, above, column, apart, table.schema.kinds)
+    return keys
+
+
+def thresholds_between(
+    below: AnyArray,
+    above: AnyArray,
+    column: npt.NDArray[np.int32],
+    apart: npt.NDArray[np.bool_],
+    kinds: Sequence[ColumnKind],
+) -> IntArray:
+    """Keys of the thresholds between values of a table; the highest ones where ``apart``."""
+    is_int = np.array([kind == "int" for kind in kinds])[column]
+    if below.dtype == np.int64:
         halves = midpoints(floats_of_keys(below), floats_of_keys(above))
         middle = np.where(is_int, integer_midpoints(below, above), keys_of_floats(halves))
     else:
         middle = keys_of_floats(_float_midpoints(below, above))
     top = np.where(is_int, _HIGHEST["int"], _HIGHEST["float"])
-    keys[inner] = np.where(edges[inner, 0] == edges[inner, 1], top, middle)
-    return keys
+    return np.where(apart, top, middle)
 
 
 def _float_midpoints(below: AnyArray, above: AnyArray) -> FloatArray:

@@ -17,6 +17,8 @@ import secrets
 import stat
 from collections.abc import Iterable
 
+from hedgerow.errors import StorageError
+
 logger = logging.getLogger("hedgerow")
 
 _CHUNK = 1 << 24
@@ -37,6 +39,8 @@ def write_atomically(path: str | os.PathLike[str], parts: Iterable[bytes | memor
     shown = os.fspath(path)
     try:
         _replace(os.path.realpath(shown), parts)
+    except StorageError:  # of another file, which the parts are made from
+        raise
     except OSError as error:
         if error.errno is None:
             error.args = (f"{error} (while saving {shown!r})",)

@@ -29,7 +29,7 @@ from scipy.special import erfcx, expit, log_expit, log_ndtr
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.objectives.derivatives import FARTHEST_MARGIN, SMALLEST_HESSIAN
+from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.given import LossRows
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
@@ -49,7 +49,9 @@ _NARROW = 1e-3
 """Intervals narrower than this in z count by the density in their middle: the differences
 of the formulas would lose too many digits."""
 _FARTHEST = 1e5
-"""z counts up to here: its square is finite by far."""
+"""z counts up to here: its square has digits to spare."""
+_FARTHEST_EXTREME = 190.0
+"""The same for the extreme distribution, where it is the square of exp(z)."""
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _ROOT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 _LEAST_LOG = -1e300
@@ -101,7 +103,8 @@ class AcceleratedFailureTime(RowLoss):
         ends, name, scale = self._ends(target, raw), self.aft_distribution, self.aft_scale
         slope, curve = _point(ends.middle, name)
         of_low, of_high, second = _interval(ends.low, ends.high, name)
-        first = np.where(ends.exact, slope, of_high - of_low)
+        with np.errstate(invalid="ignore"):
+            first = np.where(ends.exact, slope, of_high - of_low)
         second = np.where(ends.exact, curve, second)
         return first / scale, np.maximum(second, 0.0) / (scale * scale)
 
@@ -121,10 +124,13 @@ class AcceleratedFailureTime(RowLoss):
         with np.errstate(divide="ignore"):
             low = (np.log(lower) - raw) / self.aft_scale
             high = (np.log(upper) - raw) / self.aft_scale
-        low = np.where(lower == 0.0, -np.inf, np.clip(low, -_FARTHEST, _FARTHEST))
-        high = np.where(upper == np.inf, np.inf, np.clip(high, -_FARTHEST, _FARTHEST))
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             width = np.log1p((upper - lower) / lower) / self.aft_scale
+            # Both ends move together, so that an interval far away keeps its width.
+            most = _FARTHEST_EXTREME if self.aft_distribution == "extreme" else _FARTHEST
+            low, high = low - np.maximum(low - most, 0.0), high - np.maximum(low - most, 0.0)
+            low, high = low - np.minimum(high + _FARTHEST, 0.0), np.maximum(high, -_FARTHEST)
+        low = np.where(lower == 0.0, -np.inf, np.maximum(low, -2.0 * _FARTHEST))
         exact = width < _NARROW
         return _Ends(low, high, width, exact, np.where(exact, 0.5 * low + 0.5 * high, 0.0))
 
@@ -211,8 +217,8 @@ def _interval(
     hazard, bend = _hazard(near, right, name)
     of_far, _ = _hazard(far, right, name)
     slope_far = np.where(np.isinf(far), 0.0, _point(np.where(np.isinf(far), 0.0, far), name)[0])
-    r_near = np.where(np.isinf(near), 0.0, hazard / rest)
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # in points, which are not asked for
+        r_near = np.where(np.isinf(near), 0.0, hazard / rest)
         r_far = np.where((share == 0.0) | np.isinf(far), 0.0, of_far * share / rest)
         sign = np.where(right, 1.0, -1.0)
         second = r_near * (bend + hazard * share / rest)
@@ -235,14 +241,14 @@ def _hazard(z: FloatArray, right: Any, name: Distribution) -> tuple[FloatArray, 
         outward = np.where(right, z, -z)
         return expit(outward), expit(-outward)
     e = _exp(z)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         below = np.where(e < 1e-5, 1.0 - 0.5 * e, e / np.expm1(np.minimum(e, 700.0)))
     grows = np.where(e < 1e-5, 0.5 * e, below - 1.0 + e)
     return np.where(right, e, below), np.where(right, 1.0, grows)
 
 
 def _exp(z: FloatArray) -> FloatArray:
-    return np.asarray(np.exp(np.minimum(z, FARTHEST_MARGIN)))
+    return np.asarray(np.exp(np.minimum(z, 300.0)))
 
 
 def _log_density(z: FloatArray, name: Distribution) -> FloatArray:
@@ -273,7 +279,8 @@ def _log_below(z: FloatArray, name: Distribution) -> FloatArray:
         return np.asarray(log_expit(z))
     with np.errstate(divide="ignore"):
         e = _exp(z)
-        return np.asarray(np.where(z > 0.0, np.log1p(-np.exp(-e)), np.log(-np.expm1(-e))))
+        near = np.where(z > 0.0, np.log1p(-np.exp(-e)), np.log(-np.expm1(-e)))
+        return np.where(z < -30.0, z, near)
 
 
 def _log_above(z: FloatArray, name: Distribution) -> FloatArray:

@@ -19,7 +19,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.domain import check_interval, check_two_classes
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, QuantileRule
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number, root_of_mean
 from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
@@ -176,10 +176,12 @@ class Hinge(RowLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(np.maximum(0.0, 1.0 - np.where(target > 0.0, raw[0], -raw[0])))
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+    def leaf_rule(self, output: int) -> QuantileRule:
         """The slope is minus the weight of class 1 far below, and rises at each margin."""
-        margins = np.where(leaves.target > 0.0, 1.0, -1.0)
-        return leaves.quantiles(margins - leaves.raw[output], leaves.means(leaves.target))
+        return QuantileRule(_steps_to_margins, None)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +232,10 @@ class OneVsAll(RowLoss):
             return p - hit, p * (1.0 - p)
 
         return leaves.search(slopes)
+
+
+def _steps_to_margins(target: FloatArray, raw: FloatArray) -> FloatArray:
+    return np.where(target > 0.0, 1.0, -1.0) - raw
 
 
 def _added(values: FloatArray) -> FloatArray:

@@ -34,6 +34,10 @@ from hedgerow.objectives.given import LossRows
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.whole import AllRows
 
+LEAST_RISK = 1e-140
+"""Sum over the rows at risk, relative to the largest risk of all rows, at least: squares of
+its inverse are finite."""
+
 
 class EventOrder(NamedTuple):
     """Rows by time.
@@ -80,7 +84,7 @@ def event_sums(
         loss -= reward
         for l in range(n_events):  # noqa: E741  (the name it has in the literature)
             share = l / n_events
-            phi = max(at_risk - share * of_events, 1e-300)
+            phi = max(at_risk - share * of_events, LEAST_RISK)
             mean = mass / n_events
             loss += mean * np.log(phi)
             sums[0, time] += mean / phi

@@ -34,7 +34,7 @@ from hedgerow.objectives.derivatives import (
 )
 from hedgerow.threads import run_blocks
 
-_BLOCK = 16_384
+BLOCK_ROWS = 16_384
 """Fewest rows that a thread is given: it takes some microseconds to wake one."""
 
 
@@ -159,14 +159,20 @@ class Given:
             rows = LossRows(self.target[start:stop], raw[:, start:stop], weight, round_)
             loss.derivatives(rows, output, g[start:stop], h[start:stop])
 
-        run_blocks(block, len(g), self.n_threads if loss.rowwise else 1, _BLOCK)
-        label = getattr(loss, "label", None)
-        if label is not None and self.newton and not h.max() > SMALLEST_HESSIAN:
-            raise LossError(
-                f"objective {label!r} has no positive second "
-                "derivative in any row, so that there is no Newton step: use "
-                "leaf_estimation='gradient' or 'line_search'."
-            )
+        run_blocks(block, len(g), self.n_threads if loss.rowwise else 1, BLOCK_ROWS)
+        if self.newton:
+            check_curvature(loss, float(h.max()))
+
+
+def check_curvature(loss: GivenLoss, largest: float) -> None:
+    """Raise ``LossError`` if a user's loss has no h above the least; ``largest`` is that of all."""
+    label = getattr(loss, "label", None)
+    if label is not None and not largest > SMALLEST_HESSIAN:
+        raise LossError(
+            f"objective {label!r} has no positive second "
+            "derivative in any row, so that there is no Newton step: use "
+            "leaf_estimation='gradient' or 'line_search'."
+        )
 
 
 def gradients_at(

@@ -42,6 +42,13 @@ class JetType(types.Type):  # type: ignore[misc]
 
 
 JET = JetType()
+
+
+def _overload(function: Any) -> Any:
+    """What Numba calls for jets; annotations need not be those of the implementation."""
+    return overload(function, strict=False)
+
+
 _PARTS = ("value", "first", "second")
 
 
@@ -72,7 +79,7 @@ def lift(x: Any) -> Any:
     raise TypeError("compiled code only")
 
 
-@overload(lift)
+@_overload(lift)
 def _lift(x: Any) -> Any:
     if isinstance(x, JetType):
         return lambda x: x
@@ -86,7 +93,7 @@ def value_of(x: Any) -> Any:
     raise TypeError("compiled code only")
 
 
-@overload(value_of)
+@_overload(value_of)
 def _value_of(x: Any) -> Any:
     if isinstance(x, JetType):
         return lambda x: x.value
@@ -119,7 +126,7 @@ def _unary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
         return evaluate
 
     for function in functions:
-        overload(function)(typed)
+        _overload(function)(typed)
 
 
 def _exp(x: float) -> tuple[float, float, float]:
@@ -230,7 +237,7 @@ def _binary(functions: tuple[Any, ...], rule: Callable[..., Any]) -> None:
         return evaluate
 
     for function in functions:
-        overload(function)(typed)
+        _overload(function)(typed)
 
 
 def _add(x: Any, y: Any) -> Any:
@@ -314,21 +321,21 @@ def _compare(function: Any) -> None:
             return None
         return lambda x, y: function(value_of(x), value_of(y))
 
-    overload(function)(typed)
+    _overload(function)(typed)
 
 
 for _function in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
     _compare(_function)
 
 
-@overload(np.where)
+@_overload(np.where)
 def _where(condition: Any, x: Any, y: Any) -> Any:
     if not (isinstance(condition, types.Boolean) and _has_jet(x, y)):
         return None
     return lambda condition, x, y: lift(x) if condition else lift(y)
 
 
-@overload(np.sign)
+@_overload(np.sign)
 def _sign(x: Any) -> Any:
     if not isinstance(x, JetType):
         return None

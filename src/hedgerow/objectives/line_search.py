@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,6 +52,32 @@ def unit_of(total: ExactSum | int) -> float:
 def masses_of(weight: FloatArray, unit: float) -> IntArray:
     """Weights in units, at least one each."""
     return np.maximum(np.rint(weight / unit), 1.0).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantileRule:
+    """Leaves whose step is a quantile of the steps that their rows ask for.
+
+    A loss whose leaves are such has a method ``leaf_rule(output)`` that says so; rows in
+    chunks are searched by it, too (:mod:`hedgerow.boosting.stored_leaves`).
+
+    Attributes
+    ----------
+    wanted : callable
+        Step that each row asks for, of its target and its raw score for the output.
+    level : float or None
+        Of the quantile; None: the weight of rows of class 1 as a share of the leaf's.
+    divisor : callable or None
+        What weights are divided by, of the target.
+    """
+
+    wanted: Callable[[FloatArray, FloatArray], FloatArray]
+    level: float | None
+    divisor: Callable[[FloatArray], FloatArray] | None = None
+
+    def weights(self, target: FloatArray, weight: FloatArray) -> FloatArray:
+        """What rows count in the quantile."""
+        return weight if self.divisor is None else weight / self.divisor(target)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +131,20 @@ class LeafRows:
             found[leaf] = 0.5 * (ordered[at] + ordered[after]) if exact else ordered[at]
         return found + 0.0
 
+    def steps_by(self, rule: QuantileRule, output: int) -> FloatArray:
+        """The step of each leaf that a rule asks for."""
+        rows = self
+        if rule.divisor is not None:  # the unit is that of the weights that count
+            rows = replace(self, weight=rule.weights(self.target, self.weight), unit=0.0)
+        level: FloatArray | float = rows.shares() if rule.level is None else rule.level
+        return rows.quantiles(rule.wanted(self.target, self.raw[output]), level)
+
+    def shares(self) -> FloatArray:
+        """Weight of rows of class 1 as a share of each leaf's, counted in units."""
+        masses = masses_of(self.weight, self.unit or unit_of(exact_sum(self.weight)))
+        of_one = np.add.reduceat(np.where(self.target > 0.0, masses, 0), self.starts[:-1])
+        return share_of(of_one, np.add.reduceat(masses, self.starts[:-1]))
+
     def search(
         self,
         slopes: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
@@ -145,7 +185,17 @@ class LeafRows:
         return step
 
 
-def around(whole: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+def share_of(of_one: IntArray, whole: IntArray) -> FloatArray:
+    """Weight of class 1 as a share, of sums in units."""
+    return of_one.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)
+
+
+def residuals(target: FloatArray, raw: FloatArray) -> FloatArray:
+    """What a row lacks: the step that it asks for of losses of ``|y - raw|``."""
+    return target - raw
+
+
+def around(whole: FloatArray, level: FloatArray | float) -> tuple[FloatArray, FloatArray]:
     """Between which sums of weights ``level`` of the whole is just reached."""
     goal, play = level * whole, PLAY * whole
     return np.maximum(goal - play, 1.0), goal + play

@@ -48,7 +48,7 @@ LINKS = ("identity", "log", "logit")
 Task = Literal["regression", "two classes"]
 
 _MOST = 1e140
-_TRIED = 3
+TRIED = 3
 _METHODS = ("derivatives", "loss", "losses", "initial_score", "check_target", "leaf_steps")
 _OF_SCORES = frozenset(
     {"pred", "preds", "predt", "y_pred", "y_hat", "raw", "score", "scores", "margin", "prediction"}
@@ -327,7 +327,10 @@ class OwnObject(Linked):
         return float(_called(self.label, self._inner.loss, target, raw, weight))
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        found = np.asarray(_called(self.label, self._inner.initial_score, target, weight))
+        return self._checked(_called(self.label, self._inner.initial_score, target, weight))
+
+    def _checked(self, start: Any) -> FloatArray:
+        found = np.asarray(start)
         if found.shape != (self.n_outputs,) or not np.isfinite(found).all():
             raise LossError(
                 f"initial_score of objective {self.label!r} must be {self.n_outputs} finite "
@@ -336,7 +339,7 @@ class OwnObject(Linked):
         return found.astype(np.float64)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        return self._inner.start_of(rows)
+        return self._checked(_called(self.label, self._inner.start_of, rows))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         return self._inner.leaf_steps(leaves, output)
@@ -376,7 +379,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
             f"derivatives; got {given!r}."
         )
     weighs = _check_signature(given, label)
-    some = target[: min(_TRIED, len(target))].copy()
+    some = target[: min(TRIED, len(target))].copy()
     if weighs or _returns_pair(given, some):
         return OwnGradient(label, link, task, 1, given, weighs)
     _check_scalar(given, label, float(some[0]))

@@ -18,7 +18,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
 from hedgerow.objectives.domain import check_spread
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
 from hedgerow.objectives.whole import AllRows
 
 
@@ -64,9 +64,12 @@ class Quantile:
         over = raw[0] - target
         return np.asarray(np.maximum((1.0 - self.level) * over, -self.level * over))
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+    def leaf_rule(self, output: int) -> QuantileRule:
         """Quantile of the residuals of each leaf."""
-        return leaves.quantiles(leaves.target - leaves.raw[output], self.level)
+        return QuantileRule(residuals, self.level)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 @dataclass(frozen=True, slots=True)

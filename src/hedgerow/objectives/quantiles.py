@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import row_kernels
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
 from hedgerow.objectives.quantile import Quantile
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.whole import AllRows
@@ -74,9 +74,12 @@ class SeveralQuantiles(RowLoss):
             total += np.maximum((1.0 - level) * over, -level * over)
         return total / len(self.levels)
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+    def leaf_rule(self, output: int) -> QuantileRule:
         """Quantile of the residuals of each leaf."""
-        return leaves.quantiles(leaves.target - leaves.raw[output], self.levels[output])
+        return QuantileRule(residuals, self.levels[output])
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.steps_by(self.leaf_rule(output), output)
 
 
 def is_several(level: object) -> bool:

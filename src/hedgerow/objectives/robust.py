@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.domain import LARGEST, check_spread
-from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
 from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
@@ -178,7 +178,9 @@ class AbsolutePercentage(RowLoss):
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(np.abs(raw[0] - target) / np.abs(target))
 
-    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+    def leaf_rule(self, output: int) -> QuantileRule:
         """Median of the residuals of each leaf, weighted with 1 / |y|."""
-        weighed = replace(leaves, weight=leaves.weight / np.abs(leaves.target))
-        return weighed.quantiles(leaves.target - leaves.raw[output], 0.5)
+        return QuantileRule(residuals, 0.5, np.abs)
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        return leaves.steps_by(self.leaf_rule(output), output)

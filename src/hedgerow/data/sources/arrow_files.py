@@ -121,10 +121,28 @@ class ArrowPart:
 
     def batches(self, columns: Sequence[str] | None, max_bytes: int) -> Iterator[Batch]:
         """Read the file."""
-        check_unchanged(self.name, self._before)
         wanted = self._names if columns is None else columns
+        for piece in self._pieces(wanted, rows_of(max_bytes, self._width)):
+            yield self._batch(piece, wanted)
+
+    def tables(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Read the file as Arrow tables of these columns, at most ``rows`` rows each."""
+        import pyarrow as pa
+
+        for piece in self._pieces(columns, rows):
+            held = {
+                name: self._column(name, piece.num_rows)
+                if name in self._partition
+                else piece.column(name)
+                for name in columns
+            }
+            if piece.num_rows:
+                yield pa.table(held)
+
+    def _pieces(self, wanted: Sequence[str], rows: int) -> Iterator[Any]:
+        """Record batches with those of the columns that are in the file."""
+        check_unchanged(self.name, self._before)
         inside = [n for n in wanted if n not in self._partition and n in self._names]
-        rows = rows_of(max_bytes, self._width)
         with ExitStack() as stack:
             with storage_errors(self.name, self._kind):
                 _, read, n_rows = self._open(stack, inside, rows)
@@ -137,7 +155,7 @@ class ArrowPart:
                     break
                 found += piece.num_rows
                 for start in range(0, piece.num_rows, rows):
-                    yield self._batch(piece.slice(start, rows), wanted)
+                    yield piece.slice(start, rows)
         check_unchanged(self.name, self._before)
         if n_rows is not None and found != n_rows:
             raise changed(self.name, f"it announced {n_rows:,} rows and gave {found:,}")
@@ -157,15 +175,20 @@ class ArrowPart:
         return Batch(piece.num_rows, by_name)
 
     def _constant(self, name: str, n_rows: int) -> ReadColumn:
-        """A column that the path names: a dictionary, as pyarrow reads it."""
+        """A column that the path names."""
+        import pyarrow as pa
+
+        table = pa.table({name: self._column(name, n_rows)})
+        return read_columns(decoded(table) if self.settled else table).by_name[name]
+
+    def _column(self, name: str, n_rows: int) -> Any:
+        """The same as a dictionary, as pyarrow reads it."""
         import pyarrow as pa
 
         value = self._partition[name]
         kind = pa.int32() if isinstance(value, int) else pa.string()
         codes = pa.array([None if value is None else 0] * n_rows, pa.int32())
-        column = pa.DictionaryArray.from_arrays(codes, pa.array([value], kind))
-        table = pa.table({name: column})
-        return read_columns(decoded(table) if self.settled else table).by_name[name]
+        return pa.DictionaryArray.from_arrays(codes, pa.array([value], kind))
 
     def _open(
         self, stack: ExitStack, columns: Sequence[str] | None = None, rows: int = _MOST_ROWS

@@ -3,7 +3,7 @@
 ::
 
     1 3:0.5 7:2 # comment            target 1; column 3 is 0.5, column 7 is 2
-    0 qid:4 1:1                      qid is read over: there is no ranking
+    0 qid:4 1:1                      qid is read over, with a warning: there is no ranking
 
 The number before a colon is the position of the column, counted from 0, as LightGBM
 and XGBoost take it: of a file that counts from 1, column 0 holds nothing but zeros.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -91,6 +92,10 @@ def _parse(text: bytes, path: str, first_line: int) -> Batch:
         text = _COMMENT.sub(b"", text)
     if b"qid:" in text:
         text = _QID.sub(b"", text)
+        warnings.warn(
+            f"{path} says which rows belong to a query (qid); they are trained on one by one.",
+            stacklevel=2,
+        )
     colons, words = _counts(text)
     filled = words > 0
     try:

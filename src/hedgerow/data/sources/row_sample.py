@@ -25,7 +25,8 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.bins import MOST_SAMPLED, SAMPLE_ROWS, sample_limit
 from hedgerow.kernels.hashing import BIN_SAMPLE_STREAM, hash_range
 
-_SLACK = 1.5
+_MOST_BLOCKS = 1000
+_SLACK = 1.25
 """So many times as many rows as will be taken may be held before some are let go."""
 
 
@@ -37,7 +38,7 @@ class Block:
     ----------
     hashes : uint64, shape (n_rows,)
     weight : float64, shape (n_rows,), or None
-    columns : sequence of arrays
+    columns : list of arrays
         Of each feature plain numbers, or numbers of values where ``coded``.
     coded : tuple of bool
     entries : scipy.sparse.csr_array, or None
@@ -46,7 +47,7 @@ class Block:
 
     hashes: npt.NDArray[np.uint64]
     weight: FloatArray | None
-    columns: Sequence[AnyArray]
+    columns: list[AnyArray]
     coded: tuple[bool, ...]
     entries: object = None
 
@@ -110,10 +111,11 @@ class RowSample:
             self._let_go(self._n_total or self._first_row + self.n_rows)
 
     def _let_go(self, n_rows: int) -> None:
-        kept = [
-            block.take(np.flatnonzero(self._below(block.hashes, n_rows))) for block in self.blocks
-        ]
-        self.blocks = join([block for block in kept if block.n_rows])
+        for place, block in enumerate(self.blocks):  # one by one: the old one is let go at once
+            self.blocks[place] = block.take(np.flatnonzero(self._below(block.hashes, n_rows)))
+        self.blocks = [block for block in self.blocks if block.n_rows]
+        if len(self.blocks) > _MOST_BLOCKS:
+            self.blocks = join(self.blocks)
 
     def finish(self, n_rows: int) -> list[Block]:
         """The rows that are taken of ``n_rows`` in all, ascending."""
@@ -122,7 +124,7 @@ class RowSample:
             return self.blocks
         left, found = MOST_SAMPLED, []
         for block in self.blocks:
-            found.append(block.take(np.arange(min(left, block.n_rows))))
+            found.append(block if block.n_rows <= left else block.take(np.arange(left)))
             left -= found[-1].n_rows
         return [block for block in found if block.n_rows]
 

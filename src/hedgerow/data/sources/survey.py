@@ -40,10 +40,9 @@ from hedgerow.data.table import Table, check_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 _LEVEL_SHARE = 0.25
-_SAMPLE_SHARE = 0.5
-"""Shares of the memory limit that levels and the sample of rows may take."""
-_COPIES = 3
-"""The sample as it is gathered, as a table, and as sorted columns."""
+"""Of the memory limit, for the categories of one column."""
+_COPIES = 2.2
+"""The rows for the cuts are there twice: as a table and as sorted columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +124,6 @@ class Survey:
             self.named = True
         self.names = tuple(names)
         self._chosen = chosen_columns(self.asked.categorical, self._labels())
-        self._check_memory()
         self.facts = [ColumnFacts() for _ in names]
         share = int(_LEVEL_SHARE * self.memory_limit)
         self.levels = [LevelCounts(name, share) for name in self._labels()]
@@ -134,16 +132,17 @@ class Survey:
         assert self.names is not None
         return self.asked.feature_names or self.names
 
-    def _check_memory(self) -> None:
+    def _check_memory(self, block: Block) -> None:
         """Refuse a limit that the rows for the cuts would break."""
-        assert self.names is not None
-        n_rows = min(MOST_SAMPLED, self._n_total or MOST_SAMPLED)
-        needed = int(n_rows * len(self.names) * 8 * _COPIES / _SAMPLE_SHARE)
-        if self._n_total is not None and needed > self.memory_limit:
+        n_rows = min(MOST_SAMPLED, self._n_total or self.sample.n_rows)
+        width = sum(column.dtype.itemsize for column in block.columns)
+        needed = int(n_rows * width * _COPIES)
+        if needed > self.memory_limit:
+            most = int(min(MOST_SAMPLED, self._n_total or MOST_SAMPLED) * width * _COPIES)
             raise ParameterError(
                 f"memory_limit of {shown_bytes(self.memory_limit)} is too small for "
-                f"{len(self.names)} columns: cuts are chosen from {n_rows:,} rows; give at least "
-                f"{shown_bytes(needed)}, or fewer columns."
+                f"{len(block.columns)} columns: cuts are chosen from {MOST_SAMPLED:,} rows; give "
+                f"at least {shown_bytes(most)}, or fewer columns."
             )
 
     def _is_chosen(self, j: int) -> bool | None:
@@ -184,7 +183,9 @@ class Survey:
             part, is_coded = self._add_column(j, column, kept, mass, where)
             columns.append(part)
             coded.append(is_coded)
-        self.sample.add(Block(hashes, weight_kept, columns, tuple(coded)))
+        block = Block(hashes, weight_kept, columns, tuple(coded))
+        self._check_memory(block)
+        self.sample.add(block)
 
     def _add_column(
         self, j: int, column: ReadColumn, kept: IntArray, mass: FloatArray | None, where: str
@@ -222,7 +223,7 @@ class Survey:
             self.facts[0].add(ReadColumn(values, "numbers", exact, False, name), where)  # type: ignore[arg-type]
         # Later batches may be narrower.
         self.names = tuple(f"x{j}" for j in range(max(table.shape[1], len(self.names or ()))))
-        self.sample.add(Block(hashes, weight, (), (), table[kept]))
+        self.sample.add(Block(hashes, weight, [], (), table[kept]))
 
     # -- other processes -----------------------------------------------------
 
@@ -339,7 +340,7 @@ class Survey:
             found.append(column)
             plain.append(values)
         schema = self._schema(found)
-        table = mark_zeros(Table(stack(plain, schema.kinds), schema), self.asked.zero_missing)
+        table = mark_zeros(Table(_stack(plain, schema.kinds), schema), self.asked.zero_missing)
         return Found(table.schema, table, weight, n_rows, self.settled)
 
     def _schema(self, found: Sequence[Column]) -> Schema:
@@ -356,6 +357,8 @@ class Survey:
     ) -> tuple[Column, AnyArray]:
         kind = self.facts[j].kind(name, self._is_chosen(j), self.settled)
         parts = [(block.columns[j], block.coded[j]) for block in blocks]
+        for block in blocks:  # from here on the column is in the table
+            block.columns[j] = block.columns[j][:0]
         if kind != "category":
             # Where no value is, nothing tells numbers of values from numbers.
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
@@ -386,6 +389,17 @@ class Survey:
             names=self.asked.feature_names,
         )
         return Found(table.schema, table, weight, n_rows, self.settled)
+
+
+def _stack(columns: list[AnyArray], kinds: Sequence[Any]) -> AnyArray:
+    """:func:`hedgerow.data.columns.stack` of columns that are let go one by one."""
+    if "int" in kinds or len({column.dtype for column in columns}) > 1:
+        return stack(columns, kinds)
+    values: AnyArray = np.empty((len(columns[0]), len(columns)), columns[0].dtype, order="F")
+    for j in range(len(columns)):
+        values[:, j] = columns[j]
+        columns[j] = columns[j][:0]
+    return values
 
 
 def stack_one(parts: Sequence[AnyArray], kind: Any) -> AnyArray:

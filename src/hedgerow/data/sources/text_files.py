@@ -33,6 +33,7 @@ _DATE_PATTERN = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
 _KINDS = ("int", "bool", "float", "date")
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 24
+_TEXT_BYTES = 1 << 24
 
 
 @dataclass(slots=True)
@@ -188,6 +189,15 @@ class TextPart:
                 yield Batch(piece.num_rows, read_columns(table).by_name)
             except HedgerowError as error:
                 raise type(error)(f"{self.name}: {error}") from error
+
+    def texts(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Read the file as Arrow tables of text, null where missing, at most ``rows`` rows each."""
+        import pyarrow as pa
+
+        types = dict.fromkeys(self._names, pa.string())
+        for piece in self._pieces(types, columns, _TEXT_BYTES):
+            for start in range(0, piece.num_rows, rows):
+                yield pa.Table.from_batches([piece.slice(start, rows)])
 
     def _kind_of(self, name: str) -> str:
         assert self.types is not None

@@ -1,0 +1,120 @@
+"""Growth over chunks against growth in memory: time, passes and bytes of a tree.
+
+    python benchmarks/chunks.py [--rows 1000000] [--features 28] [--leaves 31] [--threads 2]
+
+Trees of both growers are grown in turns, so that whatever else the machine does meets both;
+the trees must be the same.  Ranks are threads that share the processors: their figures are
+bytes, not times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+
+import numpy as np
+
+from hedgerow.comm.threads import run_ranks
+from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data.memory_store import MemoryStore, rows_of
+from hedgerow.growing.chunk_grower import ChunkGrower
+from hedgerow.growing.grower import TreeGrower
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+
+WARM_UP = 2
+
+
+def make_rows(n_rows, n_features):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
+    score = X[:, 0] + np.sin(2 * X[:, 1]) * X[:, 2] + 0.5 * X[:, 3] * X[:, 4]
+    target = (score + rng.normal(size=n_rows) > 0).astype(float)
+    table = read_table(X)
+    return bin_table(table, fit_bins(table, 255)), target
+
+
+def compare(matrix, target, params, n_threads, chunk_rows, n_trees, clock):
+    objective = make_objective("logistic", 1)
+    base = objective.initial_score(target, None)
+    raw = np.repeat(base[:, None], len(target), axis=1)
+    memory = TreeGrower(matrix, target, None, raw, objective, params, n_threads)
+    store = MemoryStore(matrix, target, chunk_rows=chunk_rows)
+    chunks = ChunkGrower(store, objective, params, n_threads)
+    chunks.start(base)
+    times = np.zeros((n_trees, 2))
+    with contextlib.closing(memory), contextlib.closing(chunks):
+        for number in range(n_trees):
+            trees = []
+            for which, grower in enumerate((memory, chunks)):
+                start = clock()
+                trees.append(grower.grow(number, 0))
+                times[number, which] = clock() - start
+            assert trees[0].value.tobytes() == trees[1].value.tobytes()
+    return times[WARM_UP:], chunks.traffic[WARM_UP:]
+
+
+def bytes_of_a_tree(matrix, target, params, n_ranks, mode):
+    objective = make_objective("logistic", 1)
+    base = objective.initial_score(target, None)
+    edges = np.linspace(0, len(target), n_ranks + 1).astype(int)
+
+    def run(communicator):
+        start, stop = edges[communicator.rank : communicator.rank + 2]
+        if mode == "features":
+            start, stop = 0, len(target)
+        part = rows_of(matrix, start, stop)
+        store = MemoryStore(part, target[start:stop], first_row=int(start))
+        grower = ChunkGrower(store, objective, params, 1, communicator, mode)
+        with contextlib.closing(grower):
+            grower.start(base)
+            for number in range(3):
+                grower.grow(number, 0)
+        return grower.traffic[-1]
+
+    return run_ranks(n_ranks, run)[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--features", type=int, default=28)
+    parser.add_argument("--leaves", type=int, default=31)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--trees", type=int, default=12)
+    parser.add_argument("--chunks", type=int, nargs="*", default=[32_768, 65_536, 131_072, 262_144])
+    parser.add_argument("--ranks", type=int, nargs="*", default=[2, 4])
+    asked = parser.parse_args()
+    matrix, target = make_rows(asked.rows, asked.features)
+    params = BoostParams(max_leaves=asked.leaves)
+    # One thread: processor time, which others on the machine disturb less.
+    clock = time.process_time if asked.threads == 1 else time.perf_counter
+    print(f"{asked.rows} rows, {asked.features} features, {asked.leaves} leaves, "
+          f"{asked.threads} threads")  # fmt: skip
+    print("chunk rows   memory ms  chunks ms   ratio of medians, of minima"
+          "   passes  splits  rows in vain")  # fmt: skip
+    for chunk_rows in asked.chunks:
+        times, traffic = compare(
+            matrix, target, params, asked.threads, chunk_rows, asked.trees, clock
+        )
+        median, least = 1e3 * np.median(times, axis=0), 1e3 * times.min(axis=0)
+        passes, splits, vain = (
+            np.mean([getattr(tree, name) for tree in traffic])
+            for name in ("passes", "splits", "wasted_rows")
+        )
+        print(f"{chunk_rows:10d} {median[0]:11.1f} {median[1]:10.1f} "
+              f"{median[1] / median[0]:18.2f} {least[1] / least[0]:10.2f} "
+              f"{passes:8.1f} {splits:7.1f} {vain / asked.rows:12.2f}")  # fmt: skip
+    small = rows_of(matrix, 0, min(asked.rows, 50_000))
+    for n_ranks in asked.ranks:
+        for mode in ("data", "features"):
+            tree = bytes_of_a_tree(small, target[: small.n_rows], params, n_ranks, mode)
+            histogram = 24 * matrix.n_columns * matrix.stride * (n_ranks - 1) / n_ranks
+            worth = tree.sent / histogram
+            print(f"{n_ranks} ranks, {mode}: {tree.sent} bytes a tree and rank, "
+                  f"{tree.splits} splits, {worth:.1f} histograms' worth")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""A fit of a table several times larger than its memory limit, against a fit in memory.
+
+    python benchmarks/out_of_core.py --limit "64 MB" --times 10
+
+writes a Parquet file of ``times`` times the limit, fits it with ``Dataset.from_files`` under
+the limit and in memory, each in a process of its own and with the file in the system's cache,
+and prints peak memory and seconds. Kernels are compiled, and a small fit done, before the
+clock and the measurement of memory start: "start" is what Python, its libraries and compiled
+code take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+_ROWS_AT_ONCE = 200_000
+
+
+def write_table(path: Path, n_bytes: int, n_columns: int) -> int:
+    """Random numbers of float32, which no compression makes smaller; the number of rows."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    n_rows = -(-n_bytes // (4 * (n_columns + 1)))
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(n_columns)]
+    schema = pa.schema([(name, pa.float32()) for name in [*names, "y"]])
+    with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as file:
+        for start in range(0, n_rows, _ROWS_AT_ONCE):
+            n = min(_ROWS_AT_ONCE, n_rows - start)
+            X = rng.normal(size=(n, n_columns)).astype(np.float32)
+            y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=n).astype(np.float32)
+            columns = [*X.T, y.astype(np.float32)]
+            file.write_table(pa.table([pa.array(c) for c in columns], schema=schema))
+    return n_rows
+
+
+def memory(name: str) -> int:
+    """``VmRSS`` (now) or ``VmHWM`` (peak) in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"no {name} in /proc/self/status")
+
+
+def fit(way: str, path: Path, limit: str, folder: Path, n_trees: int, stops: bool) -> bytes:
+    from hedgerow import Dataset, train
+    from hedgerow.io import model_to_bytes
+
+    params = {"n_estimators": n_trees, "early_stopping": stops}
+    if way == "files":
+        data = Dataset.from_files(path, "y", memory_limit=limit, cache_dir=folder)
+    else:
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.read_table(path)
+        data = Dataset(table.drop_columns(["y"]), table["y"].to_numpy())
+    return model_to_bytes(train(params, data).model)
+
+
+def child(options: argparse.Namespace) -> None:
+    """One fit, measured."""
+    folder = Path(options.folder)
+    small = folder / "small.parquet"
+    fit(options.child, small, options.limit, folder, 2, options.early_stopping)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    start_bytes, start = memory("VmRSS"), time.perf_counter()
+    path = folder / "table.parquet"
+    model = fit(options.child, path, options.limit, folder, options.trees, options.early_stopping)
+    found = {
+        "seconds": time.perf_counter() - start,
+        "start_bytes": start_bytes,
+        "peak_bytes": memory("VmHWM"),
+        "digest": hashlib.sha256(model).hexdigest(),
+    }
+    print(json.dumps(found))
+
+
+def measured(way: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
+    command = [sys.executable, __file__, "--child", way, "--limit", options.limit]
+    command += ["--trees", str(options.trees), "--folder", str(folder)]
+    command += ["--early-stopping"] if options.early_stopping else []
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--limit", default="64 MB", help="memory limit of the fit from files")
+    parser.add_argument("--times", type=float, default=10.0, help="size of the table in limits")
+    parser.add_argument("--columns", type=int, default=28)
+    parser.add_argument("--trees", type=int, default=20)
+    parser.add_argument("--early-stopping", action="store_true", help="set rows aside")
+    parser.add_argument("--folder", help="for the table; default: a temporary one")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON, too")
+    parser.add_argument("--child", choices=("files", "memory"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options)
+        return
+    from hedgerow.data.memory import memory_bytes, shown_bytes
+
+    limit = memory_bytes(options.limit)
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        n_rows = write_table(folder / "table.parquet", int(options.times * limit), options.columns)
+        write_table(folder / "small.parquet", 20_000 * 4 * (options.columns + 1), options.columns)
+        size = os.path.getsize(folder / "table.parquet")
+        found = {}
+        for way in ("files", "memory"):
+            (folder / "table.parquet").read_bytes()[:0]  # into the cache of the system
+            found[way] = measured(way, options, folder)
+    same = found["files"]["digest"] == found["memory"]["digest"]
+    print(
+        f"{n_rows:,} rows, {options.columns} columns, {shown_bytes(size)} of Parquet; "
+        f"limit {shown_bytes(limit)}; {options.trees} trees"
+    )
+    print("              seconds    peak memory    of which at the start")
+    for way, row in found.items():
+        peak, start = shown_bytes(int(row["peak_bytes"])), shown_bytes(int(row["start_bytes"]))
+        print(f"from {way:<8} {row['seconds']:>7.1f} {peak:>14} {start:>24}")
+    print(f"models have {'the same' if same else 'DIFFERENT'} bytes")
+    if options.json:
+        row = found["files"]
+        print(json.dumps({"limit": limit, "table_bytes": size, "same_bytes": same, **row}))
+
+
+if __name__ == "__main__":
+    main()

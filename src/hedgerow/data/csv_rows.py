@@ -1,0 +1,75 @@
+"""CSV with nothing but the standard library, a batch of rows at a time.
+
+Used where pyarrow is not installed; :mod:`hedgerow.data.sources.text_files` reads
+the same files to the same texts, several times faster.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.sources.text_files import MISSING_TEXT
+from hedgerow.errors import DataError
+
+_ROWS_AT_ONCE = 8192
+_MISSING = frozenset(MISSING_TEXT)
+
+
+def delimiter_of(path: str) -> str:
+    """A tab for .tsv and .tsv.gz, else a comma."""
+    return "\t" if ".tsv" in path.lower()[-7:] else ","
+
+
+def open_text(path: str) -> TextIO:
+    """The text of a file, gzipped or not."""
+    opener: Any = gzip.open if path.lower().endswith(".gz") else open
+    return opener(path, "rt", encoding="utf-8-sig", newline="")
+
+
+def header(path: str) -> tuple[str, ...]:
+    """The names in the first line."""
+    with open_text(path) as file:
+        return tuple(next(csv.reader(file, delimiter=delimiter_of(path)), ()))
+
+
+def csv_batches(
+    path: str, batch_rows: int, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, AnyArray]]:
+    """Columns of texts, None where missing."""
+    with open_text(path) as file:
+        rows = csv.reader(file, delimiter=delimiter_of(path))
+        names = next(rows, [])
+        chosen = [(name, names.index(name)) for name in (names if columns is None else columns)]
+        for chunk in row_chunks(path, rows, len(names), min(batch_rows, _ROWS_AT_ONCE)):
+            parts = list(zip(*chunk, strict=True))
+            yield {name: _texts(parts[place]) for name, place in chosen}
+
+
+def row_chunks(
+    path: str, rows: Iterator[list[str]], width: int, most: int = _ROWS_AT_ONCE
+) -> Iterator[list[list[str]]]:
+    """Rows of ``width`` texts, some at a time; a row of another length is an error."""
+    line = 1
+    while chunk := list(itertools.islice(rows, most)):
+        for row in chunk:
+            line += 1
+            if len(row) != width and row:
+                raise DataError(
+                    f"{path}: row {line} has {len(row)} values, but the first line names {width} "
+                    "columns."
+                )
+        # An empty line is a row only where there is one column: a missing value.
+        filled = [row or [""] for row in chunk] if width == 1 else [row for row in chunk if row]
+        if filled:
+            yield filled
+
+
+def _texts(items: Sequence[str]) -> AnyArray:
+    return np.array([None if item in _MISSING else item for item in items], dtype=object)

@@ -1,0 +1,176 @@
+"""Passes over sorted columns on disk, for many nodes at once.
+
+A column is read in pieces from its lowest value on; a thread for each folder fetches
+them ahead.  What is done with a piece is in :mod:`hedgerow.kernels.exact_stream`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import IntArray, RowArray
+from hedgerow.data.column_files import ColumnFiles
+from hedgerow.kernels import exact_stream as stream
+from hedgerow.kernels.exact_stream import Asked, Scan, StreamRows
+from hedgerow.threads import run_blocks, work_ahead
+
+_ROWS_PER_THREAD = 1 << 16
+
+
+class _Task(NamedTuple):
+    """A piece of a column to be read: for sums of the present rows, or for what else."""
+
+    column: int
+    piece: int
+    sums: bool
+
+
+class Move(NamedTuple):
+    """Rows with a value that leave a node: those whose places lie from ``first`` to ``stop``.
+
+    Nodes by their numbers + 1.
+    """
+
+    stay: int
+    go: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passes:
+    """What a grower does with all rows, or all columns.
+
+    Parameters
+    ----------
+    columns : ColumnFiles
+    rows : StreamRows
+    n_threads : int
+        Threads divide the columns.
+    """
+
+    columns: ColumnFiles
+    rows: StreamRows
+    n_threads: int
+
+    def send(self, default: npt.NDArray[np.int32], moves: Mapping[int, Sequence[Move]]) -> None:
+        """Send the rows of node ``k`` to ``default[k]`` and then, by column, those of ``moves``."""
+        node = self.rows.node
+        run_blocks(
+            lambda start, stop: stream.send_rows(node, start, stop, default),
+            len(node),
+            self.n_threads,
+            _ROWS_PER_THREAD,
+        )
+        listed = sorted(moves.items())
+
+        def send(start: int, stop: int) -> None:
+            for column, asked in listed[start:stop]:
+                self._send_present(column, asked, len(default))
+
+        run_blocks(send, len(listed), self.n_threads, 1)
+
+    def search(self, asked: Asked, sums: IntArray, allowed: npt.NDArray[np.uint8]) -> IntArray:
+        """The best cuts of some nodes, int64 (nodes, CUT_FIELDS).
+
+        Parameters
+        ----------
+        asked : Asked
+        sums : int64 (nodes, 3)
+            g, h and number of rows.
+        allowed : uint8 (columns, nodes)
+        """
+        used = np.flatnonzero(allowed.any(axis=1)).tolist()
+        cuts = np.full((len(sums), stream.CUT_FIELDS), -1, dtype=np.int64)
+        lock = threading.Lock()
+
+        def search(start: int, stop: int) -> None:
+            found = self._scan(used[start:stop], asked, sums, allowed)
+            with lock:
+                stream.merge_cuts(found, cuts)
+
+        run_blocks(search, len(used), self.n_threads, 1)
+        return cuts
+
+    def _send_present(self, column: int, moves: Sequence[Move], n_nodes: int) -> None:
+        to = np.zeros(n_nodes, dtype=np.int32)
+        places = np.zeros((n_nodes, 2), dtype=np.int64)
+        for move in moves:
+            to[move.stay] = move.go
+            places[move.stay] = move.first, move.stop
+        first, last = min(move.first for move in moves), max(move.stop for move in moves)
+        tasks = [
+            _Task(column, number, False)
+            for number, piece in enumerate(self.columns.pieces[column])
+            if piece.place < last and piece.place + piece.n_entries > first
+        ]
+        for task, entries in self._read(tasks):
+            piece = self.columns.pieces[column][task.piece]
+            stream.send_present(entries, piece.n_entries, piece.place, self.rows.node, to, places)
+
+    def _scan(
+        self, columns: Sequence[int], asked: Asked, sums: IntArray, allowed: npt.NDArray[np.uint8]
+    ) -> IntArray:
+        """The best cuts in some columns."""
+        n_slots = len(sums)
+        scan = Scan(
+            sums=np.zeros((n_slots, 3), dtype=np.int64),
+            run=np.zeros(n_slots, dtype=np.int64),
+            absent=np.zeros((n_slots, 3), dtype=np.int64),
+            best=np.zeros((n_slots, 2, stream.CUT_FIELDS), dtype=np.int64),
+        )
+        found = np.full((n_slots, stream.CUT_FIELDS), -1, dtype=np.int64)
+        run = 0
+        for task, entries in self._read(list(self._tasks(columns))):
+            pieces, length = self.columns.pieces[task.column], self.columns.length(task.column)
+            piece, last = pieces[task.piece], task.piece + 1 == len(pieces)
+            gaps = length < self.columns.n_rows
+            if gaps and (task.sums or len(pieces) == 1):
+                if task.piece == 0:
+                    scan.absent[:] = 0
+                stream.sum_present(entries, piece.n_entries, self.rows, asked.slot_of, scan.absent)
+                if last:
+                    scan.absent[:] = sums - scan.absent
+            if task.sums:
+                continue
+            if task.piece == 0:
+                stream.begin_column(scan)
+                run = 0
+                if not gaps:
+                    scan.absent[:] = 0
+            run = stream.scan_column(
+                entries, piece.n_entries, piece.place, run, self.rows, asked, scan
+            )
+            if last:
+                stream.end_column(scan, task.column, allowed[task.column], length, asked, found)
+        return found
+
+    def _tasks(self, columns: Sequence[int]) -> Iterator[_Task]:
+        for column in columns:
+            n_pieces = len(self.columns.pieces[column])
+            if n_pieces > 1 and self.columns.length(column) < self.columns.n_rows:
+                yield from (_Task(column, number, True) for number in range(n_pieces))
+            yield from (_Task(column, number, False) for number in range(n_pieces))
+
+    def _read(self, tasks: Sequence[_Task]) -> Iterator[tuple[_Task, RowArray]]:
+        """Pieces in order, fetched ahead by a thread for each folder."""
+        read, n_folders = self.columns.read, self.columns.n_folders
+        if len(tasks) < 2:
+            for task in tasks:
+                yield task, read(task.column, task.piece)
+            return
+        folders = [self.columns.folder_of(task.piece) for task in tasks]
+        # A number tells its folder by its remainder.
+        numbers = [k * n_folders + folder for k, folder in enumerate(folders)]
+
+        def make(number: int) -> tuple[_Task, RowArray]:
+            task = tasks[number // n_folders]
+            return task, read(task.column, task.piece)
+
+        yield from work_ahead(make, numbers, n_folders)

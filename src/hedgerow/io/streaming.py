@@ -1,0 +1,402 @@
+"""Predictions of more rows than memory holds: batches in, batches out.
+
+::
+
+    files --- data.model_rows ---> batches --- predict ---> named columns
+                                                                | table_files
+    output, put in its place in one step  <--------------------+
+
+A row is predicted to the same bits whichever rows are predicted with it, and
+what a column holds the model says (:mod:`hedgerow.data.model_rows`).  So the
+output does not depend on the size of the batches, which bounds the memory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.data.files import BATCH_ROWS, Paths
+from hedgerow.data.model_rows import FileRows, ModelFiles, model_files
+from hedgerow.data.sources.arrow_files import arrow
+from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
+from hedgerow.io.table_files import check_output, write_table
+from hedgerow.model.model import Model
+
+PredictionKind = Literal["value", "raw", "probability", "leaf"]
+
+Named: TypeAlias = Mapping[str, AnyArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Files to predict, and where the predictions go."""
+
+    files: ModelFiles
+    output: str
+    batch_rows: int
+    progress: bool
+
+
+def make_job(
+    model: Model,
+    paths: Paths,
+    output: str | os.PathLike[str],
+    *,
+    batch_rows: int = BATCH_ROWS,
+    columns: Sequence[str] = (),
+    zero_based: bool = True,
+    progress: bool = False,
+) -> Job:
+    """See that all files are there, and that the output can be written.
+
+    Parameters and errors: :meth:`StreamedPredictions.predict_files`.
+    """
+    target = os.fspath(output)
+    check_batch_rows(batch_rows)
+    check_output(target)
+    files = model_files(paths, model.schema, columns, zero_based=zero_based)
+    for path in files.paths:
+        if os.path.realpath(path) == os.path.realpath(target):
+            raise ParameterError(f"{target} is one of the files to predict: name another output.")
+    return Job(files, target, int(batch_rows), progress)
+
+
+def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:
+    """Predict files batch by batch and write one table, wholly or not at all.
+
+    Parameters
+    ----------
+    job : Job
+    predict : callable
+        From the features of a batch to named columns of predictions.
+
+    Returns
+    -------
+    int
+        Number of rows.
+    """
+    line = ProgressLine(len(job.files.files), shown=job.progress)
+    try:
+        write_table(job.output, _predicted(job, predict, line))
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{job.output}: the predictions could not be written ({error.strerror or error}); "
+            "the file is as it was."
+        ) from error
+    finally:
+        line.close()
+    return line.n_rows
+
+
+def _predicted(
+    job: Job, predict: Callable[[Any], Named], line: ProgressLine
+) -> Iterator[Mapping[str, Any]]:
+    for rows in job.files.batches(job.batch_rows):
+        try:
+            predictions = predict(rows.features)
+        except (DataError, DataTypeError) as error:
+            raise type(error)(f"{_where(rows)}: {error}") from error
+        for key in rows.keys:
+            if key in predictions:
+                raise ParameterError(
+                    f"column {key!r} would be written twice: it is also the name of a prediction."
+                )
+        yield {**rows.keys, **predictions}
+        line.add(rows.path, rows.n_rows)
+    if line.n_rows == 0:
+        raise DataError(f"{job.files.paths[0]} has no rows to predict, nor has any other file.")
+
+
+def _where(rows: FileRows) -> str:
+    if rows.first_row == 0:
+        return rows.path
+    return f"{rows.path}, rows counted from row {rows.first_row} on"
+
+
+def prediction_columns(kind: PredictionKind, values: AnyArray) -> dict[str, AnyArray]:
+    """Predictions as named columns: ``prediction``, ``raw``, or ``KIND_0``, ``KIND_1``, ..."""
+    if values.ndim == 1:
+        return {"prediction" if kind == "value" else kind: values}
+    return {f"{kind}_{place}": values[:, place] for place in range(values.shape[1])}
+
+
+def check_batch_rows(batch_rows: object) -> None:
+    """Refuse what is not a whole number above 0."""
+    whole = isinstance(batch_rows, int | np.integer) and not isinstance(batch_rows, bool)
+    if not whole or int(batch_rows) < 1:  # type: ignore[call-overload]
+        raise ParameterError(f"batch_rows must be an integer of at least 1; got {batch_rows!r}.")
+
+
+def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
+    """What the user gave as an iterator of tables.
+
+    Raises
+    ------
+    DataTypeError
+        If it is one table or a path.
+    ParameterError
+        If it is an Arrow stream and pyarrow is not installed.
+    """
+    if hasattr(batches, "__arrow_c_stream__"):
+        return _stream(batches, batch_rows)
+    one = isinstance(batches, str | bytes | os.PathLike | np.ndarray | Mapping)
+    if one or hasattr(batches, "columns") or not isinstance(batches, Iterable):
+        instead = "predict_files" if isinstance(batches, str | os.PathLike) else "predict"
+        raise DataTypeError(
+            "batches must be an iterator of tables, or have __arrow_c_stream__; got "
+            f"{type(batches).__name__}: use {instead}."
+        )
+    return iter(batches)
+
+
+def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
+    """Tables of at most ``batch_rows`` rows from what has ``__arrow_c_stream__``."""
+    pa = arrow("an Arrow stream")
+    with pa.RecordBatchReader.from_stream(source) as reader:
+        for batch in reader:
+            for start in range(0, batch.num_rows, batch_rows):
+                yield pa.Table.from_batches([batch.slice(start, batch_rows)])
+
+
+class StreamedPredictions:
+    """Predictions of a booster in bounded memory."""
+
+    model: Model
+
+    def predict(
+        self, X: Any, kind: PredictionKind = "value", *, n_rounds: int | None, n_jobs: int | None
+    ) -> npt.NDArray[Any]:
+        """Predict one table."""
+        raise NotImplementedError
+
+    def from_raw(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
+        """Predictions from raw scores."""
+        raise NotImplementedError
+
+    def _check_kind(self, kind: str) -> None:
+        raise NotImplementedError
+
+    def _stop_tree(self, n_rounds: int | None) -> int:
+        raise NotImplementedError
+
+    def predict_batches(
+        self,
+        batches: Any,
+        kind: PredictionKind = "value",
+        *,
+        batch_rows: int = BATCH_ROWS,
+        n_rounds: int | None = None,
+        n_jobs: int | None = None,
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Predict tables one after the other, each when its predictions are asked for.
+
+        Parameters
+        ----------
+        batches : iterable of tables, or object with ``__arrow_c_stream__``
+            Tables as :meth:`predict` takes them.  An Arrow stream may be a DuckDB
+            relation, a polars or pandas frame, an Arrow table or reader.
+        kind, n_rounds, n_jobs
+            As for :meth:`predict`.
+        batch_rows : int, default=65_536
+            Rows at most that are taken of an Arrow stream at a time.  Tables of an
+            iterable are taken as they are.
+
+        Returns
+        -------
+        iterator of ndarray
+            For each table what :meth:`predict` returns, also for one without rows.
+            The results put together are the prediction of all rows at once, to the
+            last bit.
+
+        Raises
+        ------
+        ParameterError
+            If ``kind``, ``n_rounds`` or ``batch_rows`` are not possible.
+        DataError, DataTypeError
+            If ``batches`` is one table, or a table does not fit the model; the
+            number of the table is named, counted from 0.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "learning_rate": 1.0}
+        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
+        >>> booster = train(params | {"reg_lambda": 0.0, "early_stopping": False}, data)
+        >>> [batch.tolist() for batch in booster.predict_batches([[[1.0], [5.0]], [[4.0]]])]
+        [[0.0, 3.0], [3.0]]
+        """
+        check_batch_rows(batch_rows)
+        self._check_kind(kind)
+        n_trees = self._stop_tree(n_rounds)
+        tables = as_batches(batches, int(batch_rows))
+        return self._predict_each(tables, kind, n_trees, n_rounds, n_jobs)
+
+    def _predict_each(
+        self,
+        tables: Iterator[Any],
+        kind: PredictionKind,
+        n_trees: int,
+        n_rounds: int | None,
+        n_jobs: int | None,
+    ) -> Iterator[npt.NDArray[Any]]:
+        for number, table in enumerate(tables):
+            if _n_rows(table) == 0:
+                if kind == "leaf":
+                    yield np.empty((0, n_trees), dtype=np.int32)
+                else:
+                    yield self.from_raw(np.empty((self.model.forest.n_outputs, 0)), kind)
+                continue
+            try:
+                yield self.predict(table, kind, n_rounds=n_rounds, n_jobs=n_jobs)
+            except (DataError, DataTypeError) as error:
+                raise type(error)(f"batch {number}: {error}") from error
+
+    def predict_files(
+        self,
+        paths: Paths,
+        output: str | os.PathLike[str],
+        kind: PredictionKind = "value",
+        *,
+        columns: Sequence[str] = (),
+        batch_rows: int = BATCH_ROWS,
+        n_rounds: int | None = None,
+        n_jobs: int | None = None,
+        zero_based: bool = True,
+        progress: bool = False,
+    ) -> int:
+        r"""Predict files of any size into one file.
+
+        Parameters
+        ----------
+        paths : path, or sequence of paths
+            Files, folders or patterns of Parquet, Arrow (Feather), CSV or TSV (also
+            gzipped) or LibSVM; of a folder all files in it and below it, in the order of
+            their paths, which may name columns (``year=2020``).  Columns are found by
+            name; columns that the model does not know are left alone.  Columns of CSV
+            are read as what they were in training.
+        output : path
+            ``.parquet``, ``.csv``, ``.tsv`` or ``.arrow``.  It is written beside its
+            place and put there at the end: the old file stays if anything goes wrong.
+        kind, n_rounds, n_jobs
+            As for :meth:`predict`.  The column is called ``prediction`` (values),
+            ``raw``, or by kind and class or tree: ``probability_0``, ``leaf_0``.
+        columns : sequence of str, default=()
+            Columns of the input that are written beside the predictions, such as an
+            id; those of CSV as the texts that they are.
+        batch_rows : int, default=65_536
+            Rows in memory at a time.  The output does not depend on it.
+        zero_based : bool, default=True
+            Whether LibSVM files count columns from 0, as in training, or from 1.
+        progress : bool, default=False
+            Draw a line with the rows done if standard error is a terminal.
+
+        Returns
+        -------
+        int
+            Number of rows written.
+
+        Raises
+        ------
+        ParameterError
+            If an argument is not possible, or pyarrow is needed and not installed.
+        DataError, DataTypeError
+            If a file does not fit the model; file and column are named.
+        StorageError
+            If a file cannot be read, or the output not be written.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from hedgerow import Dataset, train
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> data = Dataset({"size": [1.0, 2.0, 4.0]}, [0.0, 0.0, 3.0])
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "learning_rate": 1.0}
+        >>> booster = train(params | {"reg_lambda": 0.0, "early_stopping": False}, data)
+        >>> _ = (folder / "new.csv").write_text("id,size\na7,1\na8,5\n")
+        >>> booster.predict_files(folder / "new.csv", folder / "out.csv", columns=["id"])
+        2
+        >>> (folder / "out.csv").read_text().splitlines()
+        ['id,prediction', 'a7,0.0', 'a8,3.0']
+        """
+        self._check_kind(kind)
+        self._stop_tree(n_rounds)
+        job = make_job(
+            self.model,
+            paths,
+            output,
+            batch_rows=batch_rows,
+            columns=columns,
+            zero_based=zero_based,
+            progress=progress,
+        )
+
+        def predict(features: Any) -> Named:
+            values = self.predict(features, kind, n_rounds=n_rounds, n_jobs=n_jobs)
+            return prediction_columns(kind, values)
+
+        return write_predictions(job, predict)
+
+
+def _n_rows(table: Any) -> int:
+    """Rows of a table with two axes; of anything else not 0."""
+    shape = getattr(table, "shape", None)
+    return int(shape[0]) if isinstance(shape, tuple) and len(shape) == 2 else 1
+
+
+class ProgressLine:
+    """One line on a terminal, drawn anew ten times a second at most.
+
+    ::
+
+        1,234,000 rows  3/12 files  part-0002.parquet  4.2 s
+    """
+
+    SECONDS_BETWEEN = 0.1
+
+    def __init__(self, n_files: int, *, shown: bool, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = shown and self._stream is not None and self._stream.isatty()
+        self._n_files = n_files
+        self._files: set[str] = set()
+        self._path = ""
+        self._start = time.monotonic()
+        self._last = -1.0
+        self.n_rows = 0
+
+    def add(self, path: str, n_rows: int) -> None:
+        """Count rows that are done."""
+        self.n_rows += n_rows
+        self._files.add(path)
+        self._path = path
+        now = time.monotonic()
+        if self._shown and now - self._last >= self.SECONDS_BETWEEN:
+            self._draw(now)
+            self._last = now
+
+    def close(self) -> None:
+        """Draw the last state and end the line."""
+        if self._shown and self._last >= 0.0:
+            self._draw(time.monotonic())
+            self._stream.write("\n")
+            self._stream.flush()
+
+    def _draw(self, now: float) -> None:
+        parts = [f"{self.n_rows:,} rows"]
+        if self._n_files > 1:
+            parts += [f"{len(self._files)}/{self._n_files} files", os.path.basename(self._path)]
+        line = "  ".join([*parts, f"{now - self._start:.1f} s"])
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r\x1b[2K{line[:width]}")
+        self._stream.flush()

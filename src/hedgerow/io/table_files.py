@@ -1,0 +1,232 @@
+"""Tables written batch by batch, as CSV, Parquet or an Arrow file.
+
+A table comes as batches of named columns and leaves as pieces of a file, which
+is put in its place in one step (:mod:`hedgerow.io.atomic`).  What
+the file holds depends on the rows only, not on how they were divided: rows are
+gathered to groups of a size that follows from the types of the columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.data.sources.arrow_files import arrow
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.io.atomic import write_atomically
+
+Columns: TypeAlias = Mapping[str, Any]
+"""Columns by name, all of one length: NumPy arrays, or chunked arrays of Arrow."""
+
+OUTPUT_SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".arrow", ".feather", ".ipc")
+
+_CSV_ROWS = 8192
+_GROUP_BYTES = 32 << 20
+_GROUP_ROWS = 1 << 20
+"""A group of rows has at most so many bytes (texts guessed) and rows."""
+_TEXT_BYTES = 32
+
+
+def check_output(path: str) -> None:
+    """Refuse an output of an unknown kind, or in a place that is not there.
+
+    Raises
+    ------
+    ParameterError
+    """
+    name, file = path.lower(), Path(path)
+    if not name.endswith(OUTPUT_SUFFIXES):
+        known = ", ".join(OUTPUT_SUFFIXES)
+        raise ParameterError(f"{path}: the output is written as {known}.")
+    if file.is_dir():
+        raise ParameterError(f"{path} is a folder: give the name of a file to write.")
+    if not file.parent.is_dir():
+        raise ParameterError(f"{path}: the folder {file.parent} does not exist; create it first.")
+    if not name.endswith((".csv", ".tsv")):
+        arrow(path)
+
+
+def table_parts(path: str, batches: Iterable[Columns]) -> Iterator[bytes]:
+    """The content of a file of a table, piece by piece.
+
+    Parameters
+    ----------
+    path : str
+        Its ending says how the table is written (see :func:`check_output`).
+    batches : iterable of mappings from name to column
+        At least one; all with the same names.  Columns of Arrow are written as
+        the types of the first batch.
+
+    Raises
+    ------
+    DataError
+        If a column of a later batch is of a type that cannot be turned into that of
+        the first.
+    """
+    name = path.lower()
+    if name.endswith((".csv", ".tsv")):
+        return _csv_parts(batches, "\t" if name.endswith(".tsv") else ",")
+    if name.endswith((".parquet", ".pq")):
+        return _arrow_parts(batches, _parquet_writer)
+    return _arrow_parts(batches, _ipc_writer)
+
+
+def write_table(path: str, batches: Iterable[Columns]) -> None:
+    """Write a table wholly or not at all; parameters and errors as for :func:`table_parts`.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; an old file is then intact.
+    """
+    write_atomically(path, table_parts(path, batches))
+
+
+def _csv_parts(batches: Iterable[Columns], delimiter: str) -> Iterator[bytes]:
+    """Floats are written in the fewest digits that keep them exact."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    first = True
+    for columns in batches:
+        if first:
+            writer.writerow(columns)
+            first = False
+            yield _taken(text)
+        for start in range(0, len(next(iter(columns.values()))), _CSV_ROWS):
+            parts = [_items(column[start : start + _CSV_ROWS]) for column in columns.values()]
+            writer.writerows(zip(*parts, strict=True))
+            yield _taken(text)
+
+
+def _taken(text: io.StringIO) -> bytes:
+    content = text.getvalue()
+    text.seek(0)
+    text.truncate()
+    return content.encode()
+
+
+def _items(column: Any) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+
+
+class _Sink(io.RawIOBase):
+    """What a writer of Arrow takes for a file: holds bytes until they are taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._length = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._length
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        self._length += len(part)
+        return len(part)
+
+    def take(self) -> list[bytes]:
+        parts, self._parts = self._parts, []
+        return parts
+
+
+def _parquet_writer(sink: _Sink, schema: Any) -> Any:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetWriter(sink, schema)
+
+
+def _ipc_writer(sink: _Sink, schema: Any) -> Any:
+    import pyarrow.ipc
+
+    return pyarrow.ipc.new_file(sink, schema)
+
+
+def _arrow_parts(batches: Iterable[Columns], make_writer: Any) -> Iterator[bytes]:
+    sink = _Sink()
+    writer = None
+    for group in _groups(_tables(batches)):
+        if writer is None:
+            writer = make_writer(sink, group.schema)
+        writer.write_table(group)
+        yield from sink.take()
+    if writer is not None:
+        writer.close()
+        yield from sink.take()
+
+
+def _tables(batches: Iterable[Columns]) -> Iterator[Any]:
+    """The batches as tables of one schema."""
+    import pyarrow as pa
+
+    schema = None
+    for columns in batches:
+        table = pa.table({name: _plain_arrow(column) for name, column in columns.items()})
+        if schema is None:
+            schema = table.schema
+        yield table if table.schema == schema else _cast(table, schema)
+
+
+def _plain_arrow(column: Any) -> Any:
+    """A column of Arrow; dictionaries, which differ from file to file, as their values."""
+    import pyarrow as pa
+
+    if isinstance(column, np.ndarray):
+        return pa.array(column)
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
+
+
+def _cast(table: Any, schema: Any) -> Any:
+    import pyarrow as pa
+
+    for field in schema:
+        found = table.schema.field(field.name).type
+        try:
+            table.column(field.name).cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(
+                f"column {field.name!r} is {found}, but {field.type} in the first file, and "
+                "some value cannot be converted: leave it out, or make the files alike."
+            ) from error
+    return table.cast(schema)
+
+
+def _groups(tables: Iterator[Any]) -> Iterator[Any]:
+    """Tables of the rows of a group each; the last may be smaller."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    n_waiting = 0
+    for table in tables:
+        waiting.append(table)
+        n_waiting += table.num_rows
+        n_rows = _group_rows(table.schema)
+        while n_waiting >= n_rows:
+            whole = pa.concat_tables(waiting)
+            yield whole.slice(0, n_rows).combine_chunks()
+            waiting = [whole.slice(n_rows)]
+            n_waiting -= n_rows
+    if n_waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
+def _group_rows(schema: Any) -> int:
+    width = sum(_bytes_of(field.type) for field in schema)
+    return max(1024, min(_GROUP_ROWS, _GROUP_BYTES // max(1, width)))
+
+
+def _bytes_of(kind: Any) -> int:
+    try:
+        return max(1, kind.bit_width // 8)
+    except ValueError:  # texts and lists have no width
+        return _TEXT_BYTES
