@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -15,19 +15,22 @@ from hedgerow.booster import Booster, objective_of
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data import Column
 from hedgerow.errors import HedgerowError
-from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor
+from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.io import load_model
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
 
-_ESTIMATORS: dict[str, type[HedgerowClassifier] | type[HedgerowRegressor]] = {
+Estimator: TypeAlias = "HedgerowClassifier | HedgerowRegressor | HedgerowRanker"
+
+_ESTIMATORS: dict[str, type[Estimator]] = {
     "classification": HedgerowClassifier,
     "regression": HedgerowRegressor,
+    "ranking": HedgerowRanker,
 }
 
 
-def estimator_class(task: str) -> type[HedgerowClassifier] | type[HedgerowRegressor]:
-    """The estimator for ``"classification"`` or ``"regression"``."""
+def estimator_class(task: str) -> type[Estimator]:
+    """The estimator for ``"classification"``, ``"regression"`` or ``"ranking"``."""
     return _ESTIMATORS[task]
 
 
@@ -43,7 +46,7 @@ class Job:
 
     Attributes
     ----------
-    task : {"classification", "regression"}
+    task : {"classification", "regression", "ranking"}
     settings : mapping
         Parameters of the estimator.
     X : mapping from str to array
@@ -54,6 +57,8 @@ class Job:
         Validation rows.
     checkpoint : str, optional
         Folder that the fit is recorded in.
+    queries : mapping
+        For rankings: ``qid`` and, with validation rows, ``qid_val``.
     """
 
     task: str
@@ -63,9 +68,10 @@ class Job:
     weight: AnyArray | None = None
     valid: tuple[Columns, AnyArray] | None = None
     checkpoint: str | None = None
+    queries: Mapping[str, Any] = field(default_factory=dict)
 
 
-def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
+def fit(job: Job) -> Estimator:
     """Fit an estimator, with a progress bar on a terminal.
 
     Nothing in the model tells whether a terminal was there, so that the file is
@@ -81,6 +87,7 @@ def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
             X_val=X_val,
             y_val=y_val,
             checkpoint=job.checkpoint,
+            **job.queries,
         )
     except HedgerowError:
         raise
@@ -89,9 +96,7 @@ def fit(job: Job) -> HedgerowClassifier | HedgerowRegressor:
     return finished(estimator)
 
 
-def finished(
-    estimator: HedgerowClassifier | HedgerowRegressor,
-) -> HedgerowClassifier | HedgerowRegressor:
+def finished(estimator: Estimator) -> Estimator:
     """A fitted estimator without what depends on the terminal."""
     estimator.set_params(progress=False)
     model: Model = estimator.booster_.model
@@ -101,7 +106,7 @@ def finished(
     return estimator
 
 
-def score_lines(estimator: HedgerowClassifier | HedgerowRegressor) -> list[str]:
+def score_lines(estimator: Estimator) -> list[str]:
     """The validation scores of a fit, as the user should see them."""
     curves = estimator.booster_.evals_result.get("validation", {})
     best = estimator.booster_.best_iteration

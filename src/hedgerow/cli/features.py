@@ -94,10 +94,10 @@ def guess_task(column: AnyArray) -> tuple[str, str]:
 
 def class_labels(column: AnyArray, task: str, path: str, name: str) -> AnyArray:
     """The target as the estimator of this task takes it: labels or float64."""
-    if task == "regression":
+    if task in ("regression", "ranking"):
         if column.dtype == object:
             raise UsageError(
-                f"{path}: target {name!r} holds text ({column[0]!r} in row 1); regression needs "
+                f"{path}: target {name!r} holds text ({column[0]!r} in row 1); {task} needs "
                 "numbers: use --task classification, or another --target"
             )
         return column.astype(np.float64)

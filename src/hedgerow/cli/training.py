@@ -51,13 +51,17 @@ def add_command(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a parameter of HedgerowClassifier or HedgerowRegressor; may be repeated",
+        help="a parameter of HedgerowClassifier, HedgerowRegressor or HedgerowRanker; may be "
+        "repeated",
     )
     parser.add_argument("--valid", metavar="FILE", help="table for early stopping and its score")
     parser.add_argument(
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking"
+    )
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
@@ -128,13 +132,15 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
     sparse = isinstance(table, tuple)
     y = table[1] if sparse else features.target(table, target)
     task, why = options.task, "as asked"
-    if task == "auto":
+    if options.qid is not None:
+        task, why = _ranking(options, sparse), "by --qid"
+    elif task == "auto":
         task, why = features.guess_task(y)
     settings = parse_settings(options.set, engine.estimator_class(task))
     if sparse:
         X, n_columns = table[0], table[0].shape[1]
     else:
-        aside = [target, *options.drop, *([options.weight] if options.weight else [])]
+        aside = [target, *options.drop, *filter(None, (options.weight, options.qid))]
         names = list(table.without([n for n in aside if n in table.columns]).columns)
         if way.n_files == 1:
             table.without(aside)  # a name that is not there is an error
@@ -146,6 +152,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
         settings,
         X,
         features.class_labels(y, task, shown, target),
+        queries={} if options.qid is None else _queries(options, table),
         weight=None if options.weight is None else features.weights(table, options.weight),
         valid=_validation(options, task, X, sparse),
         checkpoint=options.checkpoint,
@@ -153,6 +160,25 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
     print(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}", flush=True)
     start = time.perf_counter()
     return start, engine.fit(job)
+
+
+def _ranking(options: argparse.Namespace, sparse: bool) -> str:
+    """The task that ``--qid`` asks for, or an error."""
+    if options.task != "auto":
+        raise UsageError(f"--qid trains a ranking, not a {options.task}: leave --task out")
+    if sparse:
+        raise UsageError("--qid names a column, which LibSVM files do not have: use a table")
+    return "ranking"
+
+
+def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
+    """The queries of the rows, and those of the validation rows."""
+    from hedgerow.cli import tables
+
+    found = {"qid": table.column(options.qid)}
+    if options.valid is not None:
+        found["qid_val"] = tables.read_table(options.valid).column(options.qid)
+    return found
 
 
 def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any]:
@@ -163,6 +189,10 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     from hedgerow.estimators.file_fit import look_at_targets
 
     print(way, flush=True)
+    if options.qid is not None:
+        raise UsageError(
+            "--qid ranks rows in memory, which these are not: leave it out, or raise --memory-limit"
+        )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = look_at_targets(data)
     task, why = options.task, "as asked"

@@ -92,16 +92,17 @@ def fill_weights(
     """Weight of the pairs of rank ``i`` with the later ones; 0 for equal labels."""
     gain, weight = numbers[_GAIN], numbers[_WEIGHT]
     own = gain[i]
+    first, last = np.uint64(i + 1), np.uint64(n)
     if rules.kind == OF_NDCG:
         discount, own_discount = facts.discount, facts.discount[i]
-        for j in range(i + 1, n):
+        for j in range(first, last):
             weight[j] = abs(own - gain[j]) * (own_discount - discount[j]) * inverse
     elif rules.kind == OF_MAP:
         part, start = numbers[_PART], numbers[_START, i]
-        for j in range(i + 1, n):
+        for j in range(first, last):
             weight[j] = abs(own - gain[j]) * (start + part[j]) * inverse
     else:
-        for j in range(i + 1, n):
+        for j in range(first, last):
             weight[j] = inverse if own != gain[j] else 0.0
 
 
@@ -128,13 +129,15 @@ def push_pairs(i: int, n: int, spread: float, sigmoid: float, numbers: FloatArra
     score, gain, weight = numbers[_SCORE], numbers[_GAIN], numbers[_WEIGHT]
     push, curve = numbers[_PUSH], numbers[_CURVE]
     own_score, own_gain, square = score[i], gain[i], sigmoid * sigmoid
-    for j in range(i + 1, n):
+    for j in range(np.uint64(i + 1), np.uint64(n)):
         sign = (1.0 if own_gain > gain[j] else 0.0) - (1.0 if own_gain < gain[j] else 0.0)
         gap = own_score - score[j]
-        p = 1.0 / (1.0 + exponential(sigmoid * sign * gap))
-        mass = weight[j] / (_CLOSE + gap) if spread > 0.0 else weight[j]
-        push[j] = sign * sigmoid * p * mass
-        curve[j] = square * p * (1.0 - p) * mass
+        odds = exponential(sigmoid * sign * gap)  # of the right order: (1 - p) / p
+        above = 1.0 + odds
+        apart = _CLOSE + gap if spread > 0.0 else 1.0
+        mass = weight[j] / (above * above * apart)  # one division for all
+        push[j] = sign * sigmoid * mass * above
+        curve[j] = square * mass * odds
 
 
 @kernel(inner=True)
@@ -152,7 +155,7 @@ def top_pairs(
         fill_weights(i, n, inverse, rules, facts, numbers)
         push_pairs(i, n, spread, rules.sigmoid, numbers)
         own_g, own_h = 0.0, 0.0
-        for j in range(i + 1, n):
+        for j in range(np.uint64(i + 1), np.uint64(n)):
             g[j] += push[j]
             h[j] += curve[j]
             own_g += push[j]
