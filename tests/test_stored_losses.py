@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -138,7 +139,6 @@ MORE = [
 
 @pytest.mark.parametrize(("case", "more"), MORE, ids=range(len(MORE)))
 def test_ways_of_boosting(case, more) -> None:
-    case = {"mape": "mape", "huber": "huber"}.get(case, case)
     settings, data = make(case)
     data["weight"] = weights(N)
     settings |= more
@@ -179,7 +179,7 @@ def on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> lis
     ends = [0, 2, 90, 200, N]  # the first rank has fewer rows than a user's loss is tried with
     parts = [
         Partition(X[i:j], y[i:j], None if weight is None else weight[i:j])
-        for i, j in zip(ends, ends[1:], strict=False)
+        for i, j in pairwise(ends)
     ]
 
     def one(ranks) -> bytes:
