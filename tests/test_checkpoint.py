@@ -753,20 +753,13 @@ def test_time_without_folder_is_refused() -> None:
         HedgerowClassifier().fit(X, y, checkpoint_every=3)
 
 
-class Batches:
-    """Rows that are read batch by batch: :class:`hedgerow.boosting.stored_sample.StoredData`."""
-
-    def survey(self, note, zero_missing):
-        pytest.fail("read")
-
-    def stored(self, plan):
-        pytest.fail("read")
-
-
-def test_rows_that_are_not_in_memory_are_refused(tmp_path) -> None:
-    with pytest.raises(ParameterError, match="checkpoint records fits on rows in memory"):
-        train({}, Batches(), checkpoint=tmp_path)
-    assert not list(tmp_path.iterdir())
+def test_a_folder_of_rows_in_memory_is_none_of_rows_in_batches(tmp_path) -> None:
+    X, y = table()
+    settings = {"n_estimators": 2, "objective": "logistic"}
+    train(settings, Dataset(X, y), checkpoint=tmp_path)
+    batches = Dataset.from_batches(lambda: [(X, y)], memory_limit="40 MB")
+    with pytest.raises(ParameterError, match="cuts is new"):
+        train(settings, batches, checkpoint=tmp_path)
 
 
 # -- the command line, other stores ------------------------------------------------------

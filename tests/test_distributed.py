@@ -117,6 +117,49 @@ def test_a_classifier_is_the_local_one(client: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.to_local().predict(X), local.predict(X))
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"objective": "quantile", "quantile": [0.2, 0.8]},
+        {"objective": "huber", "delta": 0.4},
+        "own",
+    ],
+    ids=["quantiles", "huber", "own"],
+)
+def test_losses_and_their_parameters(client: Any, tmp_path: Path, settings: Any) -> None:
+    def own(y: float, raw: float) -> float:
+        return (y - raw) ** 2 / (1.0 + abs(y))
+
+    settings = {**SMALL, **({"objective": own} if settings == "own" else settings)}
+    X, y, weight = table()
+    local = HedgerowRegressor(**settings).fit(X, y, weight)
+    parts = divided(3, X, y, weight)
+    model = DaskHedgerowRegressor(**settings).fit(*parts, resilience=QUICK)
+    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
+    predicted = model.predict(parts[0]).compute()
+    np.testing.assert_array_equal(predicted, local.predict(X))
+    if predicted.ndim == 2:
+        assert list(predicted.columns) == [0.2, 0.8]
+    booster = train_on_cluster(client, settings, *parts, resilience=QUICK)
+    assert model_to_bytes(booster.model) == model_to_bytes(local.booster_.model)
+
+
+def test_times_of_events(client: Any) -> None:
+    X, y, _ = table()
+    times = np.exp(y) * np.where(X["b"] == 3, -1.0, 1.0)
+    settings = {**SMALL, "objective": "aft", "aft_scale": 0.5}
+    local = HedgerowRegressor(**settings).fit(X, times)
+    X_parts, parts = divided(3, X, times)
+    model = DaskHedgerowRegressor(**settings).fit(X_parts, parts, resilience=QUICK)
+    assert model_to_bytes(model.booster_.model) == model_to_bytes(local.booster_.model)
+    assert model.score(X_parts, parts) == local.score(X, times)
+    ends = da.from_array(np.column_stack([abs(times), abs(times) + 1.0]), chunks=(200, 2))
+    with pytest.raises(DataError, match="Two columns, intervals of survival times"):
+        model.fit(da.from_array(X[["a", "b"]].to_numpy(), chunks=(200, 2)), ends, resilience=QUICK)
+    with pytest.raises(ParameterError, match="'cox' compares each row with all rows"):
+        DaskHedgerowRegressor(objective="cox").fit(X_parts, parts)
+
+
 def test_a_regressor_on_arrays_is_the_local_one(client: Any, tmp_path: Path) -> None:
     X, y, _ = table()
     array, target = X[["a", "b", "d"]].to_numpy(), y.to_numpy()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -139,7 +139,6 @@ MORE = [
 
 @pytest.mark.parametrize(("case", "more"), MORE, ids=range(len(MORE)))
 def test_ways_of_boosting(case, more) -> None:
-    case = {"mape": "mape", "huber": "huber"}.get(case, case)
     settings, data = make(case)
     data["weight"] = weights(N)
     settings |= more
@@ -180,7 +179,7 @@ def on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> lis
     ends = [0, 2, 90, 200, N]  # the first rank has fewer rows than a user's loss is tried with
     parts = [
         Partition(X[i:j], y[i:j], None if weight is None else weight[i:j])
-        for i, j in itertools.pairwise(ends)
+        for i, j in pairwise(ends)
     ]
 
     def one(ranks) -> bytes:
@@ -248,22 +247,31 @@ def test_batches(case) -> None:
     assert bytes_of(settings, batches_of(data, 2)) == bytes_of(settings, Dataset(**data))
 
 
-def test_the_command_line_takes_parameters_of_losses(tmp_path) -> None:
-    _, data = make("quantiles", n=4000)
-    table = pd.DataFrame(data["X"], columns=list("abc")).assign(y=data["y"])
-    table.to_csv(tmp_path / "rows.csv", index=False)
-    found = []
-    for more in ([], ["--memory-limit", "33 MB"]):
-        model = tmp_path / f"model{len(more)}"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hedgerow.cli.batches._COPIES", 10**6 if more else 3)
-            assert main([
-                *("train", str(tmp_path / "rows.csv"), "--target", "y", "--model", str(model)),
-                *("--set", "objective=quantile", "--set", "quantile=[0.1,0.9]"),
-                *("--set", "n_estimators=3", *more),
-            ]) == 0  # fmt: skip
-        found.append(model.read_bytes())
-    assert found[0] == found[1]
+def test_the_command_line_takes_parameters_and_checkpoints(tmp_path, monkeypatch, capsys) -> None:
+    _, data = make("quantiles")
+    table, csv = pd.DataFrame(data["X"], columns=list("abc")), str(tmp_path / "rows.csv")
+    table.assign(y=data["y"]).to_csv(csv, index=False)
+    model, kept = tmp_path / "model", tmp_path / "kept"
+
+    def run(*more: str) -> bytes:
+        options = ["--target", "y", "--task", "regression", "--model", str(model), *more]
+        for setting in ("objective=quantile", "quantile=[0.1, 0.9]", "n_estimators=4"):
+            options += ["--set", setting]
+        assert main(["train", csv, *options]) == 0
+        return model.read_bytes()
+
+    expected = run()
+    assert "read at once" in capsys.readouterr().out
+    monkeypatch.setattr("hedgerow.cli.batches._bytes_in_memory", lambda path, kind: 10**12)
+    limit = ("--memory-limit", "40 MB", "--cache-dir", str(tmp_path))
+    assert run(*limit) == expected
+    assert run(*limit, "--checkpoint", str(kept)) == expected
+    assert "read at once" not in capsys.readouterr().out
+    assert len(list(kept.glob("hedgerow-rounds-*"))) == 1
+    assert run(*limit, "--checkpoint", str(kept)) == expected
+    assert main(["train", csv, "--target", "y", *limit, "--checkpoint", str(kept)]) != 0
+    assert "learning_rate" not in (said := capsys.readouterr().err)
+    assert "objective was quantile and is squared_error" in said
 
 
 # -- checkpoints -----------------------------------------------------------------------

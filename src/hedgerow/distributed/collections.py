@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.distributed.cluster import Parts, present_workers, ready
 from hedgerow.distributed.partition import (
     Description,
@@ -138,6 +139,8 @@ def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
     if is_array(collection):
         if collection.ndim == 2 and n_axes == 1 and collection.shape[1] == 1:
             collection = collection[:, 0]
+        if collection.ndim != n_axes and n_axes == 1:
+            raise not_one_axis(name, collection.shape)
         if collection.ndim != n_axes:
             raise DataError(f"{name} must have {n_axes} axes, got shape {collection.shape}.")
         if n_axes == 2 and len(collection.chunks[1]) > 1:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
 from hedgerow.distributed.modes import Parallelism, check_parallelism
@@ -259,19 +260,24 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
 
         Returns
         -------
-        dask.dataframe.Series or dask.array.Array of float64; an array for a table in memory
+        dask.dataframe.Series or dask.array.Array of float64; for several quantiles a
+        DataFrame, whose columns are the levels; an array for a table in memory
         """
         if not is_collection(X):
             return super().predict(X)
-        return predict_lazily(self._predictor().predict, X, np.dtype(np.float64))
+        levels = self.booster_.model.training.get("quantile")
+        columns = levels if isinstance(levels, list) else None
+        return predict_lazily(self._predictor().predict, X, np.dtype(np.float64), columns)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R2 of the predictions."""
+        """R2 of the predictions; Harrell's concordance for times of events."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
         from sklearn.metrics import r2_score
 
         predicted, y, sample_weight = _predicted(self, X, y, sample_weight)
+        if self.objective in SURVIVAL:
+            return self._concordance(np.asarray(predicted), y, sample_weight)
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch
+from hedgerow.data.sources.batches import not_one_axis
 from hedgerow.data.sources.columns import ReadColumn, read_columns
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, HedgerowError
@@ -311,7 +312,7 @@ def _one_axis(values: Any, name: str) -> Any:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise DataError(f"{name} must have one axis, got shape {array.shape}.")
+        raise not_one_axis(name, array.shape)
     return array
 
 

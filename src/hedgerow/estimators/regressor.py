@@ -373,7 +373,10 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         """
         if self.objective not in SURVIVAL:
             return float(super().score(X, y, sample_weight))
-        prediction = self.predict(X)
+        return self._concordance(self.predict(X), y, sample_weight)
+
+    def _concordance(self, prediction: FloatArray, y: Any, sample_weight: Any) -> float:
+        assert isinstance(self.objective, str)
         target = read_times(y, len(prediction), "y", self.objective)
         weight = check_weight(sample_weight, len(prediction))
         (metric,) = make_metrics("concordance", make_objective(self.objective))

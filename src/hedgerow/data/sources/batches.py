@@ -127,6 +127,17 @@ def _vector(values: Any, name: str) -> ReadColumn:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise DataError(f"{name} must have one axis, got shape {array.shape}.")
+        raise not_one_axis(name, array.shape)
     found = read_columns({name: array}).by_name[name]
     return found
+
+
+def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
+    """The error for a target or weight that is no single column."""
+    hint = ""
+    if name.startswith("y") and len(shape) == 2 and shape[1] == 2:
+        hint = (
+            " Two columns, intervals of survival times or events with times, need a table in "
+            "memory; here a time is one number, that of a censored row with a minus sign."
+        )
+    return DataError(f"{name} must have one axis, got shape {tuple(shape)}.{hint}")
