@@ -587,35 +587,41 @@ def measure_trees(
     same = (options.features, options.leaves, options.trees)
     one = apart(client, grow, [((0, n), *same)])[0]
     shape = shape_of(one, options.leaves)
+    threads = apart(client, grow, [((0, n), *same, 2)])[0]
     halves = apart(client, grow, [((0, half), *same), ((half, n), *same)])
     data = on_workers(client, 2, grow, [((0, half), *same), ((half, n), *same)])
     features = on_workers(client, 2, grow, [((0, n), *same, 1, "features")] * 2)
-    same_trees = len({found["trees"] for found in (one, *data, *features)}) == 1
+    same_trees = len({found["trees"] for found in (one, threads, *data, *features)}) == 1
     print(f"trees of one worker and of two are {'the same' if same_trees else 'DIFFERENT'}")
 
-    def calculated(busy: bool, n_rows: int, workers: int, mode: str = "data") -> float:
-        return tree_seconds(
-            costs[busy], carrier, shape, n_rows, options.features, workers, mode=mode
-        ).total
+    def calculated(
+        busy: bool, n_rows: int, workers: int, mode: str = "data", cores: int = 1
+    ) -> Spent:
+        given = (costs[busy], carrier, shape, n_rows, options.features, workers)
+        return tree_seconds(*given, mode=mode, cores=cores)
 
     rows = [
         ("memory, 1 thread", {"seconds": local_seconds(options, 1)}, None),
         ("memory, 2 threads", {"seconds": local_seconds(options, 2)}, None),
         ("1 worker", one, calculated(False, n, 1)),
+        ("1 worker, 2 threads", threads, calculated(True, n, 1, cores=2)),
         ("2 apart, half of the rows each", halves[0], calculated(True, half, 1)),
         ("2 workers, rows divided", data[0], calculated(True, n, 2)),
         ("2 workers, features divided", features[0], calculated(True, n, 2, "features")),
     ]
     print(
-        f"\n{'ms a tree':32}{'measured':>10}{'speed-up':>10}{'processor':>11}{'in exchanges':>14}"
-        f"{'model':>9}"
+        f"\n{'':52}|{'rows and search':^21}|{'exchanges':^20}|{'all':>8}\n"
+        f"{'ms a tree':32}{'measured':>10}"
+        f"{'speed-up':>9} |{'processor':>11}{'model':>9} |"
+        f"{'measured':>10}{'model':>9} |{'model':>8}"
     )
     for name, found, model in rows:
         base = rows[0 if model is None else 2][1]["seconds"]
-        cells = f"{1e3 * found['seconds']:10.1f}{base / found['seconds']:10.2f}"
+        cells = f"{1e3 * found['seconds']:10.1f}{base / found['seconds']:9.2f} |"
         if model is not None:
-            cells += f"{1e3 * found['processor']:11.1f}{1e3 * found['talking']:14.1f}"
-            cells += f"{1e3 * model:9.1f}"
+            local, talk = model.rows + model.search, model.messages + model.content
+            cells += f"{1e3 * found['processor']:11.1f}{1e3 * local:9.1f} |"
+            cells += f"{1e3 * found['talking']:10.1f}{1e3 * talk:9.1f} |{1e3 * model.total:8.1f}"
         print(f"{name:32}{cells}")
     print(
         f"\na tree: {shape.passes:.1f} passes, {shape.splits:.1f} splits, {shape.visits:.2f} rows "
