@@ -16,6 +16,7 @@ trees       seconds a tree, measured and calculated, local and on one and two wo
 bytes       sent a tree by each rank, counted and calculated
 memory      of a worker in a whole training, measured and calculated
 far away    seconds a tree and memory of a worker for 10 to 1,000 workers, calculated
+limits      numbers of what breaks first
 
 :func:`tree_seconds` is the model of time and :func:`worker_bytes` that of memory; both are
 functions of their arguments only.
@@ -25,8 +26,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import math
 import os
+import pickle
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
@@ -36,7 +39,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.boosting.stored_scores import MOST_GATHERED
 from hedgerow.data.memory_plan import RowShape
+from hedgerow.growing.chunk_setup import MOST_ROWS
 from hedgerow.growing.chunk_space import builds_for, slots_for
 from hedgerow.growing.state import FOUND_FIELDS
 
@@ -57,7 +62,7 @@ EXCHANGES = 40
 
 @dataclass(frozen=True)
 class Costs:
-    """Nanoseconds of one core.
+    """Nanoseconds of one core (processor time).
 
     Attributes
     ----------
@@ -67,14 +72,14 @@ class Costs:
         Of a row and feature that is added to a histogram.
     search : float
         Of a node and feature: larger child by subtraction, and the search.
-    call : float
-        Of a pass, whatever is in it.
+    visit : float
+        Of a chunk in a pass, whatever is in it: Python, which threads do not divide.
     """
 
     row: float
     cell: float
     search: float
-    call: float
+    visit: float
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,8 @@ def tree_seconds(
     # Memory for histograms limits how many are built in a pass.
     most = builds_for(n_features, STRIDE, cores, shape.leaves)
     passes = max(shape.passes, 1 + shape.splits / most)
-    work = rows * (costs.row + built * shape.visits * costs.cell) / cores + passes * costs.call
+    work = rows * (costs.row + built * shape.visits * costs.cell) / cores
+    work += passes * math.ceil(rows / CHUNK_ROWS) * costs.visit
     search = shape.splits * own_columns * costs.search / min(cores, own_columns)
     if n_workers == 1:
         return Spent(1e-9 * work, 1e-9 * search, 0.0, 0.0)
@@ -213,6 +219,12 @@ class Memory:
         return self.given + max(self.cuts, self.chunks + self.histograms + self.messages)
 
 
+def segment_bytes(rows: float, leaves: int, cores: int) -> float:
+    """Room for nodes is doubled as they are found, with those that are split in vain."""
+    nodes = 1 << max(6, math.ceil(math.log2(2.6 * leaves)))
+    return nodes * (rows / CHUNK_ROWS) * cores * 8
+
+
 def worker_bytes(
     n_rows: float,
     n_features: int,
@@ -238,11 +250,15 @@ def worker_bytes(
     cells = STRIDE * n_features
     built = builds * cells * (cores // groups * WIDE_BYTES + cores // groups * CELL_BYTES)
     a_message = min(builds, leaves / 2) * cells * FIELDS * CELL_BYTES
+    # Where the rows of a node stand in each chunk, for each thread.
+    segments = segment_bytes(rows, leaves, cores)
     batch = partition_rows * n_features * (value_bytes + 2)
     sample = min(n_rows, SAMPLED) * n_features * value_bytes
     return Memory(
         given=rows * (n_features * value_bytes + 8),
-        chunks=rows * (row + 16) + batch,  # and its target twice: kept for early stopping
+        chunks=rows * (row + 16)
+        + segments
+        + batch,  # and its target twice: kept for early stopping
         histograms=slots + built,
         messages=3 * a_message,  # as laid out, copied to be sent, and what has come
         cuts=3 * sample,  # messages, table, sorted columns
@@ -296,7 +312,7 @@ def make_rows(first: int, stop: int, n_features: int) -> tuple[np.ndarray, np.nd
 
 def grow(
     ranks: Any, rows: tuple[int, int], n_features: int, leaves: int, n_trees: int,
-    n_threads: int = 1, mode: str = "data",
+    n_threads: int = 1, mode: str = "data", chunk_rows: int = CHUNK_ROWS,
 ) -> dict[str, Any]:  # fmt: skip
     """Trees on rows ``rows`` in chunks; seconds, traffic and shape, on average of a tree."""
     import hashlib
@@ -310,12 +326,12 @@ def grow(
 
     spec = fit_bins(read_table(make_rows(0, CHUNK_ROWS, n_features)[0]), 255)
     X, y = make_rows(*rows, n_features)
-    store = MemoryStore(bin_table(read_table(X), spec), y, chunk_rows=CHUNK_ROWS, first_row=rows[0])
+    store = MemoryStore(bin_table(read_table(X), spec), y, chunk_rows=chunk_rows, first_row=rows[0])
     del X
     objective = make_objective("logistic", 1)
     params = resolve(BoostParams(max_leaves=leaves), objective)
     counting = Counting(ranks)
-    seconds, talking, trees = [], [], []
+    seconds, talking, used, trees = [], [], [], []
     with closing(ChunkGrower(store, objective, params, n_threads, counting, mode)) as grower:
         grower.start(np.zeros(1))
         for number in range(WARM_UP + n_trees):
@@ -323,8 +339,9 @@ def grow(
                 counting.exchanges = counting.scattered = 0
                 trees, grower.traffic = [], []
             ranks.barrier()
-            before, start = counting.seconds, time.perf_counter()
+            before, start, busy = counting.seconds, time.perf_counter(), time.thread_time()
             trees.append(grower.grow(number, 0))
+            used.append(time.thread_time() - busy)
             seconds.append(time.perf_counter() - start)
             talking.append(counting.seconds - before)
         traffic = grower.traffic
@@ -339,7 +356,7 @@ def grow(
     digest = hashlib.sha256(b"".join(tree.value.tobytes() for tree in trees))
     return {
         "seconds": float(np.median(seconds[WARM_UP:])),
-        "least": float(np.min(seconds[WARM_UP:])),
+        "processor": float(np.median(used[WARM_UP:])),
         "talking": float(np.median(talking[WARM_UP:])),
         "passes": float(np.mean([one.passes - one.redone for one in traffic])),
         "splits": float(np.mean([one.splits for one in traffic])),
@@ -355,30 +372,30 @@ def shape_of(found: dict[str, Any], leaves: int) -> Shape:
     return Shape(leaves, found["passes"], found["splits"], found["visits"])
 
 
-GRID = tuple((rows, features) for rows in (1 << 16, 6 << 16) for features in (8, 28, 96))
+GRID = (
+    *((rows, features, CHUNK_ROWS) for rows in (1 << 16, 6 << 16) for features in (8, 28, 96)),
+    *((6 << 16, features, 1 << 12) for features in (8, 28)),
+)
+"""Rows, features, rows of a chunk."""
 
 
-def calibrate(ranks: Any, leaves: int) -> list[tuple[int, int, dict[str, Any]]]:
+def calibrate(ranks: Any, leaves: int) -> list[tuple[int, int, int, dict[str, Any]]]:
     """Trees of several sizes on one worker."""
-    return [
-        (rows, features, grow(ranks, (0, rows), features, leaves, 8)) for rows, features in GRID
-    ]
+    return [(*one, grow(ranks, (0, one[0]), one[1], leaves, 8, chunk_rows=one[2])) for one in GRID]
 
 
-def costs_of(found: list[tuple[int, int, dict[str, Any]]]) -> tuple[Costs, float]:
-    """Costs that give the measured times, and the largest error in per cent."""
+def costs_of(found: list[tuple[int, int, int, dict[str, Any]]]) -> tuple[Costs, float]:
+    """Costs that give the measured processor times, and the largest error in per cent."""
     from scipy.optimize import nnls
 
-    terms = np.array(
-        [
-            (rows, rows * features * one["visits"], one["splits"] * features, one["passes"])
-            for rows, features, one in found
-        ]
-    )
-    seconds = np.array([one["seconds"] for _, _, one in found])
-    solved, _ = nnls(1e-9 * terms / seconds[:, None], np.ones(len(found)))
-    error = np.abs(1e-9 * terms @ solved / seconds - 1).max()
-    return Costs(*map(float, solved)), 100 * float(error)
+    terms = [
+        (n, n * features * one["visits"], one["splits"] * features, one["passes"] * (n // size))
+        for n, features, size, one in found
+    ]
+    seconds = np.array([one["processor"] for *_, one in found])
+    relative = 1e-9 * np.array(terms) / seconds[:, None]
+    solved, _ = nnls(relative, np.ones(len(found)))
+    return Costs(*map(float, solved)), 100 * float(np.abs(relative @ solved - 1).max())
 
 
 # -- measured: workers ----------------------------------------------------------------------
@@ -447,7 +464,12 @@ def cluster_of(stack: ExitStack, n_workers: int) -> Any:
     from distributed import Client, LocalCluster
 
     cluster = stack.enter_context(
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        )
     )
     return stack.enter_context(Client(cluster))
 
@@ -541,7 +563,7 @@ def train_whole(client: Any, options: argparse.Namespace) -> dict[str, Any]:
 def print_costs(name: str, costs: Costs, error: float) -> None:
     print(
         f"costs, {name:<22} ns: row {costs.row:6.1f}, row and feature {costs.cell:5.2f}, node and "
-        f"feature {costs.search:6.0f}, pass {costs.call:10,.0f}; largest error {error:.0f}%"
+        f"feature {costs.search:6,.0f}, chunk {costs.visit:8,.0f}; largest error {error:.0f}%"
     )
 
 
@@ -577,23 +599,24 @@ def measure_trees(
         ).total
 
     rows = [
-        ("memory, 1 thread", local_seconds(options, 1), None, None),
-        ("memory, 2 threads", local_seconds(options, 2), None, None),
-        ("1 worker", one["seconds"], 0.0, calculated(False, n, 1)),
-        ("2 apart, half of the rows each", max(one["seconds"] for one in halves), 0.0,
-         calculated(True, half, 1)),
-        ("2 workers, rows divided", data[0]["seconds"], data[0]["talking"],
-         calculated(True, n, 2)),
-        ("2 workers, features divided", features[0]["seconds"], features[0]["talking"],
-         calculated(True, n, 2, "features")),
-    ]  # fmt: skip
-    print(f"\n{'ms a tree':32}{'measured':>10}{'speed-up':>10}{'in exchanges':>14}{'model':>9}")
-    for name, seconds, talking, model in rows:
-        base = rows[0][1] if name.startswith("memory") else one["seconds"]
-        cells = [f"{1e3 * seconds:10.1f}{base / seconds:10.2f}"]
-        cells += ["" if talking is None else f"{1e3 * talking:14.1f}"]
-        cells += ["" if model is None else f"{1e3 * model:9.1f}"]
-        print(f"{name:32}{''.join(cells)}")
+        ("memory, 1 thread", {"seconds": local_seconds(options, 1)}, None),
+        ("memory, 2 threads", {"seconds": local_seconds(options, 2)}, None),
+        ("1 worker", one, calculated(False, n, 1)),
+        ("2 apart, half of the rows each", halves[0], calculated(True, half, 1)),
+        ("2 workers, rows divided", data[0], calculated(True, n, 2)),
+        ("2 workers, features divided", features[0], calculated(True, n, 2, "features")),
+    ]
+    print(
+        f"\n{'ms a tree':32}{'measured':>10}{'speed-up':>10}{'processor':>11}{'in exchanges':>14}"
+        f"{'model':>9}"
+    )
+    for name, found, model in rows:
+        base = rows[0 if model is None else 2][1]["seconds"]
+        cells = f"{1e3 * found['seconds']:10.1f}{base / found['seconds']:10.2f}"
+        if model is not None:
+            cells += f"{1e3 * found['processor']:11.1f}{1e3 * found['talking']:14.1f}"
+            cells += f"{1e3 * model:9.1f}"
+        print(f"{name:32}{cells}")
     print(
         f"\na tree: {shape.passes:.1f} passes, {shape.splits:.1f} splits, {shape.visits:.2f} rows "
         f"a row in histograms; {data[0]['exchanges']:.1f} exchanges, "
@@ -647,6 +670,28 @@ def print_far(costs: Costs, carrier: Carrier, shape: Shape, cores: int, gbit: fl
                 )
 
 
+def print_limits(shape: Shape, cores: int) -> None:
+    """What the page says of things that break."""
+    builds = builds_for(1000, STRIDE, cores, shape.leaves)
+    sums = len(pickle.dumps(tuple(range(1 << 31, (1 << 31) + 100_000))))
+    lines = (
+        ("connections of a worker, 500 workers", f"{2 * 499:,}"),
+        ("most rows", f"{MOST_ROWS:,}"),
+        ("rows for cuts, 1,000 columns of float32, three times",
+         f"{3 * SAMPLED * 1000 * 4 / 1e9:.2f} GB"),
+        (f"rows of a chunk for each of {cores} threads", f"{CHUNK_ROWS // cores:,}"),
+        (f"segments, 1e9 rows a worker, 4,096 leaves, {cores} threads",
+         f"{segment_bytes(1e9, 4096, cores) / 1e9:.0f} GB"),
+        (f"histograms built in a pass, 1,000 columns, {cores} threads", f"{builds}"),
+        ("check sums of 100,000 partitions, to 1,000 workers", f"{sums * 1000 / 1e6:,.0f} MB"),
+        ("record of a split", f"{SPLIT_BYTES} bytes"),
+        ("most numbers gathered for metrics", f"{MOST_GATHERED:,}"),
+    )  # fmt: skip
+    print()
+    for name, value in lines:
+        print(f"{name:60}{value:>16}")
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         client = cluster_of(stack, 2)
@@ -683,6 +728,7 @@ def main() -> None:
         Costs(**known["costs"]), Carrier(**known["carrier"]), Shape(**known["shape"]),
         options.cores, options.gbit,
     )  # fmt: skip
+    print_limits(Shape(**known["shape"]), options.cores)
 
 
 if __name__ == "__main__":

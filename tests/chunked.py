@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.fit import _with_own_levels
-from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
 from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.matrix import BinnedMatrix
@@ -43,7 +42,7 @@ class TableData:
             chosen = np.concatenate(list(self._chosen(plan, train.target)))
             aside = train.take(np.flatnonzero(chosen))
             train = train.take(np.flatnonzero(~chosen))
-        train, aside = _with_own_levels(train, aside, lenient=True)
+        train, aside = with_own_levels(train, aside, lenient=True)
         params = resolve_constraints(plan.params, train.table.schema, plan.objective)
         bins = params.max_bins_by_feature or params.max_bins
         forced = params.forced_bins

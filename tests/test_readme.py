@@ -24,7 +24,7 @@ def test_exactly_two_commands_make_an_environment() -> None:
     assert len(commands) == 2
     demo, tests = commands
     assert demo.endswith("hedgerow demo")
-    assert tests.endswith("python -m pytest")
+    assert tests.endswith("python -m pytest -n 2")
     assert "'.[test]'" in tests
 
 

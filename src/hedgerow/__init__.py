@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         CARTClassifier,
         CARTRegressor,
         HedgerowClassifier,
+        HedgerowRanker,
         HedgerowRegressor,
     )
     from hedgerow.training import train
@@ -44,6 +45,7 @@ __all__ = [
     "Dataset",
     "HedgerowClassifier",
     "HedgerowError",
+    "HedgerowRanker",
     "HedgerowRegressor",
     "LossError",
     "ModelFormatError",
@@ -70,6 +72,7 @@ _HOMES = {
         "CARTClassifier",
         "CARTRegressor",
         "HedgerowClassifier",
+        "HedgerowRanker",
         "HedgerowRegressor",
     ),
 }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
@@ -37,6 +38,9 @@ class Dataset:
     offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Raw score known beforehand: trees learn what it lacks.  It is no part
         of the model, so add it to raw predictions of new rows yourself.
+    qid : array-like of shape (n_rows,), optional
+        For rankings: the query of each row, numbers or text.  Rows of a query compete
+        with each other, wherever they stand in the table.
     feature_names : sequence of str, optional
         For tables that have none.
     categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
@@ -64,6 +68,7 @@ class Dataset:
         weight: Any = None,
         offset: Any = None,
         *,
+        qid: Any = None,
         feature_names: Sequence[str] | None = None,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
@@ -72,6 +77,7 @@ class Dataset:
         self.y = y
         self.weight = weight
         self.offset = offset
+        self.qid = qid
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
         self._names = None if feature_names is None else tuple(feature_names)
@@ -244,4 +250,5 @@ class Dataset:
             target,
             check_weight(self.weight, table.n_rows, "weight"),
             check_offset(self.offset, table.n_rows, n_outputs),
+            read_qid(self.qid, table.n_rows),
         )

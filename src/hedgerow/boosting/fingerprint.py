@@ -32,6 +32,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
+from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.own import Linked
 from hedgerow.params import BoostParams
@@ -187,6 +188,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         "y": [sample.target],
         "sample_weight": [] if sample.weight is None else [sample.weight],
         "offset": [] if sample.offset is None else [sample.offset],
+        "qid": [] if sample.query is None else [first_seen(sample.query)],
     }
     found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
     for name, given in arrays.items():

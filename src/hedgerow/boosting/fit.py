@@ -36,25 +36,23 @@ from hedgerow.boosting.callbacks import (
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, Rounds, one_round, recording
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
 from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
-from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.statistics import (
     Encoded,
     constraints_of_inputs,
     encode,
     without_unused,
 )
-from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams, split_rows
+from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import (
     AnyTable,
     BinnedMatrix,
     SparseTable,
     Table,
-    UnknownCategory,
-    drop_unused_levels,
     fit_bins,
     numbers_of,
-    recode,
 )
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.bundles import BundleRules
@@ -69,7 +67,6 @@ from hedgerow.metrics import (
     evaluate,
     make_metrics,
     scored_as,
-    task_of,
 )
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -169,12 +166,16 @@ def _fit(
     recorder: Recorder | None,
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
+    check_queries(train, validation, objective, params, stopping)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
+    objective, metrics = with_queries(
+        objective, metrics, encoded.train, watched, params.seed, n_threads
+    )
     watch = Watch(
         objective=objective,
         metrics=metrics if scored or validation is not None else (),
@@ -233,34 +234,18 @@ def _prepare(
     """Rows for training and validation, and ``(patience, min_delta)`` if the fit may stop."""
     train = train.without_zero_weights()
     objective.check_target(train.target)
-    stops = stopping.is_on(train.n_rows, validation is not None)
+    stops = stops_early(train, stopping, validation is not None)
     if validation is not None:
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
     elif stops and not stopping.by_out_of_bag:
-        stratify = task_of(objective) != "regression"
-        kept, aside = split_rows(train.target, stopping.validation_fraction, stratify, seed)
+        kept, aside = split_sample(train, objective, stopping.validation_fraction, seed)
         train, validation = train.take(kept), train.take(aside)
         # A category that only rows set aside have is no mistake of the user.
-        train, validation = _with_own_levels(train, validation, lenient=True)
+        train, validation = with_own_levels(train, validation, lenient=True)
         return train, validation, (stopping.patience, stopping.min_delta)
-    train, validation = _with_own_levels(train, validation)
+    train, validation = with_own_levels(train, validation)
     return train, validation, (stopping.patience, stopping.min_delta) if stops else None
-
-
-def _with_own_levels(
-    train: Sample, validation: Sample | None, *, lenient: bool = False
-) -> tuple[Sample, Sample | None]:
-    """Categories of the training rows alone: no others are known to the model."""
-    if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
-        return train, validation
-    table = drop_unused_levels(train.table, weight=train.weight)
-    if table.schema is not train.table.schema and validation is not None:
-        assert isinstance(validation.table, Table)  # sparse data hold no categories
-        policy: UnknownCategory = table.schema.unknown
-        policy = "missing" if lenient and policy == "error" else policy
-        validation = replace(validation, table=recode(validation.table, table.schema, policy))
-    return replace(train, table=table), validation
 
 
 _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data import AnyTable
+from hedgerow.data import AnyTable, SparseTable, Table, UnknownCategory, drop_unused_levels, recode
 from hedgerow.errors import DataError, DataTypeError
 
 
@@ -25,12 +25,15 @@ class Sample:
         None if all rows count alike.
     offset : float64, shape (n_outputs, n_rows), or None
         Raw score that is known beforehand; trees learn the rest.
+    query : int64, shape (n_rows,), or None
+        Which rows compete with each other, for rankings.
     """
 
     table: AnyTable
     target: FloatArray
     weight: FloatArray | None = None
     offset: FloatArray | None = None
+    query: IntArray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -43,6 +46,7 @@ class Sample:
             self.target[rows],
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),
+            None if self.query is None else self.query[rows],
         )
 
     def without_zero_weights(self) -> Sample:
@@ -55,8 +59,23 @@ class Sample:
         kept = self.weight > 0.0
         sample = self if kept.all() else self.take(np.flatnonzero(kept))
         if sample.weight is not None and (sample.weight == 1.0).all():
-            return Sample(sample.table, sample.target, None, sample.offset)
+            return replace(sample, weight=None)
         return sample
+
+
+def with_own_levels(
+    train: Sample, validation: Sample | None, *, lenient: bool = False
+) -> tuple[Sample, Sample | None]:
+    """Categories of the training rows alone: no others are known to the model."""
+    if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
+        return train, validation
+    table = drop_unused_levels(train.table, weight=train.weight)
+    if table.schema is not train.table.schema and validation is not None:
+        assert isinstance(validation.table, Table)  # sparse data hold no categories
+        policy: UnknownCategory = table.schema.unknown
+        policy = "missing" if lenient and policy == "error" else policy
+        validation = replace(validation, table=recode(validation.table, table.schema, policy))
+    return replace(train, table=table), validation
 
 
 LARGEST = 1e100

@@ -24,6 +24,7 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.category_table import category_splits, side_score, sum_levels
+from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Sample
 from hedgerow.data import AnyTable, Column, SparseTable, fit_bins, numbers_of
 from hedgerow.data.bins import codes_of
@@ -185,7 +186,9 @@ def _gradients(
     if sample.offset is not None:
         raw = raw + sample.offset
     output = tree % forest.n_outputs
-    g, h = gradients_at(objective, sample.target, sample.weight, raw, output)
+    objective, _ = with_queries(objective, (), sample, sample, params.seed, 1)
+    number = tree // forest.n_outputs
+    g, h = gradients_at(objective, sample.target, sample.weight, raw, output, number)
     if params.leaf_estimation in FIRST_ORDER:
         h = np.ones(len(g)) if sample.weight is None else sample.weight
     return g, h

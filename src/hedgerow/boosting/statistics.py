@@ -378,7 +378,14 @@ def _repeated(train: Sample, table: Table, n_copies: int) -> Sample:
         np.tile(train.target, n_copies),
         np.tile(weight / n_copies, n_copies),
         None if train.offset is None else np.tile(train.offset, (1, n_copies)),
+        None if train.query is None else _repeated_queries(train.query, n_copies),
     )
+
+
+def _repeated_queries(query: IntArray, n_copies: int) -> IntArray:
+    """Queries of the copies, each of which competes by itself."""
+    n_queries = int(query.max()) + 1
+    return np.concatenate([query + copy * n_queries for copy in range(n_copies)])
 
 
 def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:

@@ -108,7 +108,7 @@ class ExactGrower:
         begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
-        self._given.prepare(self._state.loss_data, output)
+        self._given.prepare(self._state.loss_data, output, int(scalars[layout.IS_ROUND]))
         stages.work(0, self._state, ORDER_GROW)
         return self._copy_tree()
 

@@ -130,9 +130,7 @@ def precision(gain: FloatArray, order: IntArray, top: int, n: int, kind: int) ->
 
 
 @kernel(inner=True)
-def expected_reciprocal_rank(
-    gain: FloatArray, order: IntArray, top: int, largest: float
-) -> float:
+def expected_reciprocal_rank(gain: FloatArray, order: IntArray, top: int, largest: float) -> float:
     """ERR of the first ``top`` places; ``largest`` is above every gain by 1 or more."""
     total, goes_on = 0.0, 1.0
     for rank in range(top):

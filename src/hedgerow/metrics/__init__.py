@@ -20,6 +20,11 @@ name                  for             better  what
 ``error``             classification  lower   share of rows classified wrongly
 ``auc``               two classes     higher  area under the ROC curve
 ``concordance``       survival        higher  share of the pairs in right order
+``ndcg``, ``ndcg@k``  ranking         higher  discounted gains of the first k rows
+``map``, ``map@k``    ranking         higher  mean average precision
+``mrr``, ``mrr@k``    ranking         higher  1 / rank of the first relevant row
+``precision@k``       ranking         higher  share of relevant rows of the first k
+``err``, ``err@k``    ranking         higher  expected reciprocal rank
 ====================  ==============  ======  ===================================
 """
 
@@ -27,7 +32,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,11 +40,13 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
 from hedgerow.metrics import scores
 from hedgerow.metrics.base import Metric, MetricFunction, Task
+from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.regression import PLAIN, WITH_PARAMETER, MeanOf, RowValues
 from hedgerow.metrics.scores import Explained, Mean, RowSums
 from hedgerow.metrics.survival import Concordance
 
 if TYPE_CHECKING:
+    from hedgerow.kernels.ranking import QueryRows
     from hedgerow.objectives.base import Objective
 
 _LOSS = "loss"
@@ -158,6 +165,12 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         name = getattr(item, "__name__", type(item).__name__)
         return Metric(name, item, bool(getattr(item, "higher_is_better", False)))
     usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
+    if task == "ranking":
+        usable += NAMES
+        gains = getattr(objective, "label_gain", None)
+        found = ranking_metric(item, gains) if isinstance(item, str) else None
+        if found is not None:
+            return Metric(str(item), found, higher_is_better=True, tasks=("ranking",))
     if not isinstance(item, str) or item not in METRICS:
         known = ", ".join(map(repr, usable))
         raise ParameterError(
@@ -175,6 +188,30 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         make, attribute, default = WITH_PARAMETER[item]
         return _mean_of(item, make(float(getattr(objective, attribute, default))))
     return metric
+
+
+def metrics_of_queries(
+    metrics: Sequence[Metric], objective: Objective, queries: QueryRows
+) -> tuple[Metric, ...]:
+    """The metrics of a ranking for rows of these queries; a user's function is as it was.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    objective : Objective
+        Whose loss may be among them.
+    queries : QueryRows
+    """
+
+    def bound(metric: Metric) -> Metric:
+        if metric.from_raw:
+            of_queries: Callable[..., Objective] = getattr(objective, "of_queries")  # noqa: B009
+            return replace(metric, function=of_queries(queries).loss)
+        if isinstance(metric.function, RankingMetric):
+            return replace(metric, function=metric.function.of_queries(queries))
+        return metric
+
+    return tuple(bound(metric) for metric in metrics)
 
 
 def evaluate(
@@ -234,6 +271,7 @@ __all__ = [
     "Task",
     "evaluate",
     "make_metrics",
+    "metrics_of_queries",
     "scored_as",
     "task_of",
 ]

@@ -20,7 +20,9 @@ from hedgerow.metrics.scores import RowSums
 MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], float]
 """``function(y_true, prediction, weight) -> float``; class indices for classes."""
 
-Task: TypeAlias = Literal["regression", "two classes", "classes", "quantiles", "survival"]
+Task: TypeAlias = Literal[
+    "regression", "two classes", "classes", "quantiles", "survival", "ranking"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Metric:
         numbers, or class indices 0, 1, ...; ``weight`` is None where all rows
         count alike.
     higher_is_better : bool, default=False
-    tasks : tuple of {"regression", "two classes", "classes", "quantiles", "survival"}
+    tasks : tuple of {"regression", "two classes", "classes", "quantiles", "survival", "ranking"}
         Where it can be used; empty for everywhere.
     from_raw : bool, default=False
         Whether ``function`` is given raw scores in place of predictions.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import (
@@ -58,18 +58,18 @@ class RankingMetric:
         Ranks that count; None for all.
     label_gain : tuple of float, or None
         Gain of the labels 0, 1, ... for ``"ndcg"``; None: ``2**label - 1``.
-    query : int64 (n_rows,), or None
-        Query of each row; None: all rows are one.
+    queries : QueryRows or None
+        None: all rows are one query.
     """
 
     kind: str
     most: int | None = None
     label_gain: tuple[float, ...] | None = None
-    query: IntArray | None = None
+    queries: QueryRows | None = None
 
-    def of_queries(self, query: IntArray | None) -> RankingMetric:
+    def of_queries(self, queries: QueryRows) -> RankingMetric:
         """The same for rows of these queries."""
-        return replace(self, query=query)
+        return replace(self, queries=queries)
 
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
@@ -84,7 +84,7 @@ class RankingMetric:
             Higher for rows that should come first; rows with equal ones stay in order.
         weight : float64 (n_rows,), optional
         """
-        queries = query_rows(self.query, len(y_true))
+        queries = query_rows(None, len(y_true)) if self.queries is None else self.queries
         return weighted_mean(
             self.by_query(y_true, prediction, queries), query_weights(queries, weight)
         )
@@ -109,9 +109,7 @@ class RankingMetric:
         return out
 
 
-def ranking_metric(
-    name: str, label_gain: tuple[float, ...] | None = None
-) -> RankingMetric | None:
+def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> RankingMetric | None:
     """The metric of this name; None if it is none of rankings.
 
     Raises

@@ -19,6 +19,13 @@ from hedgerow.objectives.own import CUSTOM, Linked, Task, make_own_loss
 from hedgerow.objectives.positive import Gamma, Poisson, SquaredLogError, Tweedie
 from hedgerow.objectives.quantile import AbsoluteError, Quantile
 from hedgerow.objectives.quantiles import SeveralQuantiles, is_several
+from hedgerow.objectives.ranking import (
+    RANKING,
+    LambdaRank,
+    RankCrossEntropy,
+    RankMap,
+    RankPairwise,
+)
 from hedgerow.objectives.robust import AbsolutePercentage, Expectile, Huber, LogCosh, PseudoHuber
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.softmax import Softmax
@@ -32,6 +39,7 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
         *(Poisson, Gamma, Tweedie, SquaredLogError),
         *(CrossEntropy, Focal, Hinge, OneVsAll),
         *(Cox, AcceleratedFailureTime),
+        *(LambdaRank, RankMap, RankPairwise, RankCrossEntropy),
     )
 }
 
@@ -44,6 +52,12 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "focal_alpha": ("focal",),
     "aft_distribution": ("aft",),
     "aft_scale": ("aft",),
+    **dict.fromkeys(
+        ("truncation_level", "pair_method", "pairs_per_row", "sigmoid"),
+        ("lambdarank", "rank_map", "rank_pairwise"),
+    ),
+    "normalize_pairs": ("lambdarank", "rank_map"),
+    "label_gain": RANKING,
 }
 """Parameters of losses, and the losses that have them; None is the default of each."""
 
@@ -176,6 +190,7 @@ __all__ = [
     "CUSTOM",
     "OBJECTIVES",
     "PARAMETERS",
+    "RANKING",
     "Objective",
     "RowLoss",
     "loss_record",

@@ -44,11 +44,13 @@ class LossRows(NamedTuple):
     target   float64 (n_rows,), or (n_rows, n_columns) for losses of several columns
     raw      float64 (n_outputs, n_rows)
     weight   float64 (n_rows,), or None: every weight is 1
+    round    number of the round, from 0: losses that draw at random draw anew in each
     """
 
     target: FloatArray
     raw: FloatArray
     weight: FloatArray | None
+    round: int = 0
 
 
 class GivenLoss(Objective, Protocol):
@@ -132,27 +134,29 @@ class Given:
         """For the rows of a fit."""
         return Given(bound_to_rows(objective, target, weight), target, weight, n_threads, newton)
 
-    def prepare(self, data: LossData, output: int) -> None:
+    def prepare(self, data: LossData, output: int, round_: int = 0) -> None:
         """Write g and h at the scores ``data.raw`` into ``data.probability``.
 
-        For ``output``, whose tree is grown next; of a coupled loss for all outputs,
-        before the first.
+        For ``output``, whose tree is grown next in round ``round_``; of a coupled loss
+        for all outputs, before the first.
         """
         if self.objective.kernel_id != GIVEN:
             return
         loss = cast(GivenLoss, self.objective)
         if not loss.coupled:
-            self._fill(loss, data.raw, output, data.probability[:2])
+            self._fill(loss, data.raw, output, data.probability[:2], round_)
         elif output == 0:
             for number in range(loss.n_outputs):
-                self._fill(loss, data.raw, number, data.probability[2 * number :])
+                self._fill(loss, data.raw, number, data.probability[2 * number :], round_)
 
-    def _fill(self, loss: GivenLoss, raw: FloatArray, output: int, out: FloatArray) -> None:
+    def _fill(
+        self, loss: GivenLoss, raw: FloatArray, output: int, out: FloatArray, round_: int
+    ) -> None:
         g, h = out[0], out[1]
 
         def block(start: int, stop: int) -> None:
             weight = None if self.weight is None else self.weight[start:stop]
-            rows = LossRows(self.target[start:stop], raw[:, start:stop], weight)
+            rows = LossRows(self.target[start:stop], raw[:, start:stop], weight, round_)
             loss.derivatives(rows, output, g[start:stop], h[start:stop])
 
         run_blocks(block, len(g), self.n_threads if loss.rowwise else 1, BLOCK_ROWS)
@@ -177,12 +181,14 @@ def gradients_at(
     weight: FloatArray | None,
     raw: FloatArray,
     output: int,
+    round_: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
     """G and h of every row, weights included, as the gradient pass of a tree has them."""
     if objective.kernel_id != GIVEN:
         return gradients_of(objective.kernel_id, target, weight, raw, output, objective.level)
     g, h = np.empty((2, len(target)))
-    cast(GivenLoss, objective).derivatives(LossRows(target, raw, weight), output, g, h)
+    rows = LossRows(target, raw, weight, round_)
+    cast(GivenLoss, objective).derivatives(rows, output, g, h)
     if weight is not None:
         g, h = g * weight, h * weight
     return g, h

@@ -293,7 +293,12 @@ def pair_losses(
 
 @kernel(inner=True)
 def target_shares(
-    n: int, begin: int, queries: QueryRows, gain: FloatArray, seed: int, stream: int,
+    n: int,
+    begin: int,
+    queries: QueryRows,
+    gain: FloatArray,
+    seed: int,
+    stream: int,
     share: FloatArray,
 ) -> bool:
     """Gains plus random numbers from 0 to 1, divided by their sum.

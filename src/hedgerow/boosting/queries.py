@@ -1,0 +1,195 @@
+"""Which rows compete with each other: ``qid`` as users give it, and what a fit makes of it.
+
+Queries are numbered in the order in which they first occur, so their names have no part
+in a model.  Rows of a query need not be neighbours.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.boosting.sample import Sample, check_length
+from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_rows, split_rows
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
+from hedgerow.metrics.queries import first_seen, query_rows
+from hedgerow.objectives import Objective
+from hedgerow.objectives.ranking import RankingLoss
+from hedgerow.params import BoostParams
+
+_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+
+
+def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
+    """The number of the query of each row.
+
+    Parameters
+    ----------
+    qid : array-like of shape (n_rows,), or None
+        Values of any type that can be told apart: numbers, text, dates, categories.
+    n_rows : int
+    name : str
+        What it is, for messages.
+
+    Returns
+    -------
+    int64 (n_rows,), or None
+        0 for the query of the first row, 1 for the next that occurs, ...
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If there is another number of them, or some are missing.
+
+    Examples
+    --------
+    >>> read_qid(["b", "a", "b"], 3).tolist()
+    [0, 1, 0]
+    """
+    if qid is None:
+        return None
+    values: AnyArray = np.asarray(qid)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise DataError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
+    if len(values) != n_rows and values.dtype.kind in "iu" and int(values.sum()) == n_rows:
+        raise DataError(
+            f"{name} has {len(values)} values for {n_rows} rows of X: these look like sizes of "
+            f"groups. {name} names the query of each row: give "
+            f"np.repeat(np.arange({len(values)}), sizes)."
+        )
+    check_length(len(values), n_rows, name)
+    _refuse_missing(values, name)
+    if values.dtype.kind != "O":
+        codes = np.unique(values, return_inverse=True)[1].reshape(-1)
+        return first_seen(codes)
+    numbers: dict[Any, int] = {}
+    try:
+        found = [numbers.setdefault(value, len(numbers)) for value in values.tolist()]
+    except TypeError as error:
+        raise DataTypeError(f"{name} must hold numbers or text: {error}.") from None
+    return np.array(found, dtype=np.int64)
+
+
+def _refuse_missing(values: AnyArray, name: str) -> None:
+    if values.dtype.kind == "O":
+        items = values.tolist()
+        missing = np.array([type(v).__name__ in _MISSING_TYPES or v != v for v in items], bool)
+    elif values.dtype.kind in "fcmM":
+        missing = values != values  # NaN and NaT
+    else:
+        return
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise DataError(
+            f"{name} is missing in {int(missing.sum())} of {len(values)} rows, the first is row "
+            f"{row}: every row needs its query; leave these rows out."
+        )
+
+
+def check_queries(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+) -> None:
+    """Raise unless queries are there where, and only where, the objective needs them.
+
+    Raises
+    ------
+    DataError
+        If they are missing.
+    ParameterError
+        If the objective has no use for them, or rows are to be judged one by one.
+    """
+    if scored_as(objective) != "ranking":
+        if train.query is not None or (validation is not None and validation.query is not None):
+            raise ParameterError(
+                f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
+                "objective of rankings, or leave it out."
+            )
+        return
+    for sample, name in ((train, "qid"), (validation, "qid of the validation rows")):
+        if sample is not None and sample.query is None:
+            raise DataError(
+                f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
+                "missing: give the query of each row."
+            )
+    if params.oob_score or stopping.by_out_of_bag:
+        raise ParameterError(
+            "rows that a round leaves out are parts of queries, which cannot be scored: use "
+            "oob_score=False, and validation rows for early stopping."
+        )
+    query = cast(IntArray, train.query)
+    if len(query) > 1 and len(np.unique(query)) == len(query):
+        warnings.warn(
+            f"each of the {len(query)} queries in qid has one row, so there is nothing to put in "
+            "order: qid must be the same for rows that compete with each other.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:
+    """Whether the fit stops early; a single query cannot be divided."""
+    on = stopping.is_on(train.n_rows, has_validation)
+    if on and train.query is not None and not has_validation:
+        automatic = isinstance(stopping.early_stopping, str)
+        return not (automatic and bool((train.query == train.query[0]).all()))
+    return on
+
+
+def split_sample(
+    train: Sample, objective: Objective, fraction: float, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Rows to train on and rows to set aside; of a ranking whole queries.
+
+    A query is chosen by a hash of seed and its number: at least one, at most all but one.
+    """
+    if train.query is None:
+        return split_rows(train.target, fraction, task_of(objective) != "regression", seed)
+    codes = first_seen(train.query)
+    n_queries = int(codes.max()) + 1
+    if n_queries < 2:
+        raise DataError(
+            "early stopping sets queries aside, but there is only one: give validation rows "
+            "(X_val, y_val, qid_val) or use early_stopping=False."
+        )
+    count = min(max(1, round(fraction * n_queries)), n_queries - 1)
+    order = np.argsort(hash_rows(seed, VALIDATION_STREAM, n_queries), kind="stable")
+    aside = np.isin(codes, order[:count])
+    return np.flatnonzero(~aside), np.flatnonzero(aside)
+
+
+def with_queries(
+    objective: Objective,
+    metrics: Sequence[Metric],
+    train: Sample,
+    watched: Sample,
+    seed: int,
+    n_threads: int,
+) -> tuple[Objective, tuple[Metric, ...]]:
+    """Objective and metrics for the queries of these rows; others as they are.
+
+    Parameters
+    ----------
+    objective : Objective
+    metrics : sequence of Metric
+    train : Sample
+        Rows that trees are grown on.
+    watched : Sample
+        Rows that the metrics are computed of.
+    seed, n_threads : int
+    """
+    if not isinstance(objective, RankingLoss):
+        return objective, tuple(metrics)
+    seen = query_rows(watched.query, watched.n_rows)
+    bound = objective.of_queries(query_rows(train.query, train.n_rows), seed, n_threads)
+    return bound, metrics_of_queries(metrics, bound, seen)

@@ -1,0 +1,403 @@
+"""The ranker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.callbacks import Callback
+from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.queries import read_qid
+from hedgerow.boosting.sample import Sample, check_vector, check_weight
+from hedgerow.data import AnyTable, UnknownCategory, read_any
+from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.errors import DataError
+from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.estimators.docs import shared_texts
+from hedgerow.io.checkpoint_folder import checkpoint_at
+from hedgerow.metrics.queries import query_rows
+from hedgerow.metrics.ranking import RankingMetric
+from hedgerow.objectives import RANKING, make_objective
+from hedgerow.objectives.ranking import PairMethod
+from hedgerow.params import (
+    Boosting,
+    BundleConflicts,
+    BundleOrder,
+    ByFeature,
+    ForcedBins,
+    GrowPolicy,
+    InteractionConstraints,
+    LeafEstimation,
+    MonotoneConstraints,
+    Sampling,
+    Sketch,
+    TargetStatistics,
+    TreeMethod,
+)
+
+RankingObjective: TypeAlias = (
+    "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"
+)
+
+
+@shared_texts
+class HedgerowRanker(HedgerowEstimator):
+    """Gradient-boosted decision trees that put rows in order, for each query by itself.
+
+    Parameters
+    ----------
+    <trees>
+    objective : str, default="auto"
+        The loss.  ``"auto"`` is ``"lambdarank"``: LambdaMART, for NDCG (Burges 2010).
+        ``"rank_map"``: the same for mean average precision.  ``"rank_pairwise"``:
+        logistic losses of pairs of rows.  ``"rank_xendcg"``: cross-entropy with the
+        gains of the rows (Bruch 2021).
+    eval_metric : str, callable, sequence of these, or None, default=None
+        ``"ndcg"``, ``"map"``, ``"mrr"``, ``"err"``, each also for the first k rows
+        (``"ndcg@10"``), ``"precision@10"``, or ``"loss"``.  None is ``"loss"``: 1 less
+        NDCG for ``"lambdarank"``, 1 less MAP for ``"rank_map"``.  A callable takes
+        ``(y_true, prediction, weight)``; it is not told the queries.  The first metric
+        decides early stopping.
+    truncation_level : int >= 1, or None, default=None
+        For pairs (all objectives but ``"rank_xendcg"``) with ``pair_method="topk"``:
+        the first so many rows of each list are compared with all behind them.  None is
+        30, as in LightGBM; for ``"rank_pairwise"`` all.
+    pair_method : {"topk", "mean"} or None, default=None
+        Pairs that are compared.  ``"topk"``, which is what None means: see
+        ``truncation_level``.  ``"mean"``: each row with some of other labels, drawn anew
+        in each round.
+    pairs_per_row : int >= 1, or None, default=None
+        For ``pair_method="mean"``; None is 1.
+    normalize_pairs : bool or None, default=None
+        For ``"lambdarank"`` and ``"rank_map"``: pairs whose scores are far apart count
+        less, and queries with much to change not so much more than others, as in
+        LightGBM.  None is True.
+    sigmoid : float > 0, or None, default=None
+        For pairs: steepness of the logistic function; None is 1.
+    label_gain : sequence of float, or None, default=None
+        Gains of the labels 0, 1, ..., for ``"lambdarank"``, ``"rank_xendcg"`` and NDCG.
+        None: ``2**label - 1``.
+    <training>
+
+    Attributes
+    ----------
+    <attributes>
+
+    Notes
+    -----
+    Early stopping sets whole queries aside.  ``subsample`` draws rows, not queries: a
+    tree is grown on some rows of each query, with derivatives that all rows have made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import HedgerowRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X, qid = rng.normal(size=(600, 3)), np.repeat(np.arange(60), 10)
+    >>> y = np.clip(np.round(X[:, 0] + 1.5), 0, 4)
+    >>> model = HedgerowRanker(n_estimators=20).fit(X, y, qid=qid)
+    >>> model.score(X, y, qid=qid) > 0.9
+    True
+    """
+
+    _objectives: ClassVar[tuple[str, ...]] = RANKING
+    _loss_parameters: ClassVar[tuple[str, ...]] = (
+        *("truncation_level", "pair_method", "pairs_per_row"),
+        *("normalize_pairs", "sigmoid", "label_gain"),
+    )
+    # With metadata routing, qid goes to fit and score without being asked for.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        learning_rate: float = 0.1,
+        max_leaves: int | None = 31,
+        max_depth: int | None = None,
+        min_samples_leaf: int = 20,
+        min_child_weight: float = 1e-3,
+        reg_lambda: float = 1.0,
+        reg_alpha: float = 0.0,
+        gamma: float = 0.0,
+        max_delta_step: float = 0.0,
+        subsample: float = 1.0,
+        sampling: Sampling = "uniform",
+        goss_top_rate: float = 0.2,
+        goss_other_rate: float = 0.1,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        colsample_bynode: float = 1.0,
+        max_bins: int = 255,
+        grow_policy: GrowPolicy = "leafwise",
+        tree_method: TreeMethod = "hist",
+        sketch: Sketch = "global",
+        sketch_eps: float = 0.03,
+        boosting: Boosting = "gbdt",
+        leaf_estimation: LeafEstimation = "auto",
+        drop_rate: float = 0.1,
+        skip_drop: float = 0.5,
+        max_drop: int = 50,
+        oob_score: bool = False,
+        zero_as_missing: bool = False,
+        bundle_features: bool | Literal["auto"] = "auto",
+        bundle_order: BundleOrder = "count",
+        bundle_conflicts: BundleConflicts = "sum",
+        max_conflict_rate: float = 0.0,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
+        max_cat_to_onehot: int = 4,
+        max_cat_threshold: int = 32,
+        cat_smooth: float = 10.0,
+        cat_l2: float = 10.0,
+        min_data_per_group: int = 100,
+        target_statistics: TargetStatistics = "auto",
+        statistics_order: int = 2,
+        monotone_constraints: MonotoneConstraints = None,
+        interaction_constraints: InteractionConstraints = None,
+        feature_penalties: ByFeature = None,
+        max_bins_by_feature: ByFeature = None,
+        forced_bins: ForcedBins = None,
+        objective: RankingObjective = "auto",
+        eval_metric: EvalMetric = None,
+        truncation_level: int | None = None,
+        pair_method: PairMethod | None = None,
+        pairs_per_row: int | None = None,
+        normalize_pairs: bool | None = None,
+        sigmoid: float | None = None,
+        label_gain: Sequence[float] | None = None,
+        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        validation_fraction: float = 0.1,
+        patience: int = 10,
+        min_delta: float = 0.0,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        callbacks: Callback | Sequence[Callback] | None = None,
+        progress: bool = False,
+    ) -> None:
+        super().__init__(
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            max_leaves=max_leaves,
+            max_depth=max_depth,
+            min_samples_leaf=min_samples_leaf,
+            min_child_weight=min_child_weight,
+            reg_lambda=reg_lambda,
+            reg_alpha=reg_alpha,
+            gamma=gamma,
+            max_delta_step=max_delta_step,
+            subsample=subsample,
+            sampling=sampling,
+            goss_top_rate=goss_top_rate,
+            goss_other_rate=goss_other_rate,
+            colsample_bytree=colsample_bytree,
+            colsample_bylevel=colsample_bylevel,
+            colsample_bynode=colsample_bynode,
+            max_bins=max_bins,
+            grow_policy=grow_policy,
+            tree_method=tree_method,
+            sketch=sketch,
+            sketch_eps=sketch_eps,
+            boosting=boosting,
+            leaf_estimation=leaf_estimation,
+            drop_rate=drop_rate,
+            skip_drop=skip_drop,
+            max_drop=max_drop,
+            oob_score=oob_score,
+            zero_as_missing=zero_as_missing,
+            bundle_features=bundle_features,
+            bundle_order=bundle_order,
+            bundle_conflicts=bundle_conflicts,
+            max_conflict_rate=max_conflict_rate,
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
+            max_cat_to_onehot=max_cat_to_onehot,
+            max_cat_threshold=max_cat_threshold,
+            cat_smooth=cat_smooth,
+            cat_l2=cat_l2,
+            min_data_per_group=min_data_per_group,
+            target_statistics=target_statistics,
+            statistics_order=statistics_order,
+            monotone_constraints=monotone_constraints,
+            interaction_constraints=interaction_constraints,
+            feature_penalties=feature_penalties,
+            max_bins_by_feature=max_bins_by_feature,
+            forced_bins=forced_bins,
+            objective=objective,
+            eval_metric=eval_metric,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            min_delta=min_delta,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            callbacks=callbacks,
+            progress=progress,
+        )
+        self.truncation_level = truncation_level
+        self.pair_method = pair_method
+        self.pairs_per_row = pairs_per_row
+        self.normalize_pairs = normalize_pairs
+        self.sigmoid = sigmoid
+        self.label_gain = label_gain
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        qid: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        qid_val: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = SECONDS,
+    ) -> Self:
+        """Train on the rows of queries.
+
+        A fit that fails or is interrupted leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+            Numbers, dates, text or categories; NaN, null and ``None`` are
+            missing values, infinities are values.  Frames of pandas, polars,
+            pyarrow and others are read by column; one row may be a dict.
+        y : array-like of shape (n_rows,)
+            Labels 0, 1, 2, ..., higher for more relevant rows.
+        sample_weight : array-like of shape (n_rows,), optional
+            Not negative; a row of weight 0 counts as absent.  Give all rows of a query
+            the weight of the query; weight 2 is then the same as the query twice.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row: numbers, text, categories.  Rows of a query need not
+            be neighbours.  Without it all rows are one query.
+        X_val, y_val : like X and y, optional
+            Rows for learning curves and early stopping.
+        sample_weight_val, qid_val : array-like, optional
+            Weights and queries of the validation rows.
+        checkpoint : str or path-like, optional
+            Folder in which finished rounds are kept, for this fit alone.  If the fit
+            is stopped in any way, the same call goes on from there, and its model
+            has the same bytes as if nothing had happened (docs/checkpoint.md).
+        checkpoint_every : float >= 0, default=10.0
+            Seconds between two writes to the checkpoint; 0: after every round.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError, ParameterError
+            (``ValueError``) if data or a parameter cannot be used; the message
+            names the column, row or parameter.
+        DataTypeError
+            (``TypeError``) for columns of mixed types, objects.
+        StorageError
+            (``OSError``) if the folder of the checkpoint cannot be used.
+        """
+        params, stopping = self._params(), self._stopping()
+        kept = checkpoint_at(checkpoint, checkpoint_every)
+        self._check_objective()
+        name = "lambdarank" if self.objective == "auto" else self.objective
+        objective = make_objective(cast(str, name), parameters=self._loss_values())
+        table = self._read(X, params)
+        train = self._sample(table, y, sample_weight, qid)
+        self._check_validation(X_val, y_val, sample_weight_val)
+        self._check_queries_of_both(qid, X_val, qid_val)
+        validation = None
+        if X_val is not None:
+            seen = read_any(X_val, table.schema, reader=type(self).__name__)
+            validation = self._sample(seen, y_val, sample_weight_val, qid_val, "_val")
+        return self._adopt(self._train(train, validation, objective, params, stopping, kept))
+
+    @staticmethod
+    def _check_queries_of_both(qid: Any, X_val: Any, qid_val: Any) -> None:
+        if X_val is None and qid_val is not None:
+            raise DataError("qid_val is given without X_val and y_val.")
+        if X_val is not None and (qid is None) != (qid_val is None):
+            given, missing = ("qid", "qid_val") if qid_val is None else ("qid_val", "qid")
+            raise DataError(
+                f"{given} is given without {missing}: give the queries of training and validation "
+                "rows, or of neither."
+            )
+
+    def _sample(self, table: AnyTable, y: Any, weight: Any, qid: Any, suffix: str = "") -> Sample:
+        if y is None:
+            raise DataError(
+                f"This {type(self).__name__} estimator requires y{suffix} to be passed, but the "
+                f"target y{suffix} is None."
+            )
+        n_rows = table.n_rows
+        return Sample(
+            table,
+            check_vector(column_or_1d(y, warn=True), n_rows, f"y{suffix}"),
+            check_weight(weight, n_rows, f"sample_weight{suffix}"),
+            query=_queries(qid, n_rows, f"qid{suffix}"),
+        )
+
+    def predict(self, X: Any) -> FloatArray:
+        """Score each row: within a query, higher ones come first.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+            Scores have no unit and cannot be compared between queries.
+        """
+        booster = self._fitted_booster(X)
+        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+        return booster.link(raw)
+
+    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
+        """Yield :meth:`predict` of the model as it was after each round."""
+        return (self.booster_.link(raw) for raw in self._staged_raw(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
+        """Mean NDCG over the queries, of whole lists.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Labels 0, 1, 2, ...
+        sample_weight : array-like of shape (n_rows,), optional
+            A query weighs the mean weight of its rows; rows of weight 0 are left out.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row; without it all rows are one query.
+
+        Returns
+        -------
+        float
+            1 is perfect; see :mod:`hedgerow.metrics.ranking`.
+        """
+        check_is_fitted(self)
+        prediction = self.predict(X)
+        n_rows = len(prediction)
+        target = check_vector(column_or_1d(y, warn=True), n_rows, "y")
+        weight = check_weight(sample_weight, n_rows)
+        query = _queries(qid, n_rows, "qid")
+        if weight is not None and not weight.all():
+            counted = weight > 0.0
+            target, prediction = target[counted], prediction[counted]
+            weight, query = weight[counted], query[counted]
+        gains = None if self.label_gain is None else tuple(self.label_gain)
+        metric = RankingMetric("ndcg", None, gains, query_rows(query, len(target)))
+        return metric(target, prediction, weight)
+
+
+def _queries(qid: Any, n_rows: int, name: str) -> IntArray:
+    """The query of each row; without ``qid`` all rows are one."""
+    found = read_qid(qid, n_rows, name)
+    return np.zeros(n_rows, dtype=np.int64) if found is None else found

@@ -1,0 +1,491 @@
+"""Losses of lists: rows of a query are put in order, the most relevant ones first.
+
+name           what is optimised                                        from
+-------------  -------------------------------------------------------  --------------
+lambdarank     NDCG of the first ``truncation_level`` ranks, by pairs   Burges 2010,
+               weighed by what their swap would change                  LightGBM
+rank_map       mean average precision, the same way                     XGBoost
+rank_pairwise  logistic losses of pairs, all alike                      Burges 2005
+rank_xendcg    cross-entropy between the softmax of the scores and the  Bruch 2021,
+               gains, a bound on NDCG                                   LightGBM
+
+Pairs (``pair_method``)::
+
+    topk   each of the first ``truncation_level`` ranks with all rows behind it
+    mean   each row with ``pairs_per_row`` rows of other labels, drawn anew in each round
+
+Rows that are equal in their scores stand in the order of the table.  A query is
+computed by one thread, so the result does not depend on how many there are.  Queries
+whose labels are all the same have nothing to teach: their derivatives are zero.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
+from hedgerow.metrics.queries import check_labels, gains_of, query_rows, query_weights
+from hedgerow.metrics.ranking import RankingMetric
+from hedgerow.objectives.derivatives import GIVEN
+from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.lambdas import (
+    OF_MAP,
+    OF_NDCG,
+    PLAIN,
+    PairRules,
+    QueryFacts,
+    cross_entropies,
+    cross_entropy_gradients,
+    lambda_gradients,
+    pair_losses,
+)
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
+from hedgerow.params import Interval
+from hedgerow.threads import run_blocks
+
+PairMethod = Literal["topk", "mean"]
+
+TRUNCATION_LEVEL = 30
+"""Default of ``lambdarank`` and ``rank_map``; that of LightGBM."""
+
+_ALL = 2**62
+_LEAST_WORK = 50_000
+"""Fewest pairs that a thread is given: it takes some microseconds to wake one."""
+_COUNT = Interval(1, 2**31 - 1, integer=True)
+_POSITIVE = Interval(0.0, 1e6, low_open=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RankingLoss:
+    """What the losses share.
+
+    Attributes
+    ----------
+    label_gain : tuple of float, or None
+        Gains of the labels 0, 1, ..., not falling; None: ``2**label - 1``.
+    queries : QueryRows or None
+        Of the rows that the loss is computed of; None: all rows are one query.
+    seed, n_threads : int
+        For random draws, and for queries side by side.
+    """
+
+    name: ClassVar[str]
+    scored_as: ClassVar[str] = "ranking"
+    kernel_id: ClassVar[int] = GIVEN
+    constant_hessian: ClassVar[bool] = False
+    second_order: ClassVar[bool] = True
+    rowwise: ClassVar[bool] = False
+    coupled: ClassVar[bool] = False
+    level: ClassVar[float] = 0.5
+
+    n_outputs: int = 1
+    label_gain: tuple[float, ...] | None = None
+    queries: QueryRows | None = field(default=None, repr=False, compare=False)
+    seed: int = field(default=0, repr=False, compare=False)
+    n_threads: int = field(default=1, repr=False, compare=False)
+    facts: QueryFacts | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.label_gain is not None:
+            object.__setattr__(self, "label_gain", _checked_gains(self.label_gain))
+
+    def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
+        """The same for rows of these queries."""
+        return replace(self, queries=queries, seed=seed, n_threads=n_threads, facts=None)
+
+    def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
+        """The same with what is computed once for rows with these targets."""
+        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        return replace(self, queries=queries, facts=self._facts(target, queries))
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        n_gains = None if self.label_gain is None else len(self.label_gain)
+        check_labels(target, f"objective {self.name!r}", n_gains, first_row)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return np.zeros(1)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """0: a constant puts nothing in order."""
+        return np.zeros(1)
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        """The scores themselves: they have no unit, only an order."""
+        return raw[0]
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        bound = self.bound_to(rows.target, rows.weight) if self.facts is None else self
+        queries, facts = bound.queries, bound.facts
+        assert queries is not None
+        assert facts is not None
+        raw = np.ascontiguousarray(rows.raw[0])
+        fill = bound.filler(queries, facts, raw, rows.round, g, h)
+        in_blocks(queries, self._work(queries), fill, self.n_threads)
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        raise NotImplementedError
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.name!r} compares the rows of a query: it has no loss of a row alone, "
+            "and needs all rows in memory."
+        )
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        raise ParameterError(
+            f"objective {self.name!r} has no loss of a leaf alone, for a line search: use "
+            "leaf_estimation='newton' or 'gradient'."
+        )
+
+    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+        raise NotImplementedError
+
+    def _work(self, queries: QueryRows) -> IntArray:
+        """How much work each query is."""
+        return np.diff(queries.starts)
+
+    def filler(
+        self,
+        queries: QueryRows,
+        facts: QueryFacts,
+        raw: FloatArray,
+        round_: int,
+        g: FloatArray,
+        h: FloatArray,
+    ) -> Callable[[int, int, QuerySpace], None]:
+        """Writes g and h of the rows of some queries."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PairLoss(RankingLoss):
+    """Losses that compare rows in pairs.
+
+    Attributes
+    ----------
+    truncation_level : int or None
+        For ``pair_method="topk"``: ranks whose pairs count; None is 30, and all ranks
+        for ``rank_pairwise``.
+    pair_method : {"topk", "mean"} or None
+        None is ``"topk"``.
+    pairs_per_row : int or None
+        For ``pair_method="mean"``; None is 1.
+    sigmoid : float or None
+        Steepness of the logistic function; None is 1.
+    """
+
+    kind: ClassVar[int]
+    default_level: ClassVar[int] = TRUNCATION_LEVEL
+
+    truncation_level: int | None = None
+    pair_method: PairMethod | None = None
+    pairs_per_row: int | None = None
+    sigmoid: float | None = None
+
+    def __post_init__(self) -> None:
+        RankingLoss.__post_init__(self)
+        for name, allowed in (
+            ("truncation_level", _COUNT),
+            ("pairs_per_row", _COUNT),
+            ("sigmoid", _POSITIVE),
+        ):
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                raise ParameterError(f"{name} must be {allowed}, or None; got {value!r}.")
+        if self.pair_method not in (None, *get_args(PairMethod)):
+            raise ParameterError(
+                f"pair_method must be 'topk', 'mean' or None; got {self.pair_method!r}."
+            )
+        unused = "truncation_level" if self._draws else "pairs_per_row"
+        if getattr(self, unused) is not None:
+            other = "topk" if self._draws else "mean"
+            raise ParameterError(
+                f"{unused}={getattr(self, unused)!r} has no effect here: it is used with "
+                f"pair_method={other!r}. Leave it at None."
+            )
+
+    @property
+    def _draws(self) -> bool:
+        return self.pair_method == "mean"
+
+    @property
+    def _normalizes(self) -> bool:
+        return False
+
+    @property
+    def most(self) -> int:
+        """Ranks that count."""
+        return _ALL if self._draws else self.truncation_level or self.default_level
+
+    @property
+    def _rules(self) -> PairRules:
+        return PairRules(
+            kind=self.kind,
+            most=self.most,
+            drawn=(self.pairs_per_row or 1) if self._draws else 0,
+            sigmoid=float(self.sigmoid or 1.0),
+            normalize=int(self._normalizes),
+            seed=np.uint64(self.seed),  # type: ignore[arg-type]
+            round=0,
+        )
+
+    def _work(self, queries: QueryRows) -> IntArray:
+        n = np.diff(queries.starts)
+        behind = (self.pairs_per_row or 1) if self._draws else np.minimum(n, self.most)
+        return np.asarray(n * (behind + 4))
+
+    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+        gain, n = self._gain(target), np.diff(queries.starts)
+        longest = int(n.max(initial=1))
+        by_label = np.zeros(0, dtype=np.int64)
+        inverse = self._inverse(gain, queries)
+        if self._draws:
+            number = np.repeat(np.arange(len(n)), n)
+            order = np.lexsort((-gain[queries.rows], number))
+            by_label = order - queries.starts[:-1][number]
+            inverse = inverse / (self.pairs_per_row or 1)
+        discount = 1.0 / np.log2(2.0 + np.arange(longest))
+        return QueryFacts(gain, inverse, discount, by_label)
+
+    def _gain(self, target: FloatArray) -> FloatArray:
+        """What tells the rows of a query apart."""
+        raise NotImplementedError
+
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        """Factor on the weights of the pairs of each query; 0: leave it out."""
+        raise NotImplementedError
+
+    def filler(
+        self,
+        queries: QueryRows,
+        facts: QueryFacts,
+        raw: FloatArray,
+        round_: int,
+        g: FloatArray,
+        h: FloatArray,
+    ) -> Callable[[int, int, QuerySpace], None]:
+        rules = self._rules._replace(round=round_)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            lambda_gradients(first, stop, queries, facts, rules, raw, g, h, space)
+
+        return fill
+
+
+@dataclass(frozen=True, slots=True)
+class LambdaRank(PairLoss):
+    """NDCG; its loss is 1 less NDCG of the ranks that count.
+
+    Attributes
+    ----------
+    normalize_pairs : bool or None
+        Divide the weight of a pair by the distance of its scores (plus 0.01), and
+        dampen queries with large sums, as LightGBM does; None is True.
+    """
+
+    name: ClassVar[str] = "lambdarank"
+    kind: ClassVar[int] = OF_NDCG
+    normalize_pairs: bool | None = None
+
+    def __post_init__(self) -> None:
+        PairLoss.__post_init__(self)
+        if not isinstance(self.normalize_pairs, bool | None):
+            raise ParameterError(
+                f"normalize_pairs must be True, False or None; got {self.normalize_pairs!r}."
+            )
+
+    @property
+    def _normalizes(self) -> bool:
+        return self.normalize_pairs is not False
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        most = None if self.most == _ALL else self.most
+        metric = RankingMetric("ndcg", most, self.label_gain, self.queries)
+        return 1.0 - metric(target, raw[0], weight)
+
+    def _gain(self, target: FloatArray) -> FloatArray:
+        return gains_of(target, self.label_gain)
+
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        ideal = np.empty(len(queries.starts) - 1)
+        ideal_dcg(queries, gain, self.most, make_space(queries), ideal)
+        return np.divide(1.0, ideal, out=np.zeros(len(ideal)), where=ideal > 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RankMap(LambdaRank):
+    """Mean average precision, of relevant rows (label above 0) and others; loss is 1 - MAP."""
+
+    name: ClassVar[str] = "rank_map"
+    kind: ClassVar[int] = OF_MAP
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return 1.0 - RankingMetric("map", None, None, self.queries)(target, raw[0], weight)
+
+    def _gain(self, target: FloatArray) -> FloatArray:
+        return (target > 0.0).astype(np.float64)
+
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        relevant = np.add.reduceat(gain[queries.rows], queries.starts[:-1])
+        return np.divide(1.0, relevant, out=np.zeros(len(relevant)), where=relevant > 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RankPairwise(PairLoss):
+    """Mean logistic loss of the pairs of a query, times its rows.
+
+    The loss is that of all pairs, whichever the trees are grown on, divided by the rows
+    of the queries that have pairs.
+    """
+
+    name: ClassVar[str] = "rank_pairwise"
+    kind: ClassVar[int] = PLAIN
+    default_level: ClassVar[int] = _ALL
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        gain = self._gain(target)
+        found = QueryFacts(gain, _row_share(gain, queries), np.zeros(1), np.zeros(0, np.int64))
+        score = np.ascontiguousarray(raw[0])
+        out = np.empty(len(queries.starts) - 1)
+        rules = self._rules
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            pair_losses(first, stop, queries, found, rules.sigmoid, score, space, out)
+
+        n_rows = np.diff(queries.starts)
+        in_blocks(queries, n_rows * n_rows, fill, self.n_threads)
+        some = found.inverse > 0.0
+        if not some.any():
+            return 0.0
+        weights = query_weights(queries, weight)
+        mass = n_rows.astype(np.float64) if weights is None else n_rows * weights
+        return weighted_mean(out[some] / n_rows[some], mass[some])
+
+    def _gain(self, target: FloatArray) -> FloatArray:
+        return target
+
+    def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
+        share = _row_share(gain, queries)
+        return (share > 0.0).astype(np.float64) if self._draws else share
+
+
+@dataclass(frozen=True, slots=True)
+class RankCrossEntropy(RankingLoss):
+    """Cross-entropy of the softmax of the scores with the shares of the gains.
+
+    In training the gain of a row is ``2**label`` less a random number from 0 to 1, drawn
+    anew in each round; the loss has 1/2, the mean, in its place.
+    """
+
+    name: ClassVar[str] = "rank_xendcg"
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        gain, score = gains_of(target, self.label_gain), np.ascontiguousarray(raw[0])
+        out = np.empty(len(queries.starts) - 1)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            cross_entropies(first, stop, queries, gain, score, space, out)
+
+        in_blocks(queries, np.diff(queries.starts), fill, self.n_threads)
+        return weighted_mean(out, query_weights(queries, weight))
+
+    def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
+        nothing = np.zeros(0)
+        gain = gains_of(target, self.label_gain)
+        return QueryFacts(gain, nothing, nothing, np.zeros(0, dtype=np.int64))
+
+    def _work(self, queries: QueryRows) -> IntArray:
+        return np.asarray(8 * np.diff(queries.starts))
+
+    def filler(
+        self,
+        queries: QueryRows,
+        facts: QueryFacts,
+        raw: FloatArray,
+        round_: int,
+        g: FloatArray,
+        h: FloatArray,
+    ) -> Callable[[int, int, QuerySpace], None]:
+        seed = np.uint64(self.seed)
+
+        def fill(first: int, stop: int, space: QuerySpace) -> None:
+            cross_entropy_gradients(
+                first, stop, queries, facts.gain, seed, round_, raw, g, h, space
+            )
+
+        return fill
+
+
+def in_blocks(
+    queries: QueryRows,
+    work: IntArray,
+    fill: Callable[[int, int, QuerySpace], None],
+    n_threads: int,
+) -> None:
+    """Call ``fill`` on consecutive queries, divided over threads by their ``work``."""
+    so_far = np.cumsum(work)
+    n_blocks = int(max(1, min(n_threads, so_far[-1] // _LEAST_WORK)))
+    goals = so_far[-1] * np.arange(1, n_blocks) // n_blocks
+    edges = np.concatenate([[0], np.searchsorted(so_far, goals), [len(work)]]).tolist()
+
+    def task(start: int, stop: int) -> None:
+        for block in range(start, stop):
+            fill(edges[block], edges[block + 1], make_space(queries))
+
+    run_blocks(task, n_blocks, n_threads, 1)
+
+
+def _row_share(gain: FloatArray, queries: QueryRows) -> FloatArray:
+    """Rows of each query divided by its pairs; 0 without pairs."""
+    n = np.diff(queries.starts)
+    number = np.repeat(np.arange(len(n)), n)
+    order = np.lexsort((gain[queries.rows], number))
+    ordered, of = gain[queries.rows][order], number[order]
+    starts = np.flatnonzero(np.r_[True, (ordered[1:] != ordered[:-1]) | (of[1:] != of[:-1])])
+    counts = np.diff(np.r_[starts, len(ordered)])
+    equal = np.bincount(of[starts], weights=counts.astype(np.float64) ** 2, minlength=len(n))
+    pairs = 0.5 * (n.astype(np.float64) ** 2 - equal)
+    return np.divide(n, pairs, out=np.zeros(len(n)), where=pairs > 0.0)
+
+
+def _checked_gains(given: Any) -> tuple[float, ...]:
+    """``label_gain`` as numbers."""
+    try:
+        gains = tuple(float(gain) for gain in given if not isinstance(gain, bool))
+        right = len(gains) == len(given) > 0 and not isinstance(given, str)
+    except (TypeError, ValueError):
+        right, gains = False, ()
+    right = right and all(0.0 <= gain < 1e100 for gain in gains)
+    if not right or any(a > b for a, b in itertools.pairwise(gains)):
+        raise ParameterError(
+            "label_gain must be a sequence of numbers from 0 on that do not fall, the gains of the "
+            f"labels 0, 1, ...; got {given!r}."
+        )
+    return gains
+
+
+RANKING: tuple[str, ...] = ("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg")
+"""Names of the losses of lists."""
+
+__all__ = [
+    "RANKING",
+    "LambdaRank",
+    "PairMethod",
+    "RankCrossEntropy",
+    "RankMap",
+    "RankPairwise",
+    "RankingLoss",
+]
