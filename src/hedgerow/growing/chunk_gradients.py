@@ -49,7 +49,7 @@ class ChunkGradients:
         self._largest = 0.0
 
     def probability(self, chunk: Chunk, output: int, round_: int) -> FloatArray:
-        """What ``LossData.probability`` is for a chunk: its g and h in a round, at its raw scores."""
+        """What ``LossData.probability`` is for a chunk: its g and h at its raw scores."""
         loss = self._loss
         if loss is None:
             return chunk.work.probability
