@@ -52,6 +52,20 @@ def fourth_root(y, raw):
     return y.real * 0.0 + abs(complex(raw - y, 1.0)) ** 0.5  # complex: differences it is
 
 
+class ByRound(RowLoss):
+    """Its steps are half as long in every second round."""
+
+    def losses(self, target, raw):
+        return (raw[0] - target) ** 2
+
+    def slopes(self, target, raw):
+        return raw - target, np.ones(len(target))
+
+    def derivatives(self, rows, output, g, h):
+        g[:] = rows.raw[output] - rows.target
+        h[:] = 1.0 + rows.round % 2
+
+
 class Quartic(RowLoss):
     def losses(self, target, raw):
         return (raw[0] - target) ** 4
@@ -89,12 +103,12 @@ def make(case: str, seed: int = 0, n: int = N) -> tuple[dict, dict]:
         times = np.exp(y / 2.0) * np.where(rng.random(n) < 0.3, -1.0, 1.0)
         more = {"aft_distribution": "logistic", "aft_scale": 0.7} if case == "aft" else {}
         return {"objective": "aft", **more}, {"X": X, "y": times}
-    own = {"own": fourth, "own object": Quartic(), "two scores": TwoScores()}
+    own = {"own": fourth, "own object": Quartic(), "two scores": TwoScores(), "by round": ByRound()}
     return {"objective": own[case]}, {"X": X, "y": y}
 
 
 NAMES = [one.id for one in CASES] + [
-    *("one_vs_all", "quantiles", "aft", "aft-normal", "own", "own object", "two scores")
+    *("one_vs_all", "quantiles", "aft", "aft-normal", "own", "own object", "two scores", "by round")
 ]
 
 
@@ -370,6 +384,7 @@ class WithStart(Quartic):
     ("settings", "message"),
     [
         ({"objective": "cox"}, "'cox' compares each row with all rows of later times"),
+        ({"objective": "lambdarank"}, "'lambdarank' compares the rows of a query"),
         ({"objective": of_all}, "'of_all' returns gradient and hessian of all rows at once"),
         ({"objective": Coupled()}, "'Coupled' is coupled"),
         ({"objective": WithLoss()}, "'WithLoss'.*exact mean of losses"),

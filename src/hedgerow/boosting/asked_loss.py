@@ -20,6 +20,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.objectives import (
     OBJECTIVES,
+    RANKING,
     Objective,
     RowLoss,
     make_objective,
@@ -152,12 +153,15 @@ def check_rows_alone(objective: Objective) -> None:
             "number, or train on a table in memory."
         )
     if not getattr(objective, "rowwise", False):
-        why = "computes the derivatives of a row from other rows, too"
+        why, known = "computes the derivatives of a row from other rows, too", ""
         if objective.name == "cox":
             why = "compares each row with all rows of later times"
+            known = ", of times of events with 'aft'"
+        elif objective.name in RANKING:
+            why = "compares the rows of a query"
         raise ParameterError(
             f"objective {shown!r} {why}: it needs all rows in memory. Rows in files, batches and "
-            "on clusters can be trained with losses of single rows (of survival times: 'aft')."
+            f"on clusters can be trained with losses of single rows{known}."
         )
     if isinstance(objective, OwnObject):
         _check_object(objective, shown)

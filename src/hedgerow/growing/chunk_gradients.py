@@ -48,7 +48,7 @@ class ChunkGradients:
         """A pass over all chunks begins."""
         self._largest = 0.0
 
-    def probability(self, chunk: Chunk, output: int) -> FloatArray:
+    def probability(self, chunk: Chunk, output: int, round_: int) -> FloatArray:
         """What ``LossData.probability`` is for a chunk: its g and h at its raw scores."""
         loss = self._loss
         if loss is None:
@@ -58,7 +58,7 @@ class ChunkGradients:
 
         def block(start: int, stop: int) -> None:
             some = None if weight is None else weight[start:stop]
-            rows = LossRows(target[start:stop], raw[:, start:stop], some)
+            rows = LossRows(target[start:stop], raw[:, start:stop], some, round_)
             loss.derivatives(rows, output, found[0, start:stop], found[1, start:stop])
 
         run_blocks(block, chunk.n_rows, self._n_threads if loss.rowwise else 1, BLOCK_ROWS)

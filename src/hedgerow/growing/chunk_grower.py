@@ -254,7 +254,9 @@ class ChunkGrower:
         work = chunk.work
         return layout.Rows(work.rows, self._scratch, work.fixed, work.packed)
 
-    def _loss_data(self, chunk: Chunk, output: int) -> LossData:
+    def _loss_data(self, chunk: Chunk) -> LossData:
+        scalars = self._tree.scalars
+        output, number = int(scalars[layout.IS_OUTPUT]), int(scalars[layout.IS_ROUND])
         weight = np.zeros(0)
         if self._weighted:
             weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
@@ -262,7 +264,7 @@ class ChunkGrower:
             target=chunk.target,
             weight=weight,
             raw=chunk.work.raw,
-            probability=self._gradients.probability(chunk, output),
+            probability=self._gradients.probability(chunk, output, number),
             level=np.float64(self._objective.level),
         )
 
@@ -319,7 +321,7 @@ class ChunkGrower:
             self._team.run(
                 start_chunk,
                 self._settings._replace(n_rows=chunk.n_rows),
-                self._loss_data(chunk, int(scalars[layout.IS_OUTPUT])),
+                self._loss_data(chunk),
                 rows,
                 self._blocks,
                 self._counts,
