@@ -364,6 +364,13 @@ def test_split_table_has_the_gain_of_the_root() -> None:
 # -- what is refused ------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("objective", RANKING)
+def test_rows_in_batches_are_refused(objective) -> None:
+    data = Dataset.from_batches(lambda: iter([(X, Y)]))
+    with pytest.raises(ParameterError, match=f"objective {objective!r}.*all rows"):
+        train({"objective": objective}, data)
+
+
 @pytest.mark.parametrize(
     ("qid", "error", "message"),
     [
