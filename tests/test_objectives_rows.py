@@ -31,6 +31,14 @@ def slope_at(case, y, raw, step=1e-4):
     return (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * step)
 
 
+def near_kink(case, y, raw, step=3e-4):
+    """Rows whose gradient bends nearby; of losses with kinks it is linear elsewhere."""
+    if case in SMOOTH and case.name != "expectile":
+        return np.zeros(len(y), dtype=bool)
+    below, here, above = (derivatives(case.objective, y, raw + s)[0] for s in (-step, 0.0, step))
+    return np.abs(below + above - 2.0 * here) > 1e-9 * (1.0 + np.abs(here))
+
+
 # -- derivatives -----------------------------------------------------------------------
 
 
@@ -47,7 +55,8 @@ def test_gradient_is_the_slope_of_the_loss(case, seed, spread) -> None:
     y = case.draw(rng, 20)
     raw = rng.normal(size=20) * spread
     g, h = derivatives(case.objective, y, raw)
-    kink = np.abs(slope_at(case, y, raw) - slope_at(case, y, raw, 1e-5)) > 1e-5 * (1 + np.abs(g))
+    kink = near_kink(case, y, raw)
+    assert kink.sum() <= 5
     np.testing.assert_allclose(g[~kink], slope_at(case, y, raw)[~kink], rtol=1e-6, atol=1e-7)
     assert (h > 0.0).all()
 
