@@ -45,7 +45,7 @@ from hedgerow.growing.chunk_setup import MOST_ROWS
 from hedgerow.growing.chunk_space import builds_for, slots_for
 from hedgerow.growing.state import FOUND_FIELDS
 
-CHUNK_ROWS = 1 << 16
+CHUNK_ROWS = 1 << 18
 STRIDE = 256  # cells of a feature with 255 bins
 FIELDS = 3  # of a cell in a message: g, n, and h where it is not n
 WIDE_BYTES, CELL_BYTES = 24, 8
@@ -373,7 +373,7 @@ def shape_of(found: dict[str, Any], leaves: int) -> Shape:
 
 
 GRID = (
-    *((rows, features, CHUNK_ROWS) for rows in (1 << 16, 6 << 16) for features in (8, 28, 96)),
+    *((rows, features, CHUNK_ROWS) for rows in (1 << 18, 4 << 18) for features in (8, 28, 96)),
     *((6 << 16, features, 1 << 12) for features in (8, 28)),
 )
 """Rows, features, rows of a chunk."""
