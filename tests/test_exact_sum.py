@@ -280,3 +280,9 @@ def test_r2_of_equal_targets() -> None:
     r2, same = METRICS["r2"].function, np.full(3, 0.1)
     assert r2(same, same, None) == 1.0
     assert r2(same, np.zeros(3), None) == 0.0
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 2.0**900])
+def test_groups_refuse_what_has_no_exact_sum(value) -> None:
+    with pytest.raises(ValueError, match="below 2\\*\\*900"):
+        GroupSums(2).add(np.array([1.0, value]), np.array([0, 1]))

@@ -181,6 +181,9 @@ _GROUPED_BITS = 53 - _LIMB_BITS
 """Slices of 32 bits of half as many rows as 2**_GROUPED_BITS sum up exactly in float64."""
 
 
+_MOST_GROUPED = 2.0**900
+
+
 class GroupSums:
     """An exact sum of float64 for each of some groups.
 
@@ -208,6 +211,8 @@ class GroupSums:
 
     def _add_block(self, block: FloatArray, groups: IntArray) -> None:
         largest = float(np.abs(block).max())
+        if not largest < _MOST_GROUPED:  # the loop below would have no end
+            raise ValueError(f"sums of groups hold numbers below 2**900, got {largest!r}.")
         limb = max(0, (math.frexp(largest)[1] - _UNIT - 1) // _LIMB_BITS)
         while block.any():
             grid = limb * _LIMB_BITS + _UNIT
