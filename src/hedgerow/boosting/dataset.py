@@ -11,13 +11,12 @@ from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_w
 from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
-from hedgerow.data.sources.base import make_roles
-from hedgerow.data.sources.batches import BatchFunction
-from hedgerow.data.sources.paths import PathLike
 from hedgerow.errors import DataError
 
 if TYPE_CHECKING:
     from hedgerow.boosting.file_dataset import FileDataset
+    from hedgerow.data.sources.batches import BatchFunction
+    from hedgerow.data.sources.paths import PathLike
 
 
 class Dataset:
@@ -147,6 +146,7 @@ class Dataset:
         ('age', 'city')
         """
         from hedgerow.boosting.from_files import from_files
+        from hedgerow.data.sources.base import make_roles
 
         return from_files(
             paths,
@@ -207,6 +207,7 @@ class Dataset:
         ('height', 'width')
         """
         from hedgerow.boosting.from_files import from_batches
+        from hedgerow.data.sources.base import make_roles
 
         return from_batches(
             batches,
