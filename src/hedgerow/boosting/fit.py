@@ -15,10 +15,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 from hedgerow.boosting.callbacks import (
     Callback,
@@ -26,22 +25,19 @@ from hedgerow.boosting.callbacks import (
     check_callbacks,
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
+from hedgerow.boosting.cross_stopping import check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
-from hedgerow.boosting.rounds import resolve, rounds
+from hedgerow.boosting.rounds import TrainingData, resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.statistics import (
-    Encoded,
     constraints_of_inputs,
     encode,
     without_unused,
 )
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.watch import Watch, best_round_of, record_of
-from hedgerow.data import (
-    numbers_of,
-)
+from hedgerow.boosting.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import (
@@ -51,7 +47,6 @@ from hedgerow.metrics import (
 )
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
@@ -148,10 +143,15 @@ def _fit(
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
+    check_folds(stopping, validation is not None)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
+    chosen = None
+    if stopping.by_folds and stops is not None:
+        chosen = choose_rounds(train, objective, params, stops, metrics, n_threads)
+        train, stops, scored = chosen.rows.sample, None, False
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
     objective, metrics = with_queries(
@@ -168,9 +168,19 @@ def _fit(
         n_rounds=params.n_estimators,
     )
     asked = constraints_of_inputs(params, encoded.inputs)
-    forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
+    data = None
+    if chosen is not None:
+        data = chosen.rows.whole()
+        watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
+        asked = replace(asked, n_estimators=chosen.n_rounds)
+    seen, unseen = prepare_rows(encoded, asked, n_threads) if data is None else (data, None)
+    n_rows = encoded.train.n_rows // encoded.n_copies
+    can_split = n_rows >= 2 * params.min_samples_leaf
+    forest = _grow(seen, unseen, can_split, objective, asked, watch, n_threads, recorder)
     record = record_of(train.n_rows, params, watch)
-    record |= _found_by_loss(train, objective, forest, n_threads)
+    if chosen is not None:
+        record["best_round"] = chosen.n_rounds
+    record |= found_by_loss(train, objective, forest, n_threads)
     inputs = encoded.inputs
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
@@ -211,7 +221,7 @@ def _prepare(
     if validation is not None:
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
-    elif stops and not stopping.by_out_of_bag:
+    elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
         kept, aside = split_sample(train, objective, stopping.validation_fraction, seed)
         train, validation = train.take(kept), train.take(aside)
         # A category that only rows set aside have is no mistake of the user.
@@ -222,7 +232,9 @@ def _prepare(
 
 
 def _grow(
-    encoded: Encoded,
+    seen: TrainingData,
+    unseen: TrainingData | None,
+    can_split: bool,
     objective: Objective,
     params: BoostParams,
     watch: Watch,
@@ -233,9 +245,6 @@ def _grow(
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(params.n_estimators)
-    seen, unseen = prepare_rows(encoded, params, n_threads)
-    n_rows = encoded.train.n_rows // encoded.n_copies
-    can_split = n_rows >= 2 * params.min_samples_leaf
     states = rounds(seen, objective, params, unseen, n_threads, earlier)
     with closing(states):
         for state in states:
@@ -251,20 +260,6 @@ def _grow(
                 break
         watch.note_forest(state, seen)
         return state.freeze(watch.best.round if watch.best is not None else None)
-
-
-def _found_by_loss(
-    train: Sample, objective: Objective, forest: Forest, n_threads: int
-) -> dict[str, Any]:
-    """What a loss adds to the record once the trees are known: a baseline hazard."""
-    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
-    if describe is None:
-        return {}
-    predictor = Predictor(forest, train.table.schema.kinds)
-    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
-    if train.offset is not None:
-        raw = raw + train.offset
-    return describe(train.target, raw, train.weight)
 
 
 __all__ = ["Sample", "StoppingParams", "fit"]

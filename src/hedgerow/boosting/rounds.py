@@ -96,11 +96,22 @@ class BoostState:
         self.oob_improvement: list[float] = []
         self.train_raw = train.raw
         self.validation_raw = None if validation is None else validation.raw
+        self._validation = validation
 
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         return make_forest(self._mode.trees(kept), self.base_score, self._n_features, self._spec)
+
+    def validation_scores(self, n_rounds: int) -> FloatArray:
+        """Raw scores of the validation rows by the first ``n_rounds`` rounds alone."""
+        assert self._validation is not None
+        if n_rounds == self.n_rounds:
+            return self._validation.raw
+        scores = self._validation.restarted(self.base_score)
+        for number, tree in enumerate(self._mode.trees(n_rounds)):
+            scores.add(tree, number % len(self.base_score))
+        return scores.raw
 
     def newest(self) -> list[GrownTree]:
         """The trees of the last round, one for each output, as they were grown."""

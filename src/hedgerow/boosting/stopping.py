@@ -39,9 +39,10 @@ class StoppingParams:
 
     Attributes
     ----------
-    early_stopping : bool, "auto" or "oob"
+    early_stopping : bool, "auto", "oob" or "cv"
         ``"auto"``: if validation rows are given, or there are more than 10,000 rows.
         ``"oob"``: by the rows that each round leaves out; none is set aside.
+        ``"cv"``: by fits of five folds, after which all rows are trained on.
     validation_fraction : float in (0, 1)
         Share of the rows that is set aside if no validation rows are given.
     patience : int
@@ -50,7 +51,7 @@ class StoppingParams:
         An improvement is a change of the watched score by more than this.
     """
 
-    early_stopping: bool | Literal["auto", "oob"] = "auto"
+    early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
     validation_fraction: float = 0.1
     patience: int = 10
     min_delta: float = 0.0
@@ -58,10 +59,10 @@ class StoppingParams:
     def __post_init__(self) -> None:
         choice = self.early_stopping
         if not isinstance(choice, (bool, np.bool_)) and not (
-            isinstance(choice, str) and choice in ("auto", "oob")
+            isinstance(choice, str) and choice in ("auto", "oob", "cv")
         ):
             raise ParameterError(
-                f"early_stopping must be True, False, 'auto' or 'oob'; got {choice!r}."
+                f"early_stopping must be True, False, 'auto', 'oob' or 'cv'; got {choice!r}."
             )
         for name, allowed in (
             ("validation_fraction", _FRACTION),
@@ -76,6 +77,19 @@ class StoppingParams:
     def by_out_of_bag(self) -> bool:
         """Whether the rows that a round leaves out decide."""
         return isinstance(self.early_stopping, str) and self.early_stopping == "oob"
+
+    @property
+    def by_folds(self) -> bool:
+        """Whether fits of folds decide."""
+        return isinstance(self.early_stopping, str) and self.early_stopping == "cv"
+
+    def check_without_table(self, where: str) -> None:
+        """Raise ``ParameterError`` for what needs a table in memory; rows are ``where``."""
+        if self.by_folds:
+            raise ParameterError(
+                f"early_stopping='cv' divides a table in memory into folds, but the rows are "
+                f"{where}: use early_stopping=True, which sets rows aside, or 'oob'."
+            )
 
     def is_on(self, n_rows: int, has_validation: bool) -> bool:
         """Whether a fit of ``n_rows`` rows stops early."""

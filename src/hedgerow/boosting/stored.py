@@ -285,6 +285,7 @@ def check_targets(sample: StoredSample, objective: Objective, others: Communicat
 def _check_stopping(
     stopping: StoppingParams, stops: bool, has_validation: bool, params: BoostParams, n_rows: int
 ) -> None:
+    stopping.check_without_table("in chunks")
     if stopping.by_out_of_bag:
         check_out_of_bag(params, n_rows)
     elif stops and not has_validation:

@@ -29,6 +29,7 @@ from hedgerow.boosting.checkpoint import Rounds, one_round
 from hedgerow.boosting.rounds import BoostState, TrainingData
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams
+from hedgerow.data import numbers_of
 from hedgerow.errors import LossError, StorageError
 from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import (
@@ -37,6 +38,8 @@ from hedgerow.metrics import (
     make_metrics,
     scored_as,
 )
+from hedgerow.model.forest import Forest
+from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
 
@@ -145,15 +148,19 @@ class Watch:
     def _scores(self, state: RoundState) -> dict[str, float]:
         assert isinstance(state, BoostState)
         raw = state.train_raw if self.rows == "train" else state.validation_raw
-        sample = self.sample
         assert raw is not None
+        try:
+            return self.score(raw)
+        except LossError as error:
+            raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+
+    def score(self, raw: FloatArray) -> dict[str, float]:
+        """The score of each metric for raw scores of the watched rows."""
+        sample = self.sample
         assert sample is not None
         if raw.shape[1] != sample.n_rows:  # copies of the rows: the first speaks for all
             raw = np.ascontiguousarray(raw[:, : sample.n_rows])
-        try:
-            return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
-        except LossError as error:
-            raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+        return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
 
 
 def best_round_of(
@@ -182,6 +189,20 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),
     }
+
+
+def found_by_loss(
+    train: Sample, objective: Objective, forest: Forest, n_threads: int
+) -> dict[str, Any]:
+    """What a loss adds to the record once the trees are known: a baseline hazard."""
+    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
+    if describe is None:
+        return {}
+    predictor = Predictor(forest, train.table.schema.kinds)
+    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
+    if train.offset is not None:
+        raw = raw + train.offset
+    return describe(train.target, raw, train.weight)
 
 
 def _plain(value: Any) -> Any:

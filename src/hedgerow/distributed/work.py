@@ -79,6 +79,9 @@ class TrainWork:
     checkpoint_every: float = 10.0
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
 
+    def __post_init__(self) -> None:
+        self.stopping.check_without_table("on a cluster")
+
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
         """Train with the others; the bytes of the model."""
         others: Communicator = ranks if self.mode == "data" else Alone()

@@ -124,7 +124,7 @@ class HedgerowEstimator(ModelFiles):
         forced_bins: ForcedBins = None,
         objective: OwnObjective = "auto",
         eval_metric: EvalMetric = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,

@@ -151,7 +151,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         focal_gamma: float | None = None,
         focal_alpha: float | None = None,
         class_weight: ClassWeight = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,

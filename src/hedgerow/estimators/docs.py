@@ -156,12 +156,14 @@ forced_bins : dict of column to ascending numbers, or None
 """
 
 TRAINING = """
-early_stopping : bool, "auto" or "oob", default="auto"
+early_stopping : bool, "auto", "oob" or "cv", default="auto"
     End the fit when the score on validation rows has not improved for
     ``patience`` rounds, and keep the trees up to the best round.
     ``"auto"``: if ``X_val`` is given or there are more than 10,000 rows.
     ``"oob"``: judge by the rows that each round leaves out (``subsample``
     below 1); no row is set aside.
+    ``"cv"``: find the best number of rounds by fits of five folds of the rows,
+    and train on all rows for as many (docs/cross-fitting.md); for tables in memory.
 validation_fraction : float in (0, 1), default=0.1
     Share of the rows that early stopping sets aside where ``X_val`` is not
     given; for classification the same share of each class.
@@ -191,12 +193,14 @@ feature_names_in_ : ndarray of str, shape (n_features_in_,)
 n_iter_ : int
     Rounds in the model.
 best_iteration_ : int or None
-    Round with the best validation (or out-of-bag) score, equal to ``n_iter_``; None
-    without early stopping.
+    Round with the best validation (or out-of-bag, or cross-validation) score, equal to
+    ``n_iter_``; None without early stopping.
 evals_result_ : dict
     ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
     The key is ``"train"`` without validation rows, and there is none without
-    an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.
+    an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.  With
+    ``early_stopping="cv"`` it is ``"cv"``, with the scores of the rows of all folds, each
+    by the fold that tests it.
 oob_improvement_ : ndarray of float64, shape (n_iter_,)
     Only with ``oob_score`` and ``boosting="gbdt"``: by how much each
     round lowered the loss of the rows that it was not grown on.

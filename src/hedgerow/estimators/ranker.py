@@ -172,7 +172,7 @@ class HedgerowRanker(HedgerowEstimator):
         normalize_pairs: bool | None = None,
         sigmoid: float | None = None,
         label_gain: Sequence[float] | None = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,

@@ -167,7 +167,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         tweedie_power: float | None = None,
         aft_distribution: Distribution | None = None,
         aft_scale: float | None = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
