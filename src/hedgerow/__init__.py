@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
+    from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
+    "CrossFit",
     "DaskHedgerowClassifier",
     "DaskHedgerowRegressor",
     "DataError",
@@ -51,6 +53,7 @@ __all__ = [
     "ModelFormatError",
     "ParameterError",
     "__version__",
+    "cross_fit",
     "load",
     "train",
 ]
@@ -68,6 +71,7 @@ _HOMES = {
         "ParameterError",
     ),
     "hedgerow.training": ("train",),
+    "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (
         "CARTClassifier",
         "CARTRegressor",

@@ -20,7 +20,7 @@ from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.model.model import Model
+from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, objective_of_record, parameters_of
@@ -253,6 +253,11 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
 
     def _check_stages(self) -> None:
         """Refuse to look at the first rounds where later ones have rescaled their trees."""
+        if AVERAGED in self.model.training:
+            raise ParameterError(
+                "this model is the mean of several, whose trees stand one behind the other: its "
+                "first rounds alone are no model. Ask the models of the folds."
+            )
         mode = self.model.training.get("parameters", {}).get("boosting", "gbdt")
         if mode != "gbdt":
             raise ParameterError(

@@ -77,8 +77,8 @@ class FoldRows:
 
     Attributes
     ----------
-    sample : Sample
-        With the categories that occur.
+    given, sample : Sample
+        The rows; the latter with the categories that occur.
     matrix : BinnedMatrix or None
         None if each fold has a form of its own.
     """
@@ -86,6 +86,7 @@ class FoldRows:
     def __init__(
         self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
     ) -> None:
+        self.given = sample
         self.sample, _ = with_own_levels(sample, None)
         self._objective, self._params = objective, params
         schema = self.sample.table.schema

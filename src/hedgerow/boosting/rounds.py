@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
-from hedgerow.boosting.modes import Average, Mode, make_mode
+from hedgerow.boosting.modes import Additive, Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.data import BinnedMatrix
@@ -106,7 +106,7 @@ class BoostState:
     def validation_scores(self, n_rounds: int) -> FloatArray:
         """Raw scores of the validation rows by the first ``n_rounds`` rounds alone."""
         assert self._validation is not None
-        if n_rounds == self.n_rounds:
+        if n_rounds == self.n_rounds and isinstance(self._mode, Additive):
             return self._validation.raw
         scores = self._validation.restarted(self.base_score)
         for number, tree in enumerate(self._mode.trees(n_rounds)):

@@ -10,6 +10,9 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.statistics import Inputs
 from hedgerow.model.forest import Forest
 
+AVERAGED = "averaged"
+"""Key of the record of a model that is the mean of others: how many they are."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
