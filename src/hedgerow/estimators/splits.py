@@ -50,10 +50,11 @@ def folds_of(
                 f"cv must be at least 2 and at most the number of rows, {n_rows}; got {cv!r}."
             )
         return draw_folds(target, int(cv), stratify, seed, groups)
-    if hasattr(cv, "split"):
+    text = isinstance(cv, str | bytes)
+    if hasattr(cv, "split") and not text:
         table = X if hasattr(X, "shape") and len(X.shape) == 2 else np.zeros((n_rows, 1))
         pairs: Iterable[Any] = cv.split(table, y, given_groups)
-    elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes | dict):
+    elif isinstance(cv, Iterable) and not text:
         pairs = cv
     else:
         raise ParameterError(
