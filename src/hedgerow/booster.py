@@ -99,6 +99,16 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         return best
 
     @property
+    def stopped_by(self) -> str | None:
+        """What ended the training.
+
+        ``"rounds"``, ``"early_stopping"``, ``"callback"``, ``"time_budget"`` or
+        ``"interrupt"``; None for a model of a version that did not note it.
+        """
+        reason: str | None = self.model.training.get("stopped_by")
+        return reason
+
+    @property
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
 

@@ -23,7 +23,7 @@ from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
-_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
+_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget")
 _TRAIN_NAMES = (
     *BOOST_PARAMETER_NAMES,
     *_STOPPING_NAMES,
@@ -97,6 +97,7 @@ def train(
     """
     given = dict(params or {})
     check_names(given)
+    stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
         if "seed" in given:
@@ -104,7 +105,7 @@ def train(
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     if isinstance(dataset, StoredData):
-        return _train_stored(given, trees, dataset, valid, callbacks, progress, kept)
+        return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
     if isinstance(valid, StoredData):
         raise DataError(
             "the validation rows are read batch by batch, but the training rows are in memory: "
@@ -130,7 +131,7 @@ def train(
         objective,
         trees,
         validation=validation,
-        stopping=stopping_of(given),
+        stopping=stopping,
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
@@ -143,6 +144,7 @@ def train(
 def _train_stored(
     given: Mapping[str, Any],
     trees: BoostParams,
+    stopping: StoppingParams,
     dataset: StoredData,
     valid: Dataset | StoredData | None,
     callbacks: Callback | Sequence[Callback] | None,
@@ -153,7 +155,6 @@ def _train_stored(
     # Most trainings are of tables in memory, and need not wait for these imports.
     from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 
-    stopping = stopping_of(given)
     survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
     objective, set_aside = survey.finish()

@@ -20,6 +20,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from hedgerow.boosting.budget import Budget, budget_of
 from hedgerow.boosting.callbacks import (
     Callback,
     ProgressBar,
@@ -27,6 +28,7 @@ from hedgerow.boosting.callbacks import (
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.following import follow
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
 from hedgerow.boosting.rounds import resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
@@ -124,10 +126,10 @@ def fit(
         return fingerprint(train, validation, objective, params, stopping, named, n_threads)
 
     try:
-        with recording(checkpoint, describe) as recorder:
+        with budget_of(stopping) as budget, recording(checkpoint, describe) as recorder:
             return _fit(
                 train, validation, objective, params, stopping, metrics, bool(named), told,
-                n_threads, recorder,
+                n_threads, recorder, budget,
             )  # fmt: skip
     finally:
         if bar is not None:
@@ -145,6 +147,7 @@ def _fit(
     callbacks: tuple[Callback, ...],
     n_threads: int,
     recorder: Recorder | None,
+    budget: Budget | None,
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
@@ -166,16 +169,23 @@ def _fit(
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=callbacks,
         n_rounds=params.n_estimators,
+        started=stopping.began,
+        budget=budget,
     )
+
+    def assemble(forest: Forest) -> Model:
+        record = record_of(train.n_rows, params, watch)
+        record |= _found_by_loss(train, objective, forest, n_threads)
+        inputs = encoded.inputs
+        if inputs is not None:
+            inputs, forest = without_unused(inputs, forest)
+            record["copies"] = encoded.n_copies
+        schema = train.table.schema
+        return Model(forest, schema, objective.name, record, inputs, tuple(watch.seconds))
+
+    watch.assemble = assemble
     asked = constraints_of_inputs(params, encoded.inputs)
-    forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
-    record = record_of(train.n_rows, params, watch)
-    record |= _found_by_loss(train, objective, forest, n_threads)
-    inputs = encoded.inputs
-    if inputs is not None:
-        inputs, forest = without_unused(inputs, forest)
-        record["copies"] = encoded.n_copies
-    return Model(forest, train.table.schema, objective.name, record, inputs)
+    return assemble(_grow(encoded, objective, asked, watch, n_threads, recorder))
 
 
 def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
@@ -238,19 +248,12 @@ def _grow(
     can_split = n_rows >= 2 * params.min_samples_leaf
     states = rounds(seen, objective, params, unseen, n_threads, earlier)
     with closing(states):
-        for state in states:
-            if not can_split:
-                return state.freeze(0)
-            if earlier is not None and state.n_rounds == earlier.n_rounds:
-                stop = watch.take_over(earlier, state)
-            else:
-                stop = watch.after_round(state)
-                if recorder is not None:
-                    recorder.note(watch.last_round(state, stop))
-            if stop:
-                break
-        watch.note_forest(state, seen)
-        return state.freeze(watch.best.round if watch.best is not None else None)
+        if not can_split:
+            return next(states).freeze(0)
+        state = follow(states, watch, recorder)
+        if watch.stopped_by != "interrupt":
+            watch.note_forest(state, seen)
+        return state.freeze(watch.n_kept)
 
 
 def _found_by_loss(

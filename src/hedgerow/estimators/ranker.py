@@ -19,6 +19,7 @@ from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
@@ -39,6 +40,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 RankingObjective: TypeAlias = (
     "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"
@@ -118,7 +120,7 @@ class HedgerowRanker(HedgerowEstimator):
         self,
         *,
         n_estimators: int = 100,
-        learning_rate: float = 0.1,
+        learning_rate: LearningRate = 0.1,
         max_leaves: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
@@ -176,6 +178,7 @@ class HedgerowRanker(HedgerowEstimator):
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -235,6 +238,7 @@ class HedgerowRanker(HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -247,6 +251,7 @@ class HedgerowRanker(HedgerowEstimator):
         self.sigmoid = sigmoid
         self.label_gain = label_gain
 
+    @with_hooks
     def fit(
         self,
         X: Any,

@@ -20,6 +20,7 @@ from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
 from hedgerow.objectives import make_objective, objective_for
@@ -39,6 +40,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 
 @shared_texts
@@ -113,7 +115,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         self,
         *,
         n_estimators: int = 100,
-        learning_rate: float = 0.1,
+        learning_rate: LearningRate = 0.1,
         max_leaves: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
@@ -171,6 +173,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -230,6 +233,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -242,6 +246,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         self.aft_distribution = aft_distribution
         self.aft_scale = aft_scale
 
+    @with_hooks
     def fit(
         self,
         X: Any,
