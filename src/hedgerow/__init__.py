@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
+    from hedgerow.boosting.memory_estimate import estimate_memory
     from hedgerow.distributed import DaskHedgerowClassifier, DaskHedgerowRegressor
     from hedgerow.errors import (
         CommunicationError,
@@ -53,12 +54,14 @@ __all__ = [
     "ModelFormatError",
     "ParameterError",
     "__version__",
+    "estimate_memory",
     "load",
     "train",
 ]
 
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
+    "hedgerow.boosting.memory_estimate": ("estimate_memory",),
     "hedgerow.distributed": ("DaskHedgerowClassifier", "DaskHedgerowRegressor"),
     "hedgerow.errors": (
         "CommunicationError",

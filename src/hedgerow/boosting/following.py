@@ -99,8 +99,9 @@ def follow(
     except KeyboardInterrupt:
         if state is None or agree is not None or not _may_end_here(watch):
             raise
-        _tell(watch)
     assert state is not None  # there is at least one round
+    if watch.stopped_by == "interrupt":
+        _tell(watch)
     return state
 
 

@@ -136,16 +136,10 @@ def fit_stored(
     limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     watch = StoredWatch(
-        objective=objective,
-        metrics=metrics if scored else (),
-        sample=None,
-        rows="train" if validation is None else "validation",
-        best=best_round_of(metrics[0], stopping, limits),
-        by_out_of_bag=stopping.by_out_of_bag,
-        callbacks=listed if bar is None else (*listed, bar),
-        n_rounds=params.n_estimators,
-        started=stopping.began,
-    )
+        objective, metrics if scored else (), None, "train" if validation is None else "validation",
+        best_round_of(metrics[0], stopping, limits), listed if bar is None else (*listed, bar),
+        params.n_estimators, stopping.by_out_of_bag, stopping.began,
+    )  # fmt: skip
     plan = _Plan(
         train, validation, watched, objective, params, watch.metrics, n_rows,
         n_validation or n_rows, resolve_threads(n_jobs), ranks, others, mode,

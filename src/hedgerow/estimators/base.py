@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.frames import FrameLibrary
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.hooks import FitHooks
@@ -46,6 +48,9 @@ from hedgerow.params import (
     boost_params,
 )
 from hedgerow.schedules import LearningRate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
@@ -383,6 +388,22 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         gain = self.booster_.feature_importance("gain")
         total = gain.sum()
         return gain / total if total > 0.0 else gain
+
+    def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
+        """Learning curves as a data frame; see :meth:`hedgerow.Booster.history_frame`."""
+        check_is_fitted(self)
+        return self.booster_.history_frame(backend)
+
+    def plot_history(
+        self,
+        metric: str | None = None,
+        ax: Axes | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Axes:
+        """Draw learning curves; see :func:`hedgerow.plot.plot_history`."""
+        check_is_fitted(self)
+        return self.booster_.plot_history(metric, ax, path=path)
 
     def verify_monotone(
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
