@@ -245,7 +245,6 @@ def halving(number: int) -> float:
         {"boosting": "dart", "drop_rate": 0.7, "skip_drop": 0.0},
         {"boosting": "dart", "drop_rate": 0.7, "objective": "absolute_error"},
         {"tree_method": "exact"},
-        {"tree_method": "approx"},
     ],
 )
 def test_one_rate_in_every_form_gives_the_same_trees(settings) -> None:

@@ -64,7 +64,7 @@ def train(
         Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
         and ends the training by returning True.
     progress : bool, default=False
-        Draw a progress bar if standard error is a terminal.
+        Draw a progress bar in a notebook, or if standard error is a terminal.
     checkpoint : str or path-like, optional
         Folder in which finished rounds are kept.  If the training is stopped in any
         way, the same call goes on from there, and its model has the same bytes as
@@ -84,6 +84,12 @@ def train(
         For data that cannot be used.
     StorageError
         If the folder of the checkpoint cannot be used.
+
+    Warns
+    -----
+    InterruptedFitWarning
+        If an interrupt (Ctrl-C) has ended the training: the booster has the rounds that
+        were done, up to the best one.  Before the first round it comes through.
 
     Examples
     --------

@@ -242,7 +242,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -278,6 +279,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)

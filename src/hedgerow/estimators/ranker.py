@@ -268,7 +268,8 @@ class HedgerowRanker(HedgerowEstimator):
     ) -> Self:
         """Train on the rows of queries.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -308,6 +309,11 @@ class HedgerowRanker(HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)

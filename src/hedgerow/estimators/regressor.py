@@ -261,7 +261,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -300,6 +301,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)
