@@ -237,11 +237,11 @@ def test_a_checkpoint_goes_on_after_the_folds(tmp_path: Any) -> None:
 
     def stop(seen: Any) -> bool:
         if seen.round == 3:
-            raise KeyboardInterrupt
+            raise RuntimeError("the lights went out")
         return False
 
     resumed = HedgerowRegressor(**SETTINGS)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(RuntimeError, match="lights"):
         resumed.set_params(callbacks=stop).fit(
             X, y, checkpoint=tmp_path / "fit", checkpoint_every=0.0
         )

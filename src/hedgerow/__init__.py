@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
+    from hedgerow.boosting.memory_estimate import estimate_memory
     from hedgerow.distributed import DaskHedgerowClassifier, DaskHedgerowRegressor
     from hedgerow.errors import (
         CommunicationError,
         DataError,
         DataTypeError,
         HedgerowError,
+        InterruptedFitWarning,
         LossError,
         ModelFormatError,
         ParameterError,
@@ -49,23 +51,27 @@ __all__ = [
     "HedgerowError",
     "HedgerowRanker",
     "HedgerowRegressor",
+    "InterruptedFitWarning",
     "LossError",
     "ModelFormatError",
     "ParameterError",
     "__version__",
     "cross_fit",
+    "estimate_memory",
     "load",
     "train",
 ]
 
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
+    "hedgerow.boosting.memory_estimate": ("estimate_memory",),
     "hedgerow.distributed": ("DaskHedgerowClassifier", "DaskHedgerowRegressor"),
     "hedgerow.errors": (
         "CommunicationError",
         "DataError",
         "DataTypeError",
         "HedgerowError",
+        "InterruptedFitWarning",
         "LossError",
         "ModelFormatError",
         "ParameterError",

@@ -24,6 +24,7 @@ from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, objective_of_record, parameters_of
+from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
 
@@ -34,7 +35,7 @@ FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPredictions):
+class Booster(TreeViews, CurveViews, MonotoneChecks, StreamedPredictions, SurvivalPredictions):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so
@@ -97,6 +98,16 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         """
         best: int | None = self.model.training.get("best_round")
         return best
+
+    @property
+    def stopped_by(self) -> str | None:
+        """What ended the training.
+
+        ``"rounds"``, ``"early_stopping"``, ``"callback"``, ``"time_budget"`` or
+        ``"interrupt"``; None for a model of a version that did not note it.
+        """
+        reason: str | None = self.model.training.get("stopped_by")
+        return reason
 
     @property
     def evals_result(self) -> dict[str, dict[str, list[float]]]:

@@ -23,7 +23,7 @@ A fold is a fit of its own; how many are grown at the same time changes no bit o
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,11 +57,14 @@ class FoldStopping:
         All folds have as many rounds, those with the best pooled score.
     by_out_of_bag : bool
         Each fold is judged by the rows that its rounds leave out.
+    is_late : callable
+        Whether folds that are judged together have no more time.
     """
 
     limits: tuple[int, float] | None = None
     pooled: bool = False
     by_out_of_bag: bool = False
+    is_late: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,4 +311,4 @@ class _Pool:
             self.n_rounds += 1
             if self.best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits])):
                 return True
-        return False
+        return self.n_rounds > 0 and self.stopping.is_late()

@@ -72,7 +72,7 @@ def refit_model(
     sample = rows.sample
     if weigh is not None:
         sample, _ = weigh(sample, sample)
-    asked = replace(params, n_estimators=n_rounds)
+    asked = params.with_rounds(n_rounds)
     model = fit(sample, objective, asked, stopping=StoppingParams(False), n_jobs=n_jobs)
     parameters = {**model.training["parameters"], "n_estimators": params.n_estimators}
     record = {

@@ -9,8 +9,9 @@ decides are as many rows as there are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.cross import FoldStopping, grow_folds
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import draw_folds
@@ -58,6 +59,7 @@ def choose_rounds(
     limits: tuple[int, float],
     metrics: Sequence[Metric],
     n_threads: int,
+    budget: Budget | None = None,
 ) -> ChosenRounds:
     """Find the number of rounds.
 
@@ -72,6 +74,9 @@ def choose_rounds(
     metrics : sequence of Metric
         The first decides.
     n_threads : int
+    budget : Budget, optional
+        The folds take their share of it: each has as many rounds as the model, and
+        all rows but those of one fold.
 
     Raises
     ------
@@ -82,6 +87,8 @@ def choose_rounds(
     stratify = task_of(objective) in ("two classes", "classes")
     folds = draw_folds(train.target, N_FOLDS, stratify, params.seed, train.query)
     stopping = FoldStopping(limits, pooled=True)
+    if budget is not None:
+        stopping = replace(stopping, is_late=budget.deadline((N_FOLDS - 1) / N_FOLDS))
     grown = grow_folds(rows, folds, objective, params, stopping, metrics, n_threads)
     fewest = min(len(fold.train) for fold in folds)
     if fewest < 2 * params.min_samples_leaf or grown.best is None:

@@ -19,19 +19,22 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
+from hedgerow.boosting.budget import Budget, budget_of
 from hedgerow.boosting.callbacks import (
     Callback,
     ProgressBar,
     check_callbacks,
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
-from hedgerow.boosting.cross_stopping import check_folds, choose_rounds
+from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.following import follow
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
 from hedgerow.boosting.rounds import TrainingData, resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.statistics import (
+    Encoded,
     constraints_of_inputs,
     encode,
     without_unused,
@@ -119,10 +122,10 @@ def fit(
         return fingerprint(train, validation, objective, params, stopping, named, n_threads)
 
     try:
-        with recording(checkpoint, describe) as recorder:
+        with budget_of(stopping) as budget, recording(checkpoint, describe) as recorder:
             return _fit(
                 train, validation, objective, params, stopping, metrics, bool(named), told,
-                n_threads, recorder,
+                n_threads, recorder, budget,
             )  # fmt: skip
     finally:
         if bar is not None:
@@ -140,6 +143,7 @@ def _fit(
     callbacks: tuple[Callback, ...],
     n_threads: int,
     recorder: Recorder | None,
+    budget: Budget | None,
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
@@ -150,7 +154,7 @@ def _fit(
         params = replace(params, oob_score=True)
     chosen = None
     if stopping.by_folds and stops is not None:
-        chosen = choose_rounds(train, objective, params, stops, metrics, n_threads)
+        chosen = choose_rounds(train, objective, params, stops, metrics, n_threads, budget)
         train, stops, scored = chosen.rows.sample, None, False
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
@@ -166,26 +170,48 @@ def _fit(
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=callbacks,
         n_rounds=params.n_estimators,
+        started=stopping.began,
+        budget=budget,
     )
+
+    def assemble(forest: Forest) -> Model:
+        return _assemble(forest, train, encoded, params, watch, chosen, n_threads)
+
+    watch.assemble = assemble
     asked = constraints_of_inputs(params, encoded.inputs)
     data = None
     if chosen is not None:
         data = chosen.rows.whole()
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
-        asked = replace(asked, n_estimators=chosen.n_rounds)
+        asked = asked.with_rounds(chosen.n_rounds)
     seen, unseen = prepare_rows(encoded, asked, n_threads) if data is None else (data, None)
     n_rows = encoded.train.n_rows // encoded.n_copies
     can_split = n_rows >= 2 * params.min_samples_leaf
     forest = _grow(seen, unseen, can_split, objective, asked, watch, n_threads, recorder)
+    if watch.stopped_by == "rounds" and asked.n_estimators < params.n_estimators:
+        watch.stopped_by = "early_stopping"
+    return assemble(forest)
+
+
+def _assemble(
+    forest: Forest,
+    train: Sample,
+    encoded: Encoded,
+    params: BoostParams,
+    watch: Watch,
+    chosen: ChosenRounds | None,
+    n_threads: int,
+) -> Model:
+    """The model of a forest, with the record of its training."""
     record = record_of(train.n_rows, params, watch)
     if chosen is not None:
-        record["best_round"] = chosen.n_rounds
-    record |= found_by_loss(train, objective, forest, n_threads)
-    inputs = encoded.inputs
+        record["best_round"] = min(chosen.n_rounds, watch.n_kept)
+    record |= found_by_loss(train, watch.objective, forest, n_threads)
+    inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
         record["copies"] = encoded.n_copies
-    return Model(forest, train.table.schema, objective.name, record, inputs)
+    return Model(forest, schema, watch.objective.name, record, inputs, tuple(watch.seconds))
 
 
 def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
@@ -247,19 +273,12 @@ def _grow(
         earlier = earlier.head(params.n_estimators)
     states = rounds(seen, objective, params, unseen, n_threads, earlier)
     with closing(states):
-        for state in states:
-            if not can_split:
-                return state.freeze(0)
-            if earlier is not None and state.n_rounds == earlier.n_rounds:
-                stop = watch.take_over(earlier, state)
-            else:
-                stop = watch.after_round(state)
-                if recorder is not None:
-                    recorder.note(watch.last_round(state, stop))
-            if stop:
-                break
-        watch.note_forest(state, seen)
-        return state.freeze(watch.best.round if watch.best is not None else None)
+        if not can_split:
+            return next(states).freeze(0)
+        state = follow(states, watch, recorder)
+        if watch.stopped_by != "interrupt":
+            watch.note_forest(state, seen)
+        return state.freeze(watch.n_kept)
 
 
 __all__ = ["Sample", "StoppingParams", "fit"]

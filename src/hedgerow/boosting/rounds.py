@@ -47,6 +47,9 @@ they divide the search for splits; the margin is for cores that are not free."""
 class Grower(Protocol):
     """What grows the trees of a fit."""
 
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow a tree on the gradients at the raw scores."""
 
@@ -181,8 +184,11 @@ def rounds(
             yield state
         for number in range(state.n_rounds, params.n_estimators):
             mode.start_round(number)
+            now = params.at_round(number)
+            if now is not params:
+                grower.set_rate(now.learning_rate)
             try:
-                _grow_round(number, grower, mode, train, objective, params, state)
+                _grow_round(number, grower, mode, train, objective, now, state)
             except LossError as error:
                 raise LossError(f"round {number + 1}: {error}") from error.__cause__
             mode.end_round()

@@ -11,6 +11,7 @@ patience        rounds in a row without improvement after which the fit ends
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,9 +29,13 @@ MANY_ROWS = 10_000
 VALIDATION_STREAM = 2
 """Stream of :mod:`hedgerow.kernels.hashing` for the choice of validation rows."""
 
+CLOCK_FIELDS = ("time_budget", "began")
+"""Settings that say how long a run may take, not what it computes."""
+
 _FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
 _PATIENCE = Interval(1, 10_000_000, integer=True)
 _MIN_DELTA = Interval(0.0, math.inf, high_open=True)
+_SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,20 @@ class StoppingParams:
         Rounds in a row without improvement after which the fit ends.
     min_delta : float
         An improvement is a change of the watched score by more than this.
+    time_budget : float > 0 or None
+        Seconds that the fit may take from ``began`` on, see
+        :mod:`hedgerow.boosting.budget`.
+    began : float
+        When the fit began, in the seconds of :func:`time.monotonic`: make these
+        settings first.
     """
 
     early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
     validation_fraction: float = 0.1
     patience: int = 10
     min_delta: float = 0.0
+    time_budget: float | None = None
+    began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         choice = self.early_stopping
@@ -72,6 +85,10 @@ class StoppingParams:
             value = getattr(self, name)
             if value not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+        if self.time_budget is not None and self.time_budget not in _SECONDS:
+            raise ParameterError(
+                f"time_budget must be {_SECONDS} (seconds), or None; got {self.time_budget!r}."
+            )
 
     @property
     def by_out_of_bag(self) -> bool:
@@ -126,6 +143,10 @@ class BestRound:
     score: float = math.nan
     _reference: float = field(default=math.nan, repr=False)
     _reference_round: int = field(default=0, repr=False)
+
+    def again(self) -> BestRound:
+        """The same before the first round."""
+        return BestRound(self.metric, self.patience, self.min_delta)
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Note the score after ``n_rounds`` rounds; True if the fit should end."""

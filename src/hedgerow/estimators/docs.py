@@ -11,8 +11,10 @@ TREES = """
 n_estimators : int, default=100
     Boosting rounds: trees, or with more than two classes groups of one
     tree for each class.
-learning_rate : float > 0, default=0.1
-    Factor on the values of every tree.
+learning_rate : float > 0, sequence of n_estimators such, or callable, default=0.1
+    Factor on the values of every tree.  A sequence has one for each round; a callable
+    takes the rounds done before, 0 for the first; :mod:`hedgerow.schedules` has
+    ready ones.
 max_leaves : int from 2 to 65535, or None, default=31
     Most leaves of a tree; None for no limit.
 max_depth : int from 1 to 62, or None, default=None
@@ -171,18 +173,22 @@ patience : int >= 1, default=10
     Rounds in a row without improvement after which the fit ends.
 min_delta : float >= 0, default=0.0
     An improvement is a change of the score by more than this.
+time_budget : float > 0 or None, default=None
+    Seconds that a fit may take, from its beginning to the model: it ends with the last
+    round that can be expected to end in time, the first is always done.  How many
+    there are depends on the machine; the trees do not.
 n_jobs : int or None, default=None
     Threads of fit and predict: None for all available processors (or
     ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
 random_state : int, RandomState or None, default=None
     Seed of row and column sampling, of rounding and of the validation
     rows.  None is 0: the same data and parameters give the same model.
-callbacks : callable or sequence of callables, default=None
-    Each is called after every round with a
+callbacks : callable, callback of scikit-learn, or sequence of these, default=None
+    A callable is called after every round with a
     :class:`hedgerow.boosting.callbacks.Round` and ends the fit by
-    returning True.
+    returning True; for callbacks of scikit-learn see :mod:`hedgerow.estimators.hooks`.
 progress : bool, default=False
-    Draw a progress bar if standard error is a terminal.
+    Draw a progress bar in a notebook, or if standard error is a terminal.
 """
 
 ATTRIBUTES = """
@@ -195,6 +201,9 @@ n_iter_ : int
 best_iteration_ : int or None
     Round with the best validation (or out-of-bag, or cross-validation) score, equal to
     ``n_iter_``; None without early stopping.
+stopped_by_ : str
+    What ended the fit: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
+    ``"time_budget"`` or ``"interrupt"``.
 evals_result_ : dict
     ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
     The key is ``"train"`` without validation rows, and there is none without
