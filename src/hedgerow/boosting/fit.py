@@ -154,7 +154,7 @@ def _fit(
         params = replace(params, oob_score=True)
     chosen = None
     if stopping.by_folds and stops is not None:
-        chosen = choose_rounds(train, objective, params, stops, metrics, n_threads, budget)
+        chosen = choose_rounds(train, objective, params, stopping, metrics, n_threads, budget)
         train, stops, scored = chosen.rows.sample, None, False
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
@@ -206,6 +206,7 @@ def _assemble(
     record = record_of(train.n_rows, params, watch)
     if chosen is not None:
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
+        record["folds"] = chosen.record
     record |= found_by_loss(train, watch.objective, forest, n_threads)
     inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:
