@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
-from hedgerow.boosting.defaults import AUTOMATIC, DataSize, plain_values, recipe
+from hedgerow.boosting.defaults import AUTOMATIC, DataSize, plain_values, recipe, within_time
 from hedgerow.boosting.folds import draw_folds
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.data import read_any
@@ -125,6 +126,30 @@ def test_the_same_bytes_for_any_threads() -> None:
         for n in (1, 3)
     )
     assert one == three
+
+
+def test_a_time_budget_sets_the_rate() -> None:
+    size = DataSize(200_000, n_features=30)
+    rates, folds = [], []
+    for seconds in (0.5, 5.0, 50.0, 5000.0):
+        values = within_time(recipe(size), size, seconds)
+        rates.append(values["learning_rate"])
+        folds.append(values["early_stopping"] == "cv")
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 3 * rates[-1]
+    assert folds == sorted(folds)
+    assert folds[-1]
+
+
+def test_a_fit_keeps_to_its_budget() -> None:
+    X = RNG.normal(size=(20_000, 10))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
+    HedgerowRegressor(random_state=0).fit(X[:500], y[:500])  # kernels are loaded
+    start = time.monotonic()
+    model = HedgerowRegressor(random_state=0, time_budget=1.0).fit(X, y)
+    assert time.monotonic() - start < 1.3
+    assert model.chosen_params_["learning_rate"] != recipe(DataSize(20_000))["learning_rate"]
+    assert model.n_iter_ > 1
 
 
 # -- small data ----------------------------------------------------------------

@@ -290,8 +290,9 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
         chosen, watched = choose(
-            params, stopping, self._automatic(), objective, train.n_present, validation is not None
-        )
+            params, stopping, self._automatic(), objective, train.n_present,
+            train.table.n_features, validation is not None,
+        )  # fmt: skip
         return fit(
             train,
             objective,
