@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
+    from hedgerow.estimators.conformal_classifier import ConformalClassifier
+    from hedgerow.estimators.conformal_regressor import ConformalRegressor
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -38,6 +40,8 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "DaskHedgerowClassifier",
     "DaskHedgerowRegressor",
     "DataError",
@@ -75,6 +79,8 @@ _HOMES = {
         "HedgerowRanker",
         "HedgerowRegressor",
     ),
+    "hedgerow.estimators.conformal_classifier": ("ConformalClassifier",),
+    "hedgerow.estimators.conformal_regressor": ("ConformalRegressor",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
