@@ -417,3 +417,25 @@ def test_frames_and_the_command_line(tmp_path, capsys) -> None:
     capsys.readouterr()
     found = load(model).predict_distribution(frame[list("abc")])
     assert isinstance(found, known.Gamma)
+
+
+@pytest.mark.parametrize("name", ["california", "bike_hour"])
+def test_real_rows_are_better_known_than_with_one_spread(shared_data, name) -> None:
+    from lightgbm import LGBMRegressor
+
+    table = pd.read_parquet(shared_data(name) / "data.parquet").sample(4000, random_state=0)
+    target = {"california": "median_house_value", "bike_hour": "cnt"}[name]
+    y = table[target].to_numpy(float)
+    table = table.drop(columns=[target, "casual", "registered", "index"], errors="ignore")
+    inputs = table.select_dtypes("number").to_numpy(float)
+    fit, stop, new = slice(0, 2500), slice(2500, 3000), slice(3000, 4000)
+    given = {"objective": "normal", "max_leaves": 15, "n_estimators": 300, "n_jobs": 1}
+    model = HedgerowRegressor(**given).fit(inputs[fit], y[fit], X_val=inputs[stop], y_val=y[stop])
+    found = nll(y[new], model.predict_distribution(inputs[new]))
+    points = HedgerowRegressor(**{**given, "objective": "squared_error"})
+    points.fit(inputs[fit], y[fit], X_val=inputs[stop], y_val=y[stop])
+    peer = LGBMRegressor(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1)
+    for other in (points, peer.fit(inputs[fit], y[fit])):
+        spread = np.sqrt(np.mean((y[stop] - other.predict(inputs[stop])) ** 2))
+        law = stats.norm(np.asarray(other.predict(inputs[new])), spread)
+        assert found < -law.logpdf(y[new]).mean()
