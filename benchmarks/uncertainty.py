@@ -12,8 +12,9 @@ the validation rows, by Hedgerow and LightGBM.  Second: the same for positive ta
 distribution.  Third: coverage, mean width and Winkler's score of 90% intervals, by
 conformal method.
 
-A fifth of the rows is new; a sixth of the others validates and stops early.  400 trees
-of 15 leaves at most, learning rate 0.1; 5,000 rows at most.  Targets of the first table have deviation 1.
+A fifth of the rows (5,000 at most) is new; a sixth of the others validates and stops
+early.  400 trees of 15 leaves at most, learning rate 0.1.  Targets of the first and the
+third table have deviation 1.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ It can be had in two ways::
     mean of the steps of rows      g = gradient / F    h = 1     leaf = mean(gradient / F)
     expected information           g = gradient        h = F     leaf = sum(gradient) / sum(F)
 
-``normal`` and ``log_normal`` take the first: with the second each row counts with the
-precision that the model claims for it, rows of which it claims too much decide, and
-the penalty ``reg_lambda`` is in units of the target.  ``gamma_dist`` and
+``normal`` and ``log_normal`` take the first: with the second the penalty ``reg_lambda`` and
+``min_child_weight`` are in units of the target (1 / target**2), and hessians must be summed,
+too; where the unit fits, both do about as well.  ``gamma_dist`` and
 ``negative_binomial`` take the second: their information has no unit, and a count of mean
 0.01 tells next to nothing of its parameters, so that its own natural gradient is noise.
 ``benchmarks/uncertainty.py`` compares both ways on real data.
