@@ -202,6 +202,19 @@ def test_cv_plus_is_that_of_its_definition() -> None:
         model.calibrate(X, Y)
 
 
+def test_folds_of_boosted_trees_are_grown_together() -> None:
+    given = {**SMALL, "max_bins": 255}
+    apart = ConformalRegressor(HedgerowRegressor(**given), method="cv_plus", cv=3).fit(X, Y)
+    at_once = HedgerowRegressor(**given, early_stopping=False)
+    together = ConformalRegressor(at_once, method="cv_plus", cv=3).fit(X, Y)
+    for a, b in zip(apart.estimators_, together.estimators_, strict=True):
+        assert np.corrcoef(a.predict(X), b.predict(X))[0, 1] > 0.99  # bins are of other rows
+    ends = together.predict_interval(X)
+    width, other = (np.diff(found, axis=1).mean() for found in (ends, apart.predict_interval(X)))
+    assert width == pytest.approx(other, rel=0.05)
+    assert coverage(Y, ends) > 0.87
+
+
 # -- groups and weights ----------------------------------------------------------------------
 
 

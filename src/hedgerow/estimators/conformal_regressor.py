@@ -38,6 +38,7 @@ from hedgerow.estimators.conformal_scores import (
     rows_by_group,
     thresholds_by_column,
 )
+from hedgerow.estimators.cross import cross_fit
 from hedgerow.estimators.regressor import HedgerowRegressor
 from hedgerow.objectives.distributions import check_level
 
@@ -254,7 +255,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         tested = np.concatenate([test for _, test in splits])
         self._held_out((tested, tested), weight, groups)
         self.__dict__.pop("scale_estimator_", None)
-        models = [self._fitted(own(self._inner()), X, y, weight, train) for train, _ in splits]
+        models = self._fold_models(X, y, weight, splits)
         scores = [
             np.abs(y[test] - self._predicted(model, _safe_indexing(X, test)))
             for model, (_, test) in zip(models, splits, strict=True)
@@ -271,6 +272,17 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         self.calibration_ = found
         self._noted(X)
         return self
+
+    def _fold_models(
+        self, X: Any, y: FloatArray, weight: FloatArray | None, splits: list[tuple[Rows, Rows]]
+    ) -> list[Any]:
+        """A model for each fold; boosted trees of all folds are grown from one binned table."""
+        inner = self._inner()
+        if type(inner) is not HedgerowRegressor or inner.early_stopping is not False:
+            # With early stopping the folds together would stop by the rows they calibrate on.
+            return [self._fitted(own(inner), X, y, weight, train) for train, _ in splits]
+        found = cross_fit(own(inner), X, y, splits, sample_weight=weight, model=None)
+        return [own(inner)._adopt(booster.model) for booster in found.boosters]  # noqa: SLF001
 
     def _check_calibrated_apart(self) -> None:
         if self.method == "cv_plus":
