@@ -31,6 +31,8 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
+    from hedgerow.estimators.conformal_classifier import ConformalClassifier
+    from hedgerow.estimators.conformal_regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.training import train
 
@@ -41,6 +43,8 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "CrossFit",
     "DaskHedgerowClassifier",
     "DaskHedgerowRegressor",
@@ -85,6 +89,8 @@ _HOMES = {
         "HedgerowRanker",
         "HedgerowRegressor",
     ),
+    "hedgerow.estimators.conformal_classifier": ("ConformalClassifier",),
+    "hedgerow.estimators.conformal_regressor": ("ConformalRegressor",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

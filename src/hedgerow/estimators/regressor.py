@@ -24,7 +24,8 @@ from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
 from hedgerow.objectives import make_objective, objective_for
-from hedgerow.objectives.aft import Distribution
+from hedgerow.objectives.aft import Distribution as TimeDistribution
+from hedgerow.objectives.distributions import Distribution
 from hedgerow.params import (
     Boosting,
     BundleConflicts,
@@ -56,7 +57,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         quantiles and expectiles ``"quantile"``, ``"expectile"``; for relative errors
         ``"mape"``, ``"squared_log_error"``; for counts and amounts ``"poisson"``,
         ``"gamma"``, ``"tweedie"``; for shares in [0, 1] ``"cross_entropy"``; for times
-        of events that may be censored ``"cox"`` and ``"aft"``.  A function of your own
+        of events that may be censored ``"cox"`` and ``"aft"``; for a distribution of each
+        row (``predict_distribution``) ``"normal"``, ``"log_normal"``, ``"gamma_dist"``,
+        ``"negative_binomial"``, and ``"poisson"`` again.  A function of your own
         is ``loss(y, raw)`` of one row, or one of all rows that returns gradient and
         hessian; see :mod:`hedgerow.objectives.own`.
         docs/objectives.md has a table of them.
@@ -80,7 +83,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``, ``"mape"``, ``"msle"``,
         ``"poisson_deviance"``, ``"gamma_deviance"``, ``"tweedie_deviance"``,
         ``"pinball"``, ``"expectile"``, ``"huber"``; ``"concordance"`` for times of
-        events.  None is ``"loss"``.
+        events; ``"nll"``, ``"crps"`` for distributions.  None is ``"loss"``.
         A callable takes ``(y_true, prediction, weight)`` and returns a number;
         lower is better unless it has a true attribute ``higher_is_better``.
         The first metric decides early stopping.
@@ -104,6 +107,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         *("squared_error", "absolute_error", "quantile"),
         *("huber", "pseudo_huber", "log_cosh", "expectile", "mape"),
         *("poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
+        *("normal", "log_normal", "gamma_dist", "negative_binomial"),
         *("cox", "aft"),
     )
     _loss_parameters: ClassVar[tuple[str, ...]] = (
@@ -167,7 +171,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         delta: float | None = None,
         expectile: float | None = None,
         tweedie_power: float | None = None,
-        aft_distribution: Distribution | None = None,
+        aft_distribution: TimeDistribution | None = None,
         aft_scale: float | None = None,
         early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
@@ -351,6 +355,39 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         booster = self._fitted_booster(X)
         raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
         return booster.link(raw)
+
+    def predict_distribution(self, X: Any) -> Distribution:
+        """Predict the distribution of the target of each row.
+
+        For ``objective="normal"``, ``"log_normal"``, ``"gamma_dist"``, ``"poisson"`` and
+        ``"negative_binomial"``; see docs/uncertainty.md.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        hedgerow.objectives.distributions.Distribution
+            With ``mean``, ``std``, ``quantile(p)``, ``interval(level)``, ``cdf(y)``,
+            ``log_pdf(y)``, ``crps(y)``, ``sample(n, random_state)``.
+        """
+        return self._fitted_booster(X).predict_distribution(X, n_jobs=self.n_jobs)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> FloatArray:
+        """Lower and upper end of the central interval of :meth:`predict_distribution`.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        level : float in (0, 1), default=0.9
+            Probability that the target lies in it, if the distribution is right.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+        """
+        return self._fitted_booster(X).predict_interval(X, level, n_jobs=self.n_jobs)
 
     def predict_survival_function(self, X: Any, times: Any = None) -> FloatArray:
         """Probability that no event has happened up to each time.

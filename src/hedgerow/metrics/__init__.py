@@ -19,6 +19,7 @@ name                  for             better  what
 ``accuracy``          classification  higher  share of rows classified correctly
 ``error``             classification  lower   share of rows classified wrongly
 ``auc``               two classes     higher  area under the ROC curve
+``nll``, ``crps``     distributions   lower   of predicted distributions
 ``concordance``       survival        higher  share of the pairs in right order
 ``ndcg``, ``ndcg@k``  ranking         higher  discounted gains of the first k rows
 ``map``, ``map@k``    ranking         higher  mean average precision
@@ -40,6 +41,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
 from hedgerow.metrics import scores
 from hedgerow.metrics.base import Metric, MetricFunction, Task
+from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.regression import PLAIN, WITH_PARAMETER, MeanOf, RowValues
 from hedgerow.metrics.scores import Explained, Mean, RowSums
@@ -171,6 +173,15 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         found = ranking_metric(item, gains) if isinstance(item, str) else None
         if found is not None:
             return Metric(str(item), found, higher_is_better=True, tasks=("ranking",))
+    if hasattr(objective, "distribution"):
+        usable += OF_DISTRIBUTIONS
+        if item in OF_DISTRIBUTIONS:
+            return distribution_metric(item, objective)
+    if item in OF_DISTRIBUTIONS:
+        raise ParameterError(
+            f"eval_metric {item!r} is for objectives that learn a distribution, such as 'normal'; "
+            f"this model is of {objective.name!r}: use one of {', '.join(map(repr, usable))}."
+        )
     if not isinstance(item, str) or item not in METRICS:
         known = ", ".join(map(repr, usable))
         raise ParameterError(
