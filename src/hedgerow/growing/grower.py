@@ -42,7 +42,6 @@ from hedgerow.growing.setup import (
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.category_split import (
-    CATEGORY_NUMBERS,
     CATEGORY_PLACES,
     SCRATCH_SIZE,
     CategoryRules,
@@ -50,6 +49,7 @@ from hedgerow.kernels.category_split import (
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.pairs import SPACING
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.given import Given
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -180,6 +180,7 @@ def _make_state(
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
     scratch_cells = 0 if extras is None else n_threads * N_LANES * matrix.stride
+    filled = matrix.layout is not None or min(matrix.spec.bin_counts()) >= matrix.stride - 1
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(params, objective, n_rows, n_columns, max_leaves, constant, n_slots),
@@ -190,7 +191,7 @@ def _make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide(n_cells + scratch_cells),
+        wide=_make_wide(n_cells + scratch_cells, filled),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
@@ -235,7 +236,6 @@ def make_categories(
             penalty=float(params.cat_l2),
             min_group=params.min_data_per_group,
         ),
-        numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
         places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
     )
 
@@ -285,7 +285,7 @@ def _bins(matrix: BinnedMatrix) -> Bins:
 
 
 def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layout.Threads:
-    tile_cells = matrix.bytes_per_tile * matrix.byte_stride
+    tile_cells = matrix.bytes_per_tile * SPACING
     if matrix.paired:
         tile_cells += matrix.features_per_tile * matrix.stride  # margins of the pairs
     return layout.Threads(
@@ -304,12 +304,10 @@ def _make_search(n_threads: int, n_features: int) -> layout.Search:
     )
 
 
-def _make_wide(n_cells: int) -> Wide:
-    return Wide(
-        g=aligned_empty(n_cells, np.int64),
-        h=aligned_empty(n_cells, np.int64),
-        n=aligned_empty(n_cells, np.int32),
-    )
+def _make_wide(n_cells: int, filled: bool = True) -> Wide:
+    """Sums of all slots; 0 unless all are ``filled``: what no row can be in is never written to."""
+    make = aligned_empty if filled else aligned_zeros
+    return Wide(make(n_cells, np.int64), make(n_cells, np.int64), make(n_cells, np.int32))
 
 
 def thresholds_of(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
