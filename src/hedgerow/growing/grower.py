@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import (
-    MISSING_KEY,
     FloatArray,
     IntArray,
     RowArray,
@@ -97,6 +96,7 @@ class TreeGrower:
         announce_compilation()
         self._matrix = matrix
         self._params = params
+        self._cuts = cuts_of(matrix.spec)
         state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
         if state.extras is not None:
             state = state._replace(extras=for_copies(state.extras, n_copies))
@@ -157,7 +157,7 @@ class TreeGrower:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
         feature = features_of(arrays, n_nodes)
         bins = np.where(feature >= 0, arrays.table[:n_nodes, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, self._matrix.spec)
+        threshold = thresholds_of(feature, bins, self._cuts)
         return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
 
 
@@ -310,18 +310,23 @@ def _make_wide(n_cells: int, filled: bool = True) -> Wide:
     return Wide(make(n_cells, np.int64), make(n_cells, np.int64), make(n_cells, np.int32))
 
 
-def thresholds_of(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
-    """Key of the cut behind each split's bin; the highest key behind the last bin.
+def cuts_of(spec: BinSpec) -> tuple[IntArray, IntArray, IntArray]:
+    """Keys behind the bins of all columns, and where the first and the last of each are.
 
-    A cut behind the last bin sends all values left: it sets missing values apart.
+    Behind the last bin of a column is the highest key: it sends all values left, and sets
+    missing ones apart.  Of a category column, which is split by a set, there is only a 0.
     """
     highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
-    # A category column is split by a set instead.
-    top = np.array([highest.get(kind, 0) for kind in spec.schema.kinds], dtype=np.int64)
-    cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
-    inner = feature >= 0
-    column = np.where(inner, feature, 0)
-    last = bins >= np.diff(spec.cut_start)[column]
-    place = np.where(last | ~inner, len(spec.cut_keys), spec.cut_start[column] + bins)
-    threshold = np.where(last, top[column], cuts[place])
-    return np.where(inner, threshold, 0)
+    tops = [highest.get(kind, 0) for kind in spec.schema.kinds]
+    keys = np.insert(spec.cut_keys, spec.cut_start[1:], tops)
+    place = np.arange(len(tops))
+    return keys, spec.cut_start[:-1] + place, spec.cut_start[1:] + place
+
+
+def thresholds_of(
+    feature: np.ndarray, bins: np.ndarray, cuts: tuple[IntArray, IntArray, IntArray]
+) -> IntArray:
+    """Key of the cut behind each split's bin, of :func:`cuts_of`; 0 in leaves."""
+    keys, first, last = cuts
+    place = np.minimum(first[feature] + bins, last[feature])
+    return np.where(feature >= 0, keys[place], 0)

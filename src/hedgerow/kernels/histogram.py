@@ -22,8 +22,8 @@ and 10.9 ns with 128-bit cells (``benchmarks/designs.py``).
 Columns stand ``SPACING`` cells apart, a cache line more than 256, however few bins they
 have.  At a power of two of bytes the first cells of all columns would compete for the
 same few places of the cache, and a processor that compares the last twelve bits of
-addresses would hold back each read behind the write of another column: rows of 30
-columns, 28 of them with five bins, cost six times as much.
+addresses would hold back each read behind the write of another column
+(``benchmarks/designs.py --bins 5``).
 
 A field holds the sum of ``2**count_bits - 1`` rows at most, so the cells are
 emptied into the wide sums after that many (:func:`build_histogram`).  The
