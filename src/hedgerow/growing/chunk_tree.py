@@ -19,7 +19,7 @@ from hedgerow.growing.chunk_setup import columns_of, extras_of, own_of
 from hedgerow.growing.chunk_space import Sizes, Space
 from hedgerow.growing.chunk_stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
 from hedgerow.growing.chunk_team import ChunkTeam
-from hedgerow.growing.grower import for_copies, thresholds_of
+from hedgerow.growing.grower import cuts_of, for_copies, thresholds_of
 from hedgerow.growing.setup import (
     begin_tree,
     drawn_columns,
@@ -311,7 +311,7 @@ class ChunkTree:
         stages.value_nodes(self._settings, self._rules, tree, sums, scalars, extras)
         feature = features_of(tree, n_nodes)
         bins = np.where(feature >= 0, table[:, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, self._spec)
+        threshold = thresholds_of(feature, bins, cuts_of(self._spec))
         return finished_tree(tree, n_nodes, threshold, bins.astype(np.uint8))
 
     def rows_in_vain(self) -> int:
