@@ -14,7 +14,6 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
-from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
@@ -25,16 +24,17 @@ from hedgerow.model.model import Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, objective_of_record, parameters_of
+from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster(MonotoneChecks, StreamedPredictions, SurvivalPredictions):
+class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPredictions):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so
@@ -299,155 +299,6 @@ class Booster(MonotoneChecks, StreamedPredictions, SurvivalPredictions):
         float64, shape (n_features,)
         """
         return feature_importance(self.model, kind)
-
-    def split_table(
-        self,
-        tree: int,
-        node: int,
-        dataset: Dataset,
-        backend: FrameLibrary = "pandas",
-    ) -> Any:
-        """Every cut or set that one node could have been split by, with its gain.
-
-        Parameters
-        ----------
-        tree, node : int
-            As in :meth:`to_frame`; a leaf may be asked as well.
-        dataset : Dataset
-            The rows that the model was trained on, with ``y``.  With the very
-            rows (none set aside for early stopping, none sampled) the best
-            allowed row is the split that the node has.
-        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of
-            lists.
-
-        Returns
-        -------
-        data frame
-            One row for each feature, cut or set, and way of missing values; the columns
-            are those of :func:`hedgerow.boosting.split_table.split_table`.
-
-        Raises
-        ------
-        ParameterError
-            If there is no such tree or node, or its trees were rescaled (DART).
-        DataError
-            If the rows do not fit the model.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
-        >>> table = train(params, data).split_table(0, 0, data)
-        >>> table["threshold"].tolist(), table["gain"].tolist()
-        ([1.5, 3.0], [0.75, 3.0])
-        """
-        from hedgerow.boosting.split_table import split_table
-
-        table = dataset.table(self._schema)
-        target = dataset.target(table.n_rows, self.objective)
-        sample = dataset.sample(table, target, self._objective.n_outputs)
-        return make_frame(split_table(self.model, self._objective, sample, tree, node), backend)
-
-    def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """All nodes of all trees as a data frame, one row each.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
-            Library of the frame, which must be installed; None for a dict of
-            lists.
-
-        Returns
-        -------
-        data frame
-            As :func:`hedgerow.plot.forest_frame`; mixed levels are text in typed libraries.
-        """
-        from hedgerow.plot import forest_frame
-
-        columns = {
-            name: column if isinstance(column, list) else column.tolist()
-            for name, column in forest_frame(self.model).items()
-        }
-        return make_frame(columns, backend)
-
-    def to_text(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """One tree as plain text, one line per node; see :func:`hedgerow.plot.tree_text`.
-
-        Parameters
-        ----------
-        tree : int, default=0
-            Number of the tree; negative numbers count from the end.
-        max_depth : int, optional
-            Splits deeper than this are summed up.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> booster.to_text().splitlines()[0]
-        'tree 0 of 1: 2 leaves, 3 nodes, depth 1'
-        """
-        from hedgerow.plot import tree_text
-
-        return tree_text(self.model, tree, max_depth)
-
-    def to_rules(self, tree: int = 0) -> list[str]:
-        """One tree as rules, one per leaf; see :func:`hedgerow.plot.tree_rules`.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> for rule in booster.to_rules():
-        ...     print(rule.partition(" -> ")[0])
-        (x0 <= 3.0 or missing)
-        x0 > 3.0
-        """
-        from hedgerow.plot import tree_rules
-
-        return tree_rules(self.model, tree)
-
-    def to_dot(self, tree: int = 0, max_depth: int | None = None) -> str:
-        """One tree in the language of Graphviz; see :func:`hedgerow.plot.tree_dot`.
-
-        Parameters are those of :meth:`to_text`.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> booster.to_dot().splitlines()[0]
-        'digraph tree {'
-        """
-        from hedgerow.plot import tree_dot
-
-        return tree_dot(self.model, tree, max_depth)
-
-    def plot_tree(
-        self, tree: int = 0, ax: Axes | None = None, *, max_depth: int | None = None
-    ) -> Axes:
-        """Draw one tree with matplotlib; see :func:`hedgerow.plot.plot_tree`.
-
-        ``ax`` : axes to draw on; by default those of a new figure, as large as
-        the tree needs.  The other parameters are those of :meth:`to_text`.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> booster.plot_tree(max_depth=3).figure.savefig("tree.png")  # doctest: +SKIP
-        >>> booster.plot_tree().get_title(loc="left")
-        'tree 0 of 1'
-        """
-        from hedgerow.plot import plot_tree
-
-        return plot_tree(self.model, tree, ax, max_depth=max_depth)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file; an existing file is replaced in one step.

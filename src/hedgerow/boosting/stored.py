@@ -28,13 +28,7 @@ from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
-from hedgerow.boosting.fit import (
-    RoundState,
-    Watch,
-    best_round_of,
-    check_out_of_bag,
-    record_of,
-)
+from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams
@@ -42,6 +36,7 @@ from hedgerow.boosting.stored_leaves import LeafQuantiles
 from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
+from hedgerow.boosting.watch import RoundState, Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import GIVEN
 from hedgerow.errors import DataError, LossError, ParameterError

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
@@ -20,9 +18,9 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
-from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
-from hedgerow.io import load_model, save_model
+from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
@@ -61,7 +59,7 @@ _FITTED = (
 )
 
 
-class HedgerowEstimator(BaseEstimator):
+class HedgerowEstimator(ModelFiles):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster
@@ -387,108 +385,3 @@ class HedgerowEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         return self.booster_.verify_monotone(feature, direction, n_points=n_points)
-
-    # -- files ---------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a model file.
-
-        Parameters
-        ----------
-        path : str or path-like
-            Replaced in one step if it exists.
-
-        Raises
-        ------
-        NotFittedError
-            If it is not fitted.
-        DataTypeError
-            If a parameter cannot be kept in a file (a function, for example).
-        OSError
-            If the file cannot be written; an old file is then intact.
-        """
-        check_is_fitted(self)
-        save_model(self.booster_.model, path, estimator=self._to_record())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator that :meth:`save` has written, from any source.
-
-        Parameters
-        ----------
-        path : str or path-like
-
-        Returns
-        -------
-        estimator
-            Fitted, with the same parameters.
-
-        Raises
-        ------
-        ModelFormatError
-            If the file is damaged, or is no estimator of this class.
-        OSError
-            If the file cannot be read.
-        """
-        model, record = load_model(path)
-        try:
-            return cls._from_record(model, record)
-        except ModelFormatError as error:
-            raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
-
-    def _to_record(self) -> dict[str, Any]:
-        given = self.get_params(deep=False)
-        if not isinstance(self.objective, str):
-            given["objective"] = CUSTOM  # its name is in the model's record
-        params = {name: _to_json(name, value) for name, value in given.items()}
-        return {"class": type(self).__name__, "params": params}
-
-    @classmethod
-    def _from_record(cls, model: Model, record: Mapping[str, Any] | None) -> Self:
-        if record is None:
-            raise ModelFormatError("this is a plain model: read it with hedgerow.load.")
-        params = record.get("params")
-        if record.get("class") != cls.__name__ or not isinstance(params, dict):
-            raise ModelFormatError(
-                f"this is a model of {str(record.get('class'))[:60]}, not of {cls.__name__}."
-            )
-        if model.objective not in (*cls._objectives, CUSTOM):
-            raise ModelFormatError(f"objective {model.objective!r} is not for {cls.__name__}.")
-        known = cls._get_param_names()
-        for name in params:
-            if name not in known:
-                raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
-        estimator = cls(**{name: _from_json(value) for name, value in params.items()})
-        return estimator._adopt(model, **cls._more_from_record(model, record))
-
-    @classmethod
-    def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
-        return {}
-
-
-def _to_json(name: str, value: Any) -> Any:
-    """A constructor parameter as a JSON-like value."""
-    if isinstance(value, Mapping):
-        return {"pairs": [[_to_json(name, k), _to_json(name, v)] for k, v in value.items()]}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_to_json(name, item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise DataTypeError(
-        f"parameter {name}={value!r} cannot be kept in a model file: clear it first "
-        f"(set_params({name}=None)), or save the model alone (booster_.save)."
-    )
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        pairs: Sequence[Any] = value.get("pairs", ())
-        try:
-            return {_from_json(key): _from_json(item) for key, item in pairs}
-        except (TypeError, ValueError):
-            raise ModelFormatError("a parameter in the model file is malformed.") from None
-    if isinstance(value, list):
-        return [_from_json(item) for item in value]
-    return value

@@ -1,10 +1,18 @@
-"""Trees as text and pictures."""
+"""Trees as text and pictures.
 
-from hedgerow.plot.divisions import Division
-from hedgerow.plot.dot import tree_dot
-from hedgerow.plot.labels import Labelled
-from hedgerow.plot.picture import plot_tree
-from hedgerow.plot.text import forest_frame, tree_rules, tree_text
+A booster knows of its views (:mod:`hedgerow.plot.views`) but seldom draws one, so what
+draws is loaded on first use, as in the package itself.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.plot.divisions import Division
+    from hedgerow.plot.dot import tree_dot
+    from hedgerow.plot.labels import Labelled
+    from hedgerow.plot.picture import plot_tree
+    from hedgerow.plot.text import forest_frame, tree_rules, tree_text
 
 __all__ = [
     "Division",
@@ -15,3 +23,19 @@ __all__ = [
     "tree_rules",
     "tree_text",
 ]
+
+_HOME_OF = {
+    "Division": "divisions",
+    "Labelled": "labels",
+    "forest_frame": "text",
+    "plot_tree": "picture",
+    "tree_dot": "dot",
+    "tree_rules": "text",
+    "tree_text": "text",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"hedgerow.plot.{_HOME_OF[name]}"), name)

@@ -1,0 +1,68 @@
+"""The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
+
+from __future__ import annotations
+
+from hedgerow.boosting.rounds import TrainingData
+from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.statistics import (
+    Encoded,
+)
+from hedgerow.data import (
+    AnyTable,
+    BinnedMatrix,
+    SparseTable,
+    Table,
+    fit_bins,
+)
+from hedgerow.data.blocks import ColumnBlocks, sort_columns
+from hedgerow.data.bundles import BundleRules
+from hedgerow.data.matrix import bin_bundled, bin_unseen
+from hedgerow.data.pairs import may_pay, pair_columns
+from hedgerow.errors import ParameterError
+from hedgerow.params import BoostParams
+
+
+def prepare_rows(
+    encoded: Encoded, params: BoostParams, n_threads: int
+) -> tuple[TrainingData, TrainingData | None]:
+    """The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
+    train, validation = encoded.train, encoded.validation
+
+    def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
+        n_copies = encoded.n_copies if sample is train else 1
+        return TrainingData(matrix, sample.target, sample.weight, sample.offset, n_copies)
+
+    if params.tree_method != "hist":
+        table = _sortable(train.table, params.tree_method)
+        seen = data(train, sort_columns(table, n_threads))
+        return seen, None if validation is None else data(validation, validation.table)
+    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
+    rules = BundleRules(
+        params.bundle_features,
+        params.bundle_order,
+        params.bundle_conflicts,
+        params.max_conflict_rate,
+    )
+    matrix = bin_bundled(train.table, spec, rules, n_threads)
+    if may_pay(matrix):
+        matrix = pair_columns(matrix, n_threads)
+    if validation is None:
+        return data(train, matrix), None
+    return data(train, matrix), data(validation, bin_unseen(validation.table, matrix, n_threads))
+
+
+def _sortable(table: AnyTable, tree_method: str) -> Table:
+    """The table, if its columns can be sorted once."""
+    if isinstance(table, SparseTable):
+        raise ParameterError(
+            f"tree_method={tree_method!r} sorts whole columns, but X is sparse: use "
+            "tree_method='hist', or give X.toarray()."
+        )
+    for column in table.schema.columns:
+        if column.kind == "category":
+            raise ParameterError(
+                f"tree_method={tree_method!r} sorts numbers, but column {column.name!r} is a "
+                "category: use tree_method='hist', or encode the column."
+            )
+    return table
