@@ -17,6 +17,7 @@ from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fingerprint import Fingerprint
 from hedgerow.boosting.hold_out import HoldOut
+from hedgerow.boosting.sorted_data import fit_sorted
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
 from hedgerow.boosting.stored_fingerprint import stored_fingerprint
@@ -184,6 +185,19 @@ def fit_data(
         n_threads=n_threads,
         objective=objective,
     )
+    if params.tree_method != "hist":
+        return fit_sorted(
+            data,
+            objective,
+            plan,
+            valid=valid,
+            stopping=stopping,
+            eval_metric=eval_metric,
+            callbacks=callbacks,
+            progress=progress,
+            n_jobs=n_jobs,
+            checkpoint=checkpoint,
+        )
     samples = data.stored(plan)
     given: StoredSamples | None = None
     try:
