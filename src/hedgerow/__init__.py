@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
-    from hedgerow.distributed import DaskHedgerowClassifier, DaskHedgerowRegressor
+    from hedgerow.distributed import (
+        DaskHedgerowClassifier,
+        DaskHedgerowRanker,
+        DaskHedgerowRegressor,
+    )
     from hedgerow.errors import (
         CommunicationError,
         DataError,
@@ -39,6 +43,7 @@ __all__ = [
     "CARTRegressor",
     "CommunicationError",
     "DaskHedgerowClassifier",
+    "DaskHedgerowRanker",
     "DaskHedgerowRegressor",
     "DataError",
     "DataTypeError",
@@ -57,7 +62,11 @@ __all__ = [
 
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
-    "hedgerow.distributed": ("DaskHedgerowClassifier", "DaskHedgerowRegressor"),
+    "hedgerow.distributed": (
+        "DaskHedgerowClassifier",
+        "DaskHedgerowRanker",
+        "DaskHedgerowRegressor",
+    ),
     "hedgerow.errors": (
         "CommunicationError",
         "DataError",

@@ -173,9 +173,10 @@ def _train_stored(
     return Booster(model)
 
 
-def loss_of(given: Mapping[str, Any]) -> AskedLoss:
+def loss_of(given: Mapping[str, Any], has_queries: bool = False) -> AskedLoss:
     """What is said of the loss among the parameters of :func:`train`, for rows in batches."""
-    return AskedLoss(given.get("objective", "squared_error"), _loss_values(given))
+    asked = given.get("objective", "squared_error")
+    return AskedLoss(asked, _loss_values(given), has_queries=has_queries)
 
 
 def stopping_of(given: Mapping[str, Any]) -> StoppingParams:

@@ -187,17 +187,9 @@ def fit_data(
     )
     if params.tree_method != "hist":
         return fit_sorted(
-            data,
-            objective,
-            plan,
-            valid=valid,
-            stopping=stopping,
-            eval_metric=eval_metric,
-            callbacks=callbacks,
-            progress=progress,
-            n_jobs=n_jobs,
-            checkpoint=checkpoint,
-        )
+            data, objective, plan, valid=valid, stopping=stopping, eval_metric=eval_metric,
+            callbacks=callbacks, progress=progress, n_jobs=n_jobs, checkpoint=checkpoint,
+        )  # fmt: skip
     samples = data.stored(plan)
     given: StoredSamples | None = None
     try:

@@ -35,7 +35,7 @@ from hedgerow.data.row_store import Chunk, RowStore, Uses
 from hedgerow.growing import chunk_pass as passes
 from hedgerow.growing import state as layout
 from hedgerow.growing.chunk_exchange import Exchange, GrowMode
-from hedgerow.growing.chunk_gradients import ChunkGradients
+from hedgerow.growing.chunk_gradients import ChunkGradients, WholeRows
 from hedgerow.growing.chunk_places import ChunkPlaces
 from hedgerow.growing.chunk_scores import (
     Base,
@@ -86,6 +86,8 @@ class ChunkGrower:
         (:meth:`add`).
     n_copies : int, default=1
         As for ``TreeGrower``.
+    whole : WholeRows, optional
+        Computes the gradients of a loss that compares rows.
 
     Raises
     ------
@@ -111,6 +113,7 @@ class ChunkGrower:
         mode: GrowMode = "data",
         adds_scores: bool = True,
         n_copies: int = 1,
+        whole: WholeRows | None = None,
     ) -> None:
         announce_compilation()
         check(params, mode)
@@ -138,7 +141,7 @@ class ChunkGrower:
         self._sums = aligned_zeros((n_threads, SUMS), np.int64)
         self._places = ChunkPlaces(n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
-        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads)
+        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, whole)
         n_pieces = n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
         self._changes: list[Change] = []
@@ -157,6 +160,10 @@ class ChunkGrower:
         traffic, nodes = Traffic(), self._tree
         self.traffic.append(traffic)
         nodes.begin(tree, output, self._objective.n_outputs)
+        whole = self._gradients.whole
+        if whole is not None:
+            self.settle(after=whole.collect)
+            whole.fill(int(nodes.scalars[layout.IS_ROUND]))
         self._start_tree(traffic)
         while True:
             parents, full = nodes.next_batch()
