@@ -12,7 +12,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.asked_loss import AskedLoss, count_classes
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS, Checkpoint
+from hedgerow.boosting.checkpoint import SECONDS, Checkpoint, claiming
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
@@ -154,22 +154,23 @@ def _train_stored(
     from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 
     stopping = stopping_of(given)
-    survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
-    dataset.survey(survey.note, trees, survey.may_set_aside)
-    objective, set_aside = survey.finish()
-    model = fit_data(
-        dataset,
-        objective,
-        trees,
-        set_aside,
-        valid=valid,
-        stopping=stopping,
-        eval_metric=given.get("eval_metric"),
-        callbacks=callbacks,
-        progress=progress,
-        n_jobs=given.get("n_jobs"),
-        checkpoint=checkpoint,
-    )
+    with claiming(checkpoint):
+        survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
+        dataset.survey(survey.note, trees, survey.may_set_aside)
+        objective, set_aside = survey.finish()
+        model = fit_data(
+            dataset,
+            objective,
+            trees,
+            set_aside,
+            valid=valid,
+            stopping=stopping,
+            eval_metric=given.get("eval_metric"),
+            callbacks=callbacks,
+            progress=progress,
+            n_jobs=given.get("n_jobs"),
+            checkpoint=checkpoint,
+        )
     return Booster(model)
 
 

@@ -269,6 +269,7 @@ class FileDataset(Dataset):
                 survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
             if self.communicator.size > 1:
                 survey = self._merged(survey, plan.params, n_total)
+        give_back_memory()  # what reading has left, before rows are copied
         found = survey.finish()
         # Ranks may have the columns in another order than the first one.
         self._names, self._settled = survey.names or (), survey.settled
