@@ -195,11 +195,7 @@ def fit_data(
     try:
         if valid is not None:
             given = _validation(valid, replace(plan, set_aside=None, trained=samples.train))
-            if given.train.has_offset != samples.train.has_offset:
-                which = "training" if given.train.has_offset else "validation"
-                raise DataError(
-                    f"the {which} rows have no offset, the others have: give both or none."
-                )
+            _check_offsets(samples.train, given.train)
         train, validation = samples.train, samples.validation if given is None else given.train
 
         def describe() -> Fingerprint:
@@ -224,6 +220,12 @@ def fit_data(
         samples.close()
         if given is not None:
             given.close()
+
+
+def _check_offsets(train: StoredSample, valid: StoredSample) -> None:
+    if valid.has_offset != train.has_offset:
+        which = "training" if valid.has_offset else "validation"
+        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
 
 
 def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:

@@ -91,12 +91,7 @@ class TrainWork:
         """Train with the others; the bytes of the model."""
         others: Communicator = ranks if self.mode == "data" else Alone()
         n_threads = self.n_jobs or shard.n_threads
-        for partitions, numbers, known in (
-            (shard.partitions, shard.numbers, self.checksums[0]),
-            (shard.more, shard.more_numbers, self.checksums[1]),
-        ):
-            if shard.checkpoint and known:
-                check_unchanged(partitions, numbers, [known[number] for number in numbers])
+        self._check_unchanged(shard)
         with ExitStack() as stack:
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="hedgerow-", dir=shard.scratch or None)
@@ -110,11 +105,7 @@ class TrainWork:
             data = dataset(shard.partitions, shard.numbers)
             target = _targets(data, self.params)
             objective = self._objective(target, others)
-            asked = _Asked(self.stopping)
-            if self.loss.has_queries:
-                asked = self._asked_of_queries(shard, others)
-            elif not self.has_validation:
-                asked = _Asked(self.stopping, self._set_aside(target, others))
+            asked = self._asked(target, shard, others)
             plan = StorePlan(
                 self.params,
                 objective.n_outputs,
@@ -152,6 +143,23 @@ class TrainWork:
                 recorder=recorder,
             )
         return model_to_bytes(model)
+
+    def _check_unchanged(self, shard: Shard) -> None:
+        """Refuse partitions that are others than those of an earlier attempt."""
+        for partitions, numbers, known in (
+            (shard.partitions, shard.numbers, self.checksums[0]),
+            (shard.more, shard.more_numbers, self.checksums[1]),
+        ):
+            if shard.checkpoint and known:
+                check_unchanged(partitions, numbers, [known[number] for number in numbers])
+
+    def _asked(self, target: FloatArray, shard: Shard, others: Communicator) -> _Asked:
+        """Early stopping, and the rows that are set aside for it."""
+        if self.loss.has_queries:
+            return self._asked_of_queries(shard, others)
+        if self.has_validation:
+            return _Asked(self.stopping)
+        return _Asked(self.stopping, self._set_aside(target, others))
 
     def _asked_of_queries(self, shard: Shard, others: Communicator) -> _Asked:
         """What is asked of rankings: queries are set aside whole."""
