@@ -841,13 +841,13 @@ def test_nothing_is_said_of_a_checkpoint_in_the_model(tmp_path) -> None:
         plain.fit(X[1:], y[1:], checkpoint=tmp_path / "kept")
 
 
-def test_folders_are_opened_before_data_are_read(tmp_path: Path) -> None:
+def test_folders_are_opened_before_data_are_read(tmp_path) -> None:
     """What is wrong with a folder is said at once, not after hours of binning."""
     taken = tmp_path / "taken"
     taken.write_text("no folder")
     calls: list[int] = []
 
-    def batches() -> Any:
+    def batches():
         calls.append(1)
         yield np.zeros((40, 2)), np.arange(40.0)
 
