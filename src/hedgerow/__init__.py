@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
+    from hedgerow.boosting.memory_estimate import estimate_memory
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
         DaskHedgerowRanker,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         DataError,
         DataTypeError,
         HedgerowError,
+        InterruptedFitWarning,
         LossError,
         ModelFormatError,
         ParameterError,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
+    from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -42,6 +45,7 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
+    "CrossFit",
     "DaskHedgerowClassifier",
     "DaskHedgerowRanker",
     "DaskHedgerowRegressor",
@@ -52,16 +56,20 @@ __all__ = [
     "HedgerowError",
     "HedgerowRanker",
     "HedgerowRegressor",
+    "InterruptedFitWarning",
     "LossError",
     "ModelFormatError",
     "ParameterError",
     "__version__",
+    "cross_fit",
+    "estimate_memory",
     "load",
     "train",
 ]
 
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
+    "hedgerow.boosting.memory_estimate": ("estimate_memory",),
     "hedgerow.distributed": (
         "DaskHedgerowClassifier",
         "DaskHedgerowRanker",
@@ -72,11 +80,13 @@ _HOMES = {
         "DataError",
         "DataTypeError",
         "HedgerowError",
+        "InterruptedFitWarning",
         "LossError",
         "ModelFormatError",
         "ParameterError",
     ),
     "hedgerow.training": ("train",),
+    "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (
         "CARTClassifier",
         "CARTRegressor",
