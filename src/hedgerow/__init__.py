@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
     from hedgerow.boosting.memory_estimate import estimate_memory
-    from hedgerow.distributed import DaskHedgerowClassifier, DaskHedgerowRegressor
+    from hedgerow.distributed import (
+        DaskHedgerowClassifier,
+        DaskHedgerowRanker,
+        DaskHedgerowRegressor,
+    )
     from hedgerow.errors import (
         CommunicationError,
         DataError,
@@ -47,6 +51,7 @@ __all__ = [
     "ConformalRegressor",
     "CrossFit",
     "DaskHedgerowClassifier",
+    "DaskHedgerowRanker",
     "DaskHedgerowRegressor",
     "DataError",
     "DataTypeError",
@@ -69,7 +74,11 @@ __all__ = [
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
     "hedgerow.boosting.memory_estimate": ("estimate_memory",),
-    "hedgerow.distributed": ("DaskHedgerowClassifier", "DaskHedgerowRegressor"),
+    "hedgerow.distributed": (
+        "DaskHedgerowClassifier",
+        "DaskHedgerowRanker",
+        "DaskHedgerowRegressor",
+    ),
     "hedgerow.errors": (
         "CommunicationError",
         "DataError",

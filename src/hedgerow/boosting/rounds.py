@@ -24,6 +24,7 @@ from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
+from hedgerow.data.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
@@ -268,6 +269,13 @@ def _make_grower(
     shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
+    if isinstance(data.matrix, MappedTable):
+        # Few trainings are of columns on disk.
+        from hedgerow.growing.stored_exact import StoredExactGrower
+
+        columns, limit = data.matrix.columns, data.matrix.memory_limit
+        assert columns is not None
+        return StoredExactGrower(columns, *shared, memory_limit=limit)
     assert isinstance(data.matrix, ColumnBlocks)
     return ExactGrower(data.matrix, *shared)
 

@@ -12,6 +12,7 @@ from hedgerow.boosting.assembly import make_forest
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
+from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
 from hedgerow.model.predict import Predictor
 
@@ -110,9 +111,14 @@ class Scores:
             add_scores(tree, matrix, rows, scores, self._n_threads)
             return
         table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
-        table = table if len(rows) == 0 else table.take(rows)
         forest = make_forest([tree], np.zeros(1), table.n_features, self._spec)
         predictor = Predictor(forest, table.schema.kinds)
+        if isinstance(table, MappedTable) and len(rows) > 0:
+            for start in range(0, len(rows), BLOCK_ROWS):  # copies of some rows at a time
+                some = rows[start : start + BLOCK_ROWS]
+                scores[some] += predictor.raw_scores(table.values[some], self._n_threads)[0]
+            return
+        table = table if len(rows) == 0 else table.take(rows)
         added = predictor.raw_scores(numbers_of(table), self._n_threads)[0]
         if len(rows) == 0:
             scores += added

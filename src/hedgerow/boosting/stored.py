@@ -35,6 +35,7 @@ from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_leaves import LeafQuantiles
+from hedgerow.boosting.stored_queries import metrics_of_all, whole_queries
 from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
@@ -49,6 +50,7 @@ from hedgerow.metrics import Metric, MetricFunction, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.objectives.ranking import RankingLoss
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -114,7 +116,7 @@ def fit_stored(
     CommunicationError, StorageError, LossError
         See the message.
     """
-    check_rows_alone(objective)
+    check_rows_alone(objective, train.query is not None)
     ranks = Alone() if communicator is None else communicator
     others: Communicator = ranks if mode == "data" else Alone()
     stopping = stopping or StoppingParams()
@@ -132,6 +134,9 @@ def fit_stored(
         params = replace(params, oob_score=True)
     watched = train if validation is None else validation
     scored = validation is not None or eval_metric is not None
+    if isinstance(objective, RankingLoss):
+        by_rows = params.oob_score or stopping.by_out_of_bag
+        metrics = metrics_of_all(metrics, objective, watched, others, scored, by_rows)
     check_stored(params, objective, train, n_rows, scored and validation is None)
     limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None
@@ -199,7 +204,14 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
         return make_forest([], base, spec.n_features, spec)
     n_threads = threads_for(plan.n_threads, train.n_rows, spec.n_features)
     grower: StoredGrower = ChunkGrower(
-        train.store, objective, params, n_threads, plan.ranks, plan.mode, adds_scores(params)
+        train.store,
+        objective,
+        params,
+        n_threads,
+        plan.ranks,
+        plan.mode,
+        adds_scores(params),
+        whole=whole_queries(train, objective, plan.others, params.seed, n_threads),
     )
     with closing(grower):
         fit = StoredFit(grower, objective, params, spec, base, None, plan.others)

@@ -394,7 +394,10 @@ class HedgerowRanker(HedgerowEstimator):
             1 is perfect; see :mod:`hedgerow.metrics.ranking`.
         """
         check_is_fitted(self)
-        prediction = self.predict(X)
+        return self._score_of(self.predict(X), y, sample_weight, qid)
+
+    def _score_of(self, prediction: FloatArray, y: Any, sample_weight: Any, qid: Any) -> float:
+        """Mean NDCG of rows with these scores."""
         n_rows = len(prediction)
         target = check_vector(column_or_1d(y, warn=True), n_rows, "y")
         weight = check_weight(sample_weight, n_rows)

@@ -41,10 +41,13 @@ class QueryRows(NamedTuple):
 
     rows     int64 (n_rows,): those of a query are neighbours, and ascend
     starts   int64 (n_queries + 1,): where each query begins in ``rows``
+    numbers  int64 (n_rows,): of ``rows``, numbers in the whole table, by which random draws
+             are keyed: ``rows`` itself where the table is in memory
     """
 
     rows: IntArray
     starts: IntArray
+    numbers: IntArray
 
 
 class QuerySpace(NamedTuple):

@@ -217,7 +217,7 @@ def metrics_of_queries(
     def bound(metric: Metric) -> Metric:
         if metric.from_raw:
             of_queries: Callable[..., Objective] = getattr(objective, "of_queries")  # noqa: B009
-            return replace(metric, function=of_queries(queries).loss)
+            return replace(metric, function=of_queries(queries).loss, sums=None)
         if isinstance(metric.function, RankingMetric):
             return replace(metric, function=metric.function.of_queries(queries))
         return metric
