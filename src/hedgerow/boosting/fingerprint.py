@@ -32,6 +32,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
+from hedgerow.metrics.groups import GroupScores
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.own import Linked
@@ -116,6 +117,9 @@ def fingerprint(
     contents = _contents_of(train, "", n_threads)
     if validation is not None:
         contents |= _contents_of(validation, "_val", n_threads)
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores):
+            contents[f"groups of {metric.name}"] = array_digest(metric.function.codes, n_threads)
     settings = settings_of(objective, params, stopping, metrics)
     rows = {"rows": str(train.n_rows)}
     return Fingerprint(settings | rows, contents)

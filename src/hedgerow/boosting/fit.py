@@ -27,6 +27,7 @@ from hedgerow.boosting.callbacks import (
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.groups import check_watched, read_groups
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
 from hedgerow.boosting.rounds import resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
@@ -46,9 +47,10 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import (
     Metric,
-    MetricFunction,
+    MetricChoice,
     make_metrics,
 )
+from hedgerow.metrics.groups import bound_to_rows
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
@@ -64,7 +66,7 @@ def fit(
     *,
     validation: Sample | None = None,
     stopping: StoppingParams | None = None,
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
@@ -86,7 +88,7 @@ def fit(
     validation : Sample, optional
         Read with the schema of the training table.
     stopping : StoppingParams, optional
-    eval_metric : str, callable or sequence of these, optional
+    eval_metric : str, callable, GroupedMetric or sequence of these, optional
         See :func:`hedgerow.metrics.make_metrics`.
     callbacks : callable or sequence of callables, optional
         See :mod:`hedgerow.boosting.callbacks`.
@@ -113,7 +115,7 @@ def fit(
     """
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
-    metrics = make_metrics(eval_metric, objective)
+    metrics = read_groups(make_metrics(eval_metric, objective), validation or train)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
     told: tuple[Callback, ...] = listed if bar is None else (*listed, bar)
@@ -149,14 +151,16 @@ def _fit(
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
+    check_watched(metrics, stops is not None and not stopping.by_out_of_bag)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
     objective, metrics = with_queries(
-        objective, metrics, encoded.train, watched, params.seed, n_threads
-    )
+        objective, bound_to_rows(metrics, watched.origin), encoded.train, watched, params.seed,
+        n_threads,
+    )  # fmt: skip
     watch = Watch(
         objective=objective,
         metrics=metrics if scored or validation is not None else (),

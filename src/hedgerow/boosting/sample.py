@@ -27,6 +27,8 @@ class Sample:
         Raw score that is known beforehand; trees learn the rest.
     query : int64, shape (n_rows,), or None
         Which rows compete with each other, for rankings.
+    origin : int64, shape (n_rows,), or None
+        Number of each row in the table that was given; None: these are all, in order.
     """
 
     table: AnyTable
@@ -34,6 +36,7 @@ class Sample:
     weight: FloatArray | None = None
     offset: FloatArray | None = None
     query: IntArray | None = None
+    origin: IntArray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -47,6 +50,7 @@ class Sample:
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),
             None if self.query is None else self.query[rows],
+            rows if self.origin is None else self.origin[rows],
         )
 
     def without_zero_weights(self) -> Sample:

@@ -21,7 +21,7 @@ from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.model_files import ModelFiles
-from hedgerow.metrics import MetricFunction
+from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 from hedgerow.objectives import CUSTOM, Objective
@@ -46,7 +46,7 @@ from hedgerow.params import (
 )
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
-EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
+EvalMetric: TypeAlias = MetricChoice
 
 _FITTED = (
     "booster_",

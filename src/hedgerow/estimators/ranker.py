@@ -59,8 +59,9 @@ class HedgerowRanker(HedgerowEstimator):
         gains of the rows (Bruch 2021).
     eval_metric : str, callable, sequence of these, or None, default=None
         ``"ndcg"``, ``"map"``, ``"mrr"``, ``"err"``, each also for the first k rows
-        (``"ndcg@10"``), ``"precision@10"``, or ``"loss"``.  None is ``"loss"``: 1 less
-        NDCG for ``"lambdarank"``, 1 less MAP for ``"rank_map"``.  A callable takes
+        (``"ndcg@10"``), ``"precision@10"``, ``"recall@10"``, or ``"loss"``.  None is
+        ``"loss"``: 1 less NDCG for ``"lambdarank"``, 1 less MAP for ``"rank_map"``.  A
+        callable takes
         ``(y_true, prediction, weight)``; it is not told the queries.  The first metric
         decides early stopping.
     truncation_level : int >= 1, or None, default=None
