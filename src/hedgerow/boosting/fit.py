@@ -28,6 +28,7 @@ from hedgerow.boosting.callbacks import (
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.groups import check_watched, read_groups
+from hedgerow.boosting.positions import bias_record, check_positions, with_positions
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
 from hedgerow.boosting.rounds import resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
@@ -150,6 +151,7 @@ def _fit(
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
+    check_positions(train, objective, params)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     check_watched(metrics, stops is not None and not stopping.by_out_of_bag)
     if stopping.by_out_of_bag:
@@ -161,6 +163,7 @@ def _fit(
         objective, bound_to_rows(metrics, watched.origin), encoded.train, watched, params.seed,
         n_threads,
     )  # fmt: skip
+    objective = with_positions(objective, encoded.train, params)
     watch = Watch(
         objective=objective,
         metrics=metrics if scored or validation is not None else (),
@@ -175,6 +178,7 @@ def _fit(
     forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
     record = record_of(train.n_rows, params, watch)
     record |= _found_by_loss(train, objective, forest, n_threads)
+    record |= bias_record(objective, forest.n_rounds)
     inputs = encoded.inputs
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
