@@ -61,13 +61,13 @@ def test_the_bias_is_found_and_predictions_are_free_of_it(fitted) -> None:
     naive = HedgerowRanker(n_estimators=40, early_stopping=False, n_jobs=1)
     naive.fit(X, CLICKED, qid=QID)
     with_bias, without = (metric(new_relevance, m.predict(new_x)) for m in (naive, fitted))
-    assert without > with_bias + 0.02
+    assert without > with_bias + 0.04
     learned = np.array(list(fitted.position_bias_.values()))
     assert list(fitted.position_bias_) == list(range(ROWS))
     assert learned.max() == 0.0
     distance = np.abs(learned - learned[0] - np.log(LOOKED / LOOKED[0]))
-    assert distance.mean() < 0.25
-    assert distance.max() < 0.6
+    assert distance.mean() < 0.35  # without correction all are log 1: 1.67
+    assert distance.max() < 0.75
 
 
 @pytest.mark.parametrize("objective", RANKING)
