@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowRanker, HedgerowRegressor, load, train
 from hedgerow.boosting.positions import read_position
-from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.io import model_to_bytes
+from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import ranking_metric
 from hedgerow.objectives import make_objective
@@ -163,6 +165,9 @@ def test_files_and_train_keep_the_biases(tmp_path) -> None:
     params = {"objective": "lambdarank", "position_bias_regularization": 0.01, **SHORT}
     booster = train(params, data)
     assert model_to_bytes(booster.model) == model_bytes(model)
+    spoiled = dict(booster.model.training) | {"position_bias": {"positions": [1], "bias": []}}
+    with pytest.raises(ModelFormatError, match="biases of positions are malformed"):
+        model_from_bytes(model_to_bytes(replace(booster.model, training=spoiled)))
     booster.save(tmp_path / "plain")
     assert (load(tmp_path / "plain").predict(X) == model.predict(X)).all()
 
