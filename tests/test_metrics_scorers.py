@@ -11,7 +11,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import f1_score, fbeta_score, get_scorer, make_scorer, max_error
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
+from hedgerow import (
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    cross_fit,
+    train,
+)
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.metrics import GroupedMetric, by_group, make_metrics
 from hedgerow.objectives import make_objective
@@ -303,3 +310,24 @@ def test_no_warnings_of_scorers() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         last_scores(HedgerowClassifier(), TWO, ["roc_auc", "neg_log_loss", "jaccard_macro"])
+
+
+def test_folds_score_groups_of_their_own_test_rows() -> None:
+    model = HedgerowRegressor(eval_metric=GroupedMetric("mae", GROUP), **SETTINGS)
+    weight = np.where(np.arange(N) % 6 == 0, 0.0, 1.0)
+    result = cross_fit(model, X, Y, sample_weight=weight, model=None)
+    for (_, test), score in zip(result.splits, result.scores["mae[worst of group]"], strict=True):
+        rows = test[weight[test] > 0.0]
+        errors = np.abs(Y - result.oof_prediction)
+        assert score == pytest.approx(
+            max(errors[rows][g == GROUP[rows]].mean() for g in np.unique(GROUP[rows]))
+        )
+    each = GroupedMetric("mae", GROUP, None)
+    with pytest.raises(ParameterError, match="not each fold tests"):
+        cross_fit(HedgerowRegressor(eval_metric=each), X, Y)
+    chosen = HedgerowRegressor(
+        n_estimators=20, early_stopping="cv", eval_metric=GroupedMetric("mae", GROUP)
+    )
+    assert list(chosen.fit(X, Y).evals_result_["cv"]) == ["mae[worst of group]"]
+    with pytest.raises(ParameterError, match="not each fold tests"):
+        chosen.set_params(eval_metric=["mae", each]).fit(X, Y)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hedgerow import Dataset, HedgerowRanker, HedgerowRegressor, load, train
+from hedgerow import Dataset, HedgerowRanker, HedgerowRegressor, cross_fit, load, train
 from hedgerow.boosting.positions import read_position
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -79,7 +79,7 @@ def test_a_round_is_a_newton_step_of_each_position(objective) -> None:
     code, weight = rng.integers(0, 4, n), rng.uniform(0.5, 2.0, n)
     raw = rng.normal(size=(1, n))
     plain = make_objective(objective).of_queries(rows, seed=3)
-    positions = PositionBias(code, range(4), regularization=0.01, rate=0.3)
+    positions = PositionBias(code, range(4), regularization=0.01, rate_at=lambda n: 0.3 + 0.1 * n)
     loss = plain.with_positions(positions)
     g, h, wanted_g, wanted_h = np.empty((4, n))
     bias = np.zeros(4)
@@ -94,7 +94,7 @@ def test_a_round_is_a_newton_step_of_each_position(objective) -> None:
             here = code == k
             slope = (g * weight)[here].sum() + 0.01 * here.sum() * bias[k]
             curve = (h * weight)[here].sum() + 0.01 * here.sum() + 0.001
-            bias[k] -= 0.3 * slope / curve
+            bias[k] -= (0.3 + 0.1 * number) * slope / curve
         assert positions.bias == pytest.approx(bias, rel=1e-9)
     assert loss.loss(CLICKED[FEW], raw, weight) == plain.loss(CLICKED[FEW], raw, weight)
 
@@ -214,3 +214,17 @@ def test_candidates_of_a_node_are_refused_where_positions_had_a_part(fitted) -> 
     data = Dataset(X, CLICKED, qid=QID)
     with pytest.raises(ParameterError, match="trained with positions"):
         fitted.booster_.split_table(0, 0, data)
+
+
+def test_folds_learn_positions_and_a_schedule_sets_their_steps() -> None:
+    rates = [0.3, 0.2, 0.1] * 4
+    model = fit_few(early_stopping="cv", n_estimators=12, learning_rate=rates)
+    n_rounds = model.n_iter_
+    same = fit_few(n_estimators=n_rounds, learning_rate=rates[:n_rounds])
+    assert model.position_bias_ == same.position_bias_
+    constant = fit_few(n_estimators=n_rounds, learning_rate=0.1)
+    assert constant.position_bias_ != same.position_bias_
+    with pytest.raises(ParameterError, match="no effect without position"):
+        cross_fit(
+            HedgerowRanker(position_bias_regularization=1.0), X[FEW], CLICKED[FEW], qid=QID[FEW]
+        )

@@ -14,6 +14,7 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.boosting.sample import Sample, check_length
+from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.schema import position_of
 from hedgerow.errors import DataError, ParameterError
@@ -47,14 +48,27 @@ def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
     return tuple(found)
 
 
-def check_watched(metrics: Sequence[Metric], stops: bool) -> None:
+def check_watched(metrics: Sequence[Metric], stopping: StoppingParams, stops: bool) -> None:
     """Raise ``ParameterError`` if early stopping would watch several curves at once."""
+    if stopping.by_folds and stops:
+        refuse_several(metrics)
     first = metrics[0].function
-    if stops and isinstance(first, GroupScores) and first.reduce is None:
+    watched = stops and not stopping.by_out_of_bag
+    if watched and isinstance(first, GroupScores) and first.reduce is None:
         raise ParameterError(
             f"early stopping watches the first eval_metric, but {metrics[0].name!r} is a number "
             "for each group: use reduce='worst' or 'mean', or put another metric first."
         )
+
+
+def refuse_several(metrics: Sequence[Metric]) -> None:
+    """Raise ``ParameterError`` for a number for each group: a fold may lack some groups."""
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores) and metric.function.reduce is None:
+            raise ParameterError(
+                f"eval_metric {metric.name!r} has a number for each group, but not each fold tests "
+                "rows of all groups: use reduce='worst' or 'mean'."
+            )
 
 
 def refuse_groups(metrics: Sequence[Metric]) -> None:

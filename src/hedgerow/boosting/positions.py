@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.queries import refuse_missing
+from hedgerow.boosting.queries import refuse_missing, with_queries
 from hedgerow.boosting.sample import Positions, Sample, check_length
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.metrics import scored_as
+from hedgerow.metrics import Metric, scored_as
+from hedgerow.metrics.groups import bound_to_rows
 from hedgerow.objectives import Objective
 from hedgerow.objectives.positions import PositionBias
 from hedgerow.objectives.ranking import RankingLoss
@@ -104,12 +106,40 @@ def with_positions(objective: Objective, train: Sample, params: BoostParams) -> 
     """
     if train.position is None or not isinstance(objective, RankingLoss):
         return objective
-    regularization = objective.position_bias_regularization or 0.0
+    penalty = objective.position_bias_regularization or 0.0
+
+    def rate_at(number: int) -> float:
+        return float(params.at_round(number).learning_rate)
+
     return objective.with_positions(
-        PositionBias(
-            train.position.codes, train.position.labels, regularization, params.learning_rate
-        )
+        PositionBias(train.position.codes, train.position.labels, penalty, rate_at)
     )
+
+
+def bound(
+    objective: Objective,
+    metrics: Sequence[Metric],
+    train: Sample,
+    watched: Sample,
+    params: BoostParams,
+    n_threads: int,
+) -> tuple[Objective, tuple[Metric, ...]]:
+    """Objective and metrics for these rows: their queries, positions and groups.
+
+    Parameters
+    ----------
+    objective : Objective
+    metrics : sequence of Metric
+    train : Sample
+        Rows that trees are grown on.
+    watched : Sample
+        Rows that the metrics are computed of.
+    params : BoostParams
+    n_threads : int
+    """
+    scored = bound_to_rows(metrics, watched.origin)
+    objective, scored = with_queries(objective, scored, train, watched, params.seed, n_threads)
+    return with_positions(objective, train, params), scored
 
 
 def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:

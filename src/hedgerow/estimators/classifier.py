@@ -17,8 +17,9 @@ from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
+from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_for
@@ -37,6 +38,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -100,23 +102,23 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -152,10 +154,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         focal_gamma: float | None = None,
         focal_alpha: float | None = None,
         class_weight: ClassWeight = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -215,6 +218,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -224,6 +228,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self.focal_alpha = focal_alpha
         self.class_weight = class_weight
 
+    @with_hooks
     def fit(
         self,
         X: Any,
@@ -238,7 +243,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -274,6 +280,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)
@@ -294,7 +305,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
             validation = _sample(seen, codes_val, weight_val, by_class)
         train = _sample(table, codes, weight, by_class)
-        model = self._train(train, validation, objective, params, stopping, kept)
+        model = self._train(train, validation, objective, params, stopping, kept, classes_=classes)
         return self._adopt(model, classes_=classes)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:

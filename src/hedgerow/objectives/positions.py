@@ -20,7 +20,7 @@ Sums are exact, so that biases depend neither on the order of the rows nor on th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,8 @@ class PositionBias:
     labels : sequence of str, int or float
         What the positions are called.
     regularization : float
-    rate : float
-        Factor on every step: the learning rate.
+    rate_at : callable
+        Factor on the step of a round, of its number from 0 on: the learning rate.
 
     Attributes
     ----------
@@ -53,23 +53,29 @@ class PositionBias:
     """
 
     def __init__(
-        self, codes: IntArray, labels: Sequence[Any], regularization: float, rate: float
+        self,
+        codes: IntArray,
+        labels: Sequence[Any],
+        regularization: float,
+        rate_at: Callable[[int], float],
     ) -> None:
         self.codes, self.labels = codes, tuple(labels)
         self.bias: FloatArray = np.zeros(len(self.labels))
         self.history: list[FloatArray] = []
         self._penalty = regularization * np.bincount(codes, minlength=len(self.labels))
-        self._rate = rate
+        self._rate_at = rate_at
 
     def added_to(self, raw: FloatArray) -> FloatArray:
         """Scores (n_rows,) with the bias of each row's position."""
         return raw + self.bias[self.codes]
 
-    def learn(self, g: FloatArray, h: FloatArray, weight: FloatArray | None) -> None:
+    def learn(self, g: FloatArray, h: FloatArray, weight: FloatArray | None, round_: int) -> None:
         """Step, by the derivatives of all rows, not multiplied by their weights."""
         slope, curve = self._sums(g, weight), self._sums(h, weight)
         step = slope + self._penalty * self.bias
-        self.bias = self.bias - self._rate * step / (curve + self._penalty + _LEAST_CURVATURE)
+        self.bias = self.bias - self._rate_at(round_) * step / (
+            curve + self._penalty + _LEAST_CURVATURE
+        )
         self.history.append(self.bias)
 
     def record(self, n_rounds: int) -> dict[str, Any]:

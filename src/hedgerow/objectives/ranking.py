@@ -150,7 +150,7 @@ class RankingLoss:
         fill = bound.filler(queries, facts, raw, rows.round, g, h)
         in_blocks(queries, self._work(queries), fill, self.n_threads)
         if self.positions is not None:
-            self.positions.learn(g, h, rows.weight)
+            self.positions.learn(g, h, rows.weight, rows.round)
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         raise NotImplementedError
