@@ -45,7 +45,7 @@ from hedgerow.data.sparse import AnyTable
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.stored_exact import check_supported
-from hedgerow.metrics import MetricFunction
+from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.given import prepared_shape
@@ -63,7 +63,7 @@ def fit_sorted(
     *,
     valid: Dataset | StoredData | None = None,
     stopping: StoppingParams | None = None,
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,

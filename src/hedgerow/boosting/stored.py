@@ -31,6 +31,7 @@ from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.following import follow
+from hedgerow.boosting.groups import refuse_groups
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams
@@ -46,7 +47,7 @@ from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.constraints import resolve_constraints
-from hedgerow.metrics import Metric, MetricFunction, make_metrics
+from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
@@ -62,7 +63,7 @@ def fit_stored(
     *,
     validation: StoredSample | None = None,
     stopping: StoppingParams | None = None,
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
@@ -122,6 +123,7 @@ def fit_stored(
     stopping = stopping or StoppingParams()
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
     metrics = make_metrics(eval_metric, objective)
+    refuse_groups(metrics)
     listed = check_callbacks(callbacks)
     for sample in (train, validation):
         if sample is not None:  # a store has chunks for a fit only

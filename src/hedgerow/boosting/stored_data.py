@@ -33,7 +33,7 @@ from hedgerow.data.matrix import bin_unseen
 from hedgerow.data.memory_store import MemoryStore
 from hedgerow.data.row_store import GIVEN
 from hedgerow.errors import DataError
-from hedgerow.metrics import MetricFunction, make_metrics
+from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.own import TRIED
@@ -155,7 +155,7 @@ def fit_data(
     *,
     valid: Dataset | StoredData | None = None,
     stopping: StoppingParams | None = None,
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,

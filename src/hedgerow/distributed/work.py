@@ -37,7 +37,7 @@ from hedgerow.distributed.partition import (
 from hedgerow.distributed.ranks import Shard
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.io import model_to_bytes
-from hedgerow.metrics import MetricFunction
+from hedgerow.metrics import MetricChoice
 from hedgerow.objectives import Objective
 from hedgerow.objectives.own import TRIED
 from hedgerow.params import BoostParams
@@ -77,7 +77,7 @@ class TrainWork:
     loss: AskedLoss
     params: BoostParams
     stopping: StoppingParams
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None
+    eval_metric: MetricChoice = None
     labels: Labels | None = None
     categorical: CategoricalFeatures = "auto"
     unknown: UnknownCategory = "missing"

@@ -25,7 +25,7 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
-from hedgerow.metrics import MetricFunction
+from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 from hedgerow.objectives import CUSTOM, Objective
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 Auto: TypeAlias = "Literal['auto']"
-EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
+EvalMetric: TypeAlias = MetricChoice
 
 _FITTED = (
     "booster_",

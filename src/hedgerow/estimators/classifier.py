@@ -63,12 +63,13 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     focal_alpha : float in (0, 1), or None, default=None
         For ``objective="focal"``: weight of the second class; that of the first is
         ``1 - focal_alpha``.  None: both are 1.
-    eval_metric : str, callable, sequence of these, or None, default=None
-        ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, or
-        ``"auc"`` (two classes).  None is ``"loss"``.  A callable takes
-        ``(y_true, prediction, weight)``, class indices and probabilities, and
-        returns a number; lower is better unless it has a true attribute
-        ``higher_is_better``.  The first metric decides early stopping.
+    eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
+        ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, ``"auc"``,
+        ``"average_precision"``, ``"f1_macro"`` and others (docs/metrics.md), also by their
+        names in LightGBM, XGBoost and scikit-learn.  None is ``"loss"``.  A callable is a
+        scorer of scikit-learn, or takes ``(y_true, prediction, weight)``, class indices
+        and probabilities, and returns a number; lower is better unless it has a true
+        attribute ``higher_is_better``.  The first metric decides early stopping.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class (1 where a dict is silent);
         ``"balanced"`` gives every class the same total.

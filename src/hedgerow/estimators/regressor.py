@@ -79,13 +79,14 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         ``"normal"``.
     aft_scale : float > 0, or None, default=None
         For ``objective="aft"``: its scale; None is 1.
-    eval_metric : str, callable, sequence of these, or None, default=None
-        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``, ``"mape"``, ``"msle"``,
-        ``"poisson_deviance"``, ``"gamma_deviance"``, ``"tweedie_deviance"``,
-        ``"pinball"``, ``"expectile"``, ``"huber"``; ``"concordance"`` for times of
-        events; ``"nll"``, ``"crps"`` for distributions.  None is ``"loss"``.
-        A callable takes ``(y_true, prediction, weight)`` and returns a number;
-        lower is better unless it has a true attribute ``higher_is_better``.
+    eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
+        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``, ``"poisson_deviance"``,
+        ``"pinball@0.9"`` and others (docs/metrics.md), also by their names in LightGBM,
+        XGBoost and scikit-learn; ``"concordance"`` for times of events;
+        ``"nll"``, ``"crps"`` for distributions.  None is ``"loss"``.
+        A callable is a scorer of scikit-learn, or takes ``(y_true, prediction, weight)``
+        and returns a number; lower is better unless it has a true attribute
+        ``higher_is_better``.
         The first metric decides early stopping.
     <training>
 

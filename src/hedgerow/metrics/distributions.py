@@ -47,7 +47,7 @@ class _OfRaw:
 def distribution_metric(name: str, objective: Any) -> Metric:
     """``"nll"`` or ``"crps"`` of an objective with distributions, from raw scores."""
     values = _OfRaw(name, objective)
-    return Metric(name, MeanOf(values), from_raw=True, sums=Mean(values))
+    return Metric(name, MeanOf(values), from_raw=True, sums=Mean(values), built_in=True)
 
 
 def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:

@@ -65,6 +65,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     ),
     "normalize_pairs": ("lambdarank", "rank_map"),
     "label_gain": RANKING,
+    "position_bias_regularization": RANKING,
 }
 """Parameters of losses, and the losses that have them; None is the default of each."""
 
