@@ -118,9 +118,8 @@ def fit_stored(
         See the message.
     """
     check_rows_alone(objective, train.query is not None)
-    ranks = Alone() if communicator is None else communicator
+    ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
-    stopping = stopping or StoppingParams()
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
     metrics = make_metrics(eval_metric, objective)
     refuse_groups(metrics)
@@ -134,7 +133,7 @@ def fit_stored(
     _check_stopping(stopping, stops, validation is not None, params, n_rows)
     if stopping.by_out_of_bag:
         params = replace(params, oob_score=True)
-    watched = train if validation is None else validation
+    watched, part = (train, "train") if validation is None else (validation, "validation")
     scored = validation is not None or eval_metric is not None
     if isinstance(objective, RankingLoss):
         by_rows = params.oob_score or stopping.by_out_of_bag
@@ -143,7 +142,7 @@ def fit_stored(
     limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     watch = StoredWatch(
-        objective, metrics if scored else (), None, "train" if validation is None else "validation",
+        objective, metrics if scored else (), None, part,
         best_round_of(metrics[0], stopping, limits), listed if bar is None else (*listed, bar),
         params.n_estimators, stopping.by_out_of_bag, stopping.began,
     )  # fmt: skip
@@ -153,8 +152,7 @@ def fit_stored(
     )  # fmt: skip
 
     def assemble(forest: Forest) -> Model:
-        record = record_of(n_rows, params, watch)
-        seconds = tuple(watch.seconds)
+        record, seconds = record_of(n_rows, params, watch), tuple(watch.seconds)
         return Model(forest, train.schema, objective.name, record, None, seconds)
 
     watch.assemble = assemble

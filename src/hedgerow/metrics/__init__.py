@@ -1,32 +1,5 @@
 """Scores by name, weighted, for learning curves and early stopping.
 
-name                  for             better  what
-====================  ==============  ======  ===================================
-``loss``              everything      lower   what the objective minimises
-``rmse``              regression      lower   root of the mean squared error
-``mae``               regression      lower   mean absolute error
-``r2``                regression      higher  explained share of the variance
-``mape``              regression      lower   mean of |y - m| / |y|
-``msle``              regression      lower   mean squared error of log(1 + y)
-``poisson_deviance``  regression      lower   mean deviance, targets from 0 on
-``gamma_deviance``    regression      lower   mean deviance, positive targets
-``tweedie_deviance``  regression      lower   mean deviance, ``tweedie_power``
-``pinball``           regression      lower   mean pinball loss at ``quantile``
-``expectile``         regression      lower   mean asymmetric square
-``huber``             regression      lower   mean of Huber's loss at ``delta``
-``logloss``           classification  lower   mean of -log(p of the true class)
-``accuracy``          classification  higher  share of rows classified correctly
-``error``             classification  lower   share of rows classified wrongly
-``auc``               two classes     higher  area under the ROC curve
-``nll``, ``crps``     distributions   lower   of predicted distributions
-``concordance``       survival        higher  share of the pairs in right order
-``ndcg``, ``ndcg@k``  ranking         higher  discounted gains of the first k rows
-``map``, ``map@k``    ranking         higher  mean average precision
-``mrr``, ``mrr@k``    ranking         higher  1 / rank of the first relevant row
-``precision@k``       ranking         higher  share of relevant rows of the first k
-``err``, ``err@k``    ranking         higher  expected reciprocal rank
-====================  ==============  ======  ===================================
-=======
 ============  ==================================================================
 ``loss``      what the objective minimises, for every task
 by name       :data:`METRICS` and :data:`ALIASES` (:mod:`hedgerow.metrics.catalogue`);
