@@ -28,7 +28,7 @@ from hedgerow.metrics import Metric, task_of
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
-_BEYOND_CHANCE = 2.0
+_BEYOND_CHANCE = 3.0
 """Standard errors that a gain is to exceed to be believed."""
 
 _UNTESTED_ROUNDS = 100
@@ -138,7 +138,7 @@ def trust(
 
     The best of many rounds is better than none on some rows even if the target is
     noise.  So the gain of each row, its loss by the start value less that by the trees,
-    is compared with its spread: below two standard errors fewer rounds are taken, and
+    is compared with its spread: below three standard errors fewer rounds are taken, and
     hardly any below one.  Copies of a row count as one, as if the row had their weight.
     """
     gains, masses, names = [], [], []
