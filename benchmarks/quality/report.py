@@ -32,10 +32,13 @@ MOST = 1.0
 TIE = 1e-3
 
 
-def gather(names: list[str]) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
+def gather(
+    names: list[str], folds_asked: list[int], seconds_of: str = "fit_cpu_s"
+) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
     """Tables, scores and seconds (tables x models), and what failed."""
     found = {name: run.known(name, models.version_of(name)) for name in names}
     jobs = sorted(set.intersection(*(set(results) for results in found.values())))
+    jobs = [job for job in jobs if not folds_asked or job[1] in folds_asked]
     failed = [
         f"{name} on {table}, fold {fold}: {found[name][table, fold]['failed']}"
         for table, fold in jobs for name in names if "failed" in found[name][table, fold]
@@ -49,7 +52,7 @@ def gather(names: list[str]) -> tuple[list[str], np.ndarray, np.ndarray, list[st
         for t in kept
     ])  # fmt: skip
     seconds = np.array([
-        [sum(found[n][t, f].get("fit_s", 0.0) for f in folds[t]) for n in names] for t in kept
+        [sum(found[n][t, f].get(seconds_of, 0.0) for f in folds[t]) for n in names] for t in kept
     ])  # fmt: skip
     return kept, scores, seconds, failed
 
@@ -126,13 +129,27 @@ def _sizes(kept: list[str]) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--models", nargs="+", default=list(models.LIBRARIES))
+    parser.add_argument("--folds", nargs="+", type=int, default=[], help="default: all there are")
+    parser.add_argument("--wall", action="store_true", help="elapsed instead of processor seconds")
+    parser.add_argument("--halves", action="store_true", help="tables chosen on, and others, apart")
     parser.add_argument("--by-size", action="store_true", help="tables of few and many rows apart")
     parser.add_argument("--all", action="store_true", help="every score as well")
     parser.add_argument("--plot", type=Path, help="write the plots to this PNG file")
     options = parser.parse_args()
-    kept, scores, seconds, failed = gather(options.models)
+    kept, scores, seconds, failed = gather(
+        options.models, options.folds, "fit_s" if options.wall else "fit_cpu_s"
+    )
     print(f"{len(kept)} tables\n")
     print("\n".join(summary(options.models, scores, seconds)))
+    if options.halves:
+        halves = np.array([tables.half(name) for name in kept])
+        for number, words in enumerate(("chosen on", "only checked on")):
+            print(f"\n{(halves == number).sum()} tables that defaults were {words}\n")
+            print(
+                "\n".join(
+                    summary(options.models, *(a[halves == number] for a in (scores, seconds)))
+                )
+            )
     if options.by_size:
         sizes = _sizes(kept)
         for low, high in ((0, 500), (500, 2000), (2000, 10_000), (10_000, 10**9)):
