@@ -26,6 +26,7 @@ from hedgerow.boosting.callbacks import (
     check_callbacks,
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
+from hedgerow.boosting.continuing import Start, with_known_levels
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
 from hedgerow.boosting.rounds import resolve, rounds
@@ -69,6 +70,7 @@ def fit(
     progress: bool = False,
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
+    start: Start | None = None,
 ) -> Model:
     """Train a model.
 
@@ -96,13 +98,16 @@ def fit(
         Threads; see :func:`hedgerow.threads.resolve_threads`.
     checkpoint : Checkpoint, optional
         Record the rounds, and go on from those that an earlier run has recorded.
+    start : Start, optional
+        A model whose trees the fit begins with; the rows are read with its columns.
 
     Returns
     -------
     Model
         Its ``training`` record holds ``parameters``, ``history``,
         ``best_round`` (None without early stopping) and ``n_rows``; with target
-        statistics also ``copies``, the times that each row was trained on.
+        statistics also ``copies``, the times that each row was trained on; with
+        ``start`` also ``init_rounds``, the rounds that were there before.
 
     Raises
     ------
@@ -121,13 +126,14 @@ def fit(
     named = () if eval_metric is None else metrics
 
     def describe() -> Fingerprint:
-        return fingerprint(train, validation, objective, params, stopping, named, n_threads)
+        found = fingerprint(train, validation, objective, params, stopping, named, n_threads)
+        return found if start is None else start.identified(found)
 
     try:
         with recording(checkpoint, describe) as recorder:
             return _fit(
                 train, validation, objective, params, stopping, metrics, bool(named), told,
-                n_threads, recorder,
+                n_threads, recorder, start,
             )  # fmt: skip
     finally:
         if bar is not None:
@@ -145,18 +151,28 @@ def _fit(
     callbacks: tuple[Callback, ...],
     n_threads: int,
     recorder: Recorder | None,
+    start: Start | None,
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
-    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
+    if start is not None:
+        start.check(objective, params, train.table.schema)
+        n_rounds = start.rounds_to_add(params.n_estimators)
+        if n_rounds == 0:
+            return start.model
+        params = replace(params, n_estimators=n_rounds)
+    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed, start)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
-    encoded = encode(train, validation, objective, params, n_threads)
+    encoded = Encoded(train, validation)
+    if start is None:
+        encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
     objective, metrics = with_queries(
         objective, metrics, encoded.train, watched, params.seed, n_threads
     )
+    n_first = 0 if start is None else start.forest.n_rounds
     watch = Watch(
         objective=objective,
         metrics=metrics if scored or validation is not None else (),
@@ -165,10 +181,11 @@ def _fit(
         best=best_round_of(metrics[0], stopping, stops),
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=callbacks,
-        n_rounds=params.n_estimators,
+        n_rounds=params.n_estimators + n_first,
+        n_first=n_first,
     )
     asked = constraints_of_inputs(params, encoded.inputs)
-    forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
+    forest = _grow(encoded, objective, asked, watch, n_threads, recorder, start)
     record = record_of(train.n_rows, params, watch)
     record |= _found_by_loss(train, objective, forest, n_threads)
     inputs = encoded.inputs
@@ -203,21 +220,23 @@ def _prepare(
     objective: Objective,
     stopping: StoppingParams,
     seed: int,
+    start: Start | None = None,
 ) -> tuple[Sample, Sample | None, tuple[int, float] | None]:
     """Rows for training and validation, and ``(patience, min_delta)`` if the fit may stop."""
     train = train.without_zero_weights()
     objective.check_target(train.target)
-    stops = stops_early(train, stopping, validation is not None)
+    stops, lenient = stops_early(train, stopping, validation is not None), False
     if validation is not None:
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
     elif stops and not stopping.by_out_of_bag:
         kept, aside = split_sample(train, objective, stopping.validation_fraction, seed)
         train, validation = train.take(kept), train.take(aside)
-        # A category that only rows set aside have is no mistake of the user.
-        train, validation = with_own_levels(train, validation, lenient=True)
-        return train, validation, (stopping.patience, stopping.min_delta)
-    train, validation = with_own_levels(train, validation)
+        lenient = True  # a category that only rows set aside have is no mistake of the user
+    if start is None:
+        train, validation = with_own_levels(train, validation, lenient=lenient)
+    else:
+        train, validation = with_known_levels(train, validation, start.model.schema)
     return train, validation, (stopping.patience, stopping.min_delta) if stops else None
 
 
@@ -228,20 +247,22 @@ def _grow(
     watch: Watch,
     n_threads: int,
     recorder: Recorder | None,
+    start: Start | None = None,
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(params.n_estimators)
-    seen, unseen = prepare_rows(encoded, params, n_threads)
+    model = None if start is None else start.model
+    seen, unseen, first = prepare_rows(encoded, params, n_threads, model)
     n_rows = encoded.train.n_rows // encoded.n_copies
     can_split = n_rows >= 2 * params.min_samples_leaf
-    states = rounds(seen, objective, params, unseen, n_threads, earlier)
+    states = rounds(seen, objective, params, unseen, n_threads, earlier, first)
     with closing(states):
         for state in states:
             if not can_split:
-                return state.freeze(0)
-            if earlier is not None and state.n_rounds == earlier.n_rounds:
+                return state.freeze(state.n_first)
+            if earlier is not None and state.n_rounds == earlier.end + state.n_first:
                 stop = watch.take_over(earlier, state)
             else:
                 stop = watch.after_round(state)

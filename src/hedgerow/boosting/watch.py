@@ -59,7 +59,11 @@ class RoundState(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """Scores, early stopping and callbacks of one fit."""
+    """Scores, early stopping and callbacks of one fit.
+
+    Rounds are counted with the ``n_first`` that a model had which the fit has begun with;
+    scores are noted of the others.
+    """
 
     objective: Objective
     metrics: tuple[Metric, ...]
@@ -69,6 +73,7 @@ class Watch:
     callbacks: tuple[Callback, ...]
     n_rounds: int
     by_out_of_bag: bool = False
+    n_first: int = 0
     history: History = field(default_factory=dict)
     out_of_bag: dict[str, float] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
@@ -109,7 +114,7 @@ class Watch:
                     score = math.fsum(state.oob_improvement[:n_rounds])
                 else:
                     score = self.history[self.rows][self.metrics[0].name][n_rounds - 1]
-                self.best.observe(n_rounds, score)
+                self.best.observe(self.n_first + n_rounds, score)
         return earlier.ended
 
     def last_round(self, state: RoundState, ended: bool) -> Rounds:
@@ -117,7 +122,7 @@ class Watch:
         scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
         return one_round(
-            state.n_rounds - 1, state.newest(), state.base_score, scores, improvement, ended
+            state.n_rounds - self.n_first - 1, state.newest(), state.base_score, scores, improvement, ended
         )
 
     def _note_out_of_bag(self, state: RoundState) -> bool:
@@ -179,6 +184,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         "n_rows": n_rows,
         "history": watch.history,
         "best_round": best,
+        **({"init_rounds": watch.n_first} if watch.n_first else {}),
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),
     }
