@@ -11,7 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.class_weights import true_probabilities, weighted_raw, weights_of
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_of_rows
+from hedgerow.boosting.sample import check_offset
 from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
@@ -90,6 +93,11 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         return self._schema.names
 
     @property
+    def offset_columns(self) -> tuple[str, ...]:
+        """Columns of a table that are added to the raw scores; no features."""
+        return offset_columns(self.model)
+
+    @property
     def best_iteration(self) -> int | None:
         """Round with the best validation score, with which the model ends.
 
@@ -119,6 +127,7 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         *,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
+        offset: Any = None,
     ) -> npt.NDArray[Any]:
         """Predict.
 
@@ -135,6 +144,9 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
             Use the first rounds only.
         n_jobs : int, optional
             Threads at most; all available ones by default.
+        offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Added to the raw scores.  A model that was trained with columns as offset
+            (``offset_columns``) takes them from X.
 
         Returns
         -------
@@ -153,11 +165,19 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         """
         self._check_kind(kind)
         if kind == "leaf":
+            if offset is not None:
+                raise ParameterError("offset has no effect on leaves: leave it out.")
             return self.leaves(X, n_jobs=n_jobs)[:, : self._stop_tree(n_rounds)]
-        return self.from_raw(self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs), kind)
+        raw = self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs, offset=offset)
+        return self.from_raw(raw, kind)
 
     def staged_predict(
-        self, X: Any, kind: PredictionKind = "value", *, n_jobs: int | None = None
+        self,
+        X: Any,
+        kind: PredictionKind = "value",
+        *,
+        n_jobs: int | None = None,
+        offset: Any = None,
     ) -> Iterator[npt.NDArray[Any]]:
         """Yield the predictions of the model as it was after each round.
 
@@ -167,7 +187,8 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         self._check_stages()
         if kind == "leaf":
             raise ParameterError("staged_predict has no kind 'leaf': a leaf belongs to one tree.")
-        return (self.from_raw(raw, kind) for raw in self.staged_raw_scores(X, n_jobs=n_jobs))
+        stages = self.staged_raw_scores(X, n_jobs=n_jobs, offset=offset)
+        return (self.from_raw(raw, kind) for raw in stages)
 
     def raw_scores(
         self,
@@ -176,28 +197,47 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         n_rounds: int | None = None,
         n_jobs: int | None = None,
         reader: str = "Booster",
+        offset: Any = None,
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
+        X, given = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, reader)
         if n_rounds is None:
-            return self._predictor.raw_scores(values, threads)
-        return self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
+            raw = self._predictor.raw_scores(values, threads)
+        else:
+            raw = self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
+        added = check_offset(given, raw.shape[1], len(raw))
+        return raw if added is None else raw + added
 
     def staged_raw_scores(
-        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
+        self,
+        X: Any,
+        *,
+        n_jobs: int | None = None,
+        reader: str = "Booster",
+        offset: Any = None,
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        return self._predictor.staged(*self._inputs(X, n_jobs, reader))
+        X, given = offset_of_rows(self.model, X, offset)
+        values, threads = self._inputs(X, n_jobs, reader)
+        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+        added = check_offset(given, n_rows, self.model.forest.n_outputs)
+        stages = self._predictor.staged(values, threads)
+        return stages if added is None else (raw + added for raw in stages)
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
-        return self._objective.predict(raw)
+        values = self._objective.predict(raw)
+        if weights_of(self.model) is None:
+            return values
+        return true_probabilities(self.model, values)
 
     def leaves(
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
+        X = features_of_rows(self.model, X)
         return self._predictor.leaves(*self._inputs(X, n_jobs, reader))
 
     def _inputs(
@@ -278,10 +318,11 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         if kind == "raw":
             return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
         if kind == "probability" or task_of(self._objective) == "regression":
-            return self._objective.predict(raw)
-        if len(raw) == 1:
-            return (raw[0] > 0.0).astype(np.int64)
-        return raw.argmax(axis=0)
+            return self.link(raw)
+        decisive = weighted_raw(self.model, raw)
+        if len(decisive) == 1:
+            return (decisive[0] > 0.0).astype(np.int64)
+        return decisive.argmax(axis=0)
 
     def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
         """Importance of each feature, summed over all splits.
@@ -319,6 +360,33 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
 def objective_of(model: Model) -> Objective:
     """The objective of a model, with the parameters that it was trained with."""
     return objective_of_record(model.objective, model.forest.n_outputs, model.training)
+
+
+def given_model(given: Any, name: str = "init_model") -> tuple[Model, Any]:
+    """The model that a user has given, and where its classes are found.
+
+    Parameters
+    ----------
+    given : Booster, fitted estimator, or path of a model file
+    name : str
+        What it is, for messages.
+
+    Returns
+    -------
+    model : Model
+    source : estimator, record of an estimator in a file, or None
+    """
+    if isinstance(given, Booster):
+        return given.model, None
+    if isinstance(given, str | os.PathLike):
+        return load_model(given)
+    booster = getattr(given, "booster_", None)
+    if isinstance(booster, Booster):
+        return booster.model, given
+    state = "an estimator that is not fitted" if hasattr(given, "get_params") else repr(given)
+    raise ParameterError(
+        f"{name} must be a Booster, a fitted estimator or the path of a model file; got {state}."
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Booster:

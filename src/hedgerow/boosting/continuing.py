@@ -41,6 +41,7 @@ from hedgerow.boosting.fingerprint import Fingerprint, array_digest
 from hedgerow.boosting.sample import Sample
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
 from hedgerow.data.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
+from hedgerow.data.categories import chosen_columns
 from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
@@ -138,6 +139,24 @@ def _loss_text(name: str, record: Mapping[str, Any]) -> str:
     values = dict(record)
     values |= values.pop("loss_parameters", None) or {}
     return f"objective {name!r}" + "".join(f", {key}={value!r}" for key, value in values.items())
+
+
+def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> None:
+    """Refuse what is asked of reading other than that the model has its columns already."""
+    chosen = chosen_columns(categorical, schema.names)
+    had = np.array([kind == "category" for kind in schema.kinds])
+    if chosen is not None and (chosen != had).any():
+        column = schema.names[int(np.argmax(chosen != had))]
+        what = "categories" if had[schema.names.index(column)] else "numbers"
+        raise ParameterError(
+            f"categorical_features: column {column!r} held {what} when {name} was trained: leave "
+            "categorical_features at 'auto', so that columns are read as they were."
+        )
+    if unknown != "missing" and schema.has_categories and unknown != schema.unknown:
+        raise ParameterError(
+            f"unknown_category={unknown!r}, but {name} was trained with {schema.unknown!r}: give "
+            "the same."
+        )
 
 
 def with_known_levels(

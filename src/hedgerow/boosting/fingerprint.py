@@ -189,6 +189,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         "sample_weight": [] if sample.weight is None else [sample.weight],
         "offset": [] if sample.offset is None else [sample.offset],
         "qid": [] if sample.query is None else [first_seen(sample.query)],
+        "groups": [] if sample.group is None else [sample.group],
     }
     found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
     for name, given in arrays.items():

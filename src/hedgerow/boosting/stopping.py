@@ -181,6 +181,15 @@ def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.ND
         )
 
 
+def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """:func:`hash_rows` of any numbers: ``hash_rows(s, t, n)`` is that of ``0, 1, ... n - 1``."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        start = _mix(np.array([seed], dtype=np.uint64) + step)
+        start = _mix(start + np.uint64(stream) * step)
+        return _mix(start + (numbers + np.uint64(1)) * step)
+
+
 def _mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -122,7 +122,12 @@ class Watch:
         scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
         return one_round(
-            state.n_rounds - self.n_first - 1, state.newest(), state.base_score, scores, improvement, ended
+            state.n_rounds - self.n_first - 1,
+            state.newest(),
+            state.base_score,
+            scores,
+            improvement,
+            ended,
         )
 
     def _note_out_of_bag(self, state: RoundState) -> bool:

@@ -181,7 +181,8 @@ def read_any(
     zero_missing : bool, default=False
         Take the number 0 for a missing value; a given schema says so itself.
     more_levels : bool, default=False
-        Add levels that a given schema does not know (:func:`~hedgerow.data.table.read_more_levels`).
+        Add levels that a given schema does not know, as
+        :func:`hedgerow.data.table.read_more_levels`.
 
     Returns
     -------

@@ -169,6 +169,10 @@ patience : int >= 1, default=10
     Rounds in a row without improvement after which the fit ends.
 min_delta : float >= 0, default=0.0
     An improvement is a change of the score by more than this.
+warm_start : bool, default=False
+    Fit again goes on from the fitted model: ``n_estimators`` is then the number of all
+    rounds, and the difference is trained, of the rows given.  The model of
+    ``fit(init_model=...)`` instead gets ``n_estimators`` more.
 n_jobs : int or None, default=None
     Threads of fit and predict: None for all available processors (or
     ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
