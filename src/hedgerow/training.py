@@ -195,6 +195,9 @@ def _train_stored(
     # Most trainings are of tables in memory, and need not wait for these imports.
     from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 
+    names = dataset.offset_names if isinstance(dataset, Dataset) else ()
+    if names and isinstance(valid, Dataset) and not isinstance(valid, StoredData):
+        valid = valid if valid.offset is not None else valid.with_offset(list(names))
     stopping = stopping_of(given)
     survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
@@ -212,7 +215,6 @@ def _train_stored(
         n_jobs=given.get("n_jobs"),
         checkpoint=checkpoint,
     )
-    names = dataset.offset_names if isinstance(dataset, Dataset) else ()
     return Booster(with_offset_columns(model, names))
 
 

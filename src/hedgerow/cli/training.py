@@ -58,23 +58,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
-    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
-    parser.add_argument(
-        "--offset",
-        metavar="COL",
-        help="column of raw scores known beforehand, no feature; the model takes it from the "
-        "tables that it predicts",
-    )
-    parser.add_argument(
-        "--groups",
-        metavar="COL",
-        help="column whose rows of one value are set aside for early stopping together; no feature",
-    )
+    _add_columns(parser)
     parser.add_argument(
         "--init-model", metavar="FILE", help="model to go on from: n_estimators rounds are added"
-    )
-    parser.add_argument(
-        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking"
     )
     parser.add_argument(
         "--checkpoint",
@@ -90,6 +76,25 @@ def add_command(commands: Any) -> None:
         "(default: the folder for temporary files)",
     )
     parser.set_defaults(run=run)
+
+
+def _add_columns(parser: Any) -> None:
+    """Columns that are no features."""
+    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--offset",
+        metavar="COL",
+        help="column of raw scores known beforehand, no feature; the model takes it from the "
+        "tables that it predicts",
+    )
+    parser.add_argument(
+        "--groups",
+        metavar="COL",
+        help="column whose rows of one value are set aside for early stopping together; no feature",
+    )
+    parser.add_argument(
+        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
