@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
-from hedgerow import HedgerowClassifier, load
+from hedgerow import Dataset, HedgerowClassifier, load
 from hedgerow.booster import Booster
 from hedgerow.boosting.class_weights import corrected, rescaled, uncorrected
 from hedgerow.errors import ModelFormatError
@@ -158,3 +158,13 @@ def test_the_booster_of_a_file_without_weights_is_as_ever() -> None:
     assert "class_weight" not in model.booster_.model.training
     assert isinstance(model.booster_, Booster)
     np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
+
+
+def test_the_split_table_is_of_the_weighted_rows() -> None:
+    settings = {"n_estimators": 2, "early_stopping": False, "max_leaves": 4}
+    model = HedgerowClassifier(**settings, class_weight={1: 8.0}).fit(X, RARE)
+    for tree in (0, 1):
+        table = model.booster_.split_table(tree, 0, Dataset(X, RARE), backend=None)
+        gains = [g for g, allowed in zip(table["gain"], table["allowed"], strict=True) if allowed]
+        node = model.booster_.model.forest.tree_start[tree]
+        assert max(gains) == pytest.approx(model.booster_.model.forest.gain[node], rel=1e-3)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.sample import Sample
 from hedgerow.model.model import Model
 
 RECORD = "class_weight"
@@ -85,6 +86,14 @@ def weights_of(model: Model) -> FloatArray | None:
     """Weights of the classes, None without."""
     record = model.training.get(RECORD)
     return None if record is None else np.array(record["weights"], dtype=np.float64)
+
+
+def with_class_weights(sample: Sample, weights: FloatArray | None) -> Sample:
+    """Rows, whose targets are classes, with the weights of these."""
+    if weights is None:
+        return sample
+    factor = weights[sample.target.astype(np.intp)]
+    return replace(sample, weight=factor if sample.weight is None else factor * sample.weight)
 
 
 def weighted_raw(model: Model, raw: FloatArray) -> FloatArray:

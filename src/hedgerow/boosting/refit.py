@@ -24,7 +24,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.class_weights import corrected, uncorrected, weights_of
+from hedgerow.boosting.class_weights import (
+    corrected,
+    uncorrected,
+    weights_of,
+    with_class_weights,
+)
 from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.sample import Sample
@@ -77,7 +82,7 @@ def refit(
     params = _params_of(model, objective)
     sample, weights = sample.without_zero_weights(), weights_of(model)
     objective.check_target(sample.target)
-    sample = _weighted(sample, weights)
+    sample = with_class_weights(sample, weights)
     model = uncorrected(model)
     if scored_as(objective) == "ranking" and sample.query is None:
         raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
@@ -115,14 +120,6 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
             "train a new model instead."
         )
     return params
-
-
-def _weighted(sample: Sample, by_class: FloatArray | None) -> Sample:
-    """Rows with the class weights that the model was trained with."""
-    if by_class is None:
-        return sample
-    factor = by_class[sample.target.astype(np.intp)]
-    return replace(sample, weight=factor if sample.weight is None else factor * sample.weight)
 
 
 def _values(
