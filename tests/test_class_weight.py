@@ -20,7 +20,7 @@ X = RNG.normal(size=(N, 4))
 TRUE = 1.0 / (1.0 + np.exp(3.0 - 1.5 * X[:, 0] - X[:, 1] * X[:, 2]))
 RARE = (RNG.random(N) < TRUE).astype(int)
 THREE = np.where(RARE == 1, "rare", np.where(X[:, 3] > 0.8, "some", "usual"))
-SETTINGS = {"n_estimators": 40, "max_leaves": 8, "early_stopping": False}
+SETTINGS = {"n_estimators": 40, "max_leaves": 8, "early_stopping": False, "n_jobs": 1}
 WEIGHTS = {"rare": 8.0, "some": 3.0}
 
 
@@ -64,15 +64,17 @@ def test_balanced_moves_decisions_and_leaves_probabilities_calibrated() -> None:
 
 def test_calibration_on_a_real_table_beside_lightgbm(shared_data) -> None:
     """Santander customers, one in 25 of whom is not satisfied."""
-    lgb, pandas = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    frame = pandas.read_parquet(shared_data("santander_cs") / "data.parquet")[:20_000]
-    y = frame.pop("TARGET").to_numpy().astype(int)
-    table = frame.to_numpy(dtype=np.float32)[:, :120]
+    lgb = pytest.importorskip("lightgbm")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = shared_data("santander_cs") / "data.parquet"
+    names = parquet.read_schema(path).names[:100]
+    frame = parquet.read_table(path, columns=[*names, "TARGET"]).slice(0, 16_000)
+    y = frame["TARGET"].to_numpy().astype(int)
+    table = np.column_stack([frame[name].to_numpy() for name in names]).astype(np.float32)
     half = np.arange(len(y)) < len(y) // 2
-    settings = {"n_estimators": 40, "class_weight": "balanced"}
+    settings = {"n_estimators": 40, "class_weight": "balanced", "n_jobs": 1}
     model = HedgerowClassifier(**settings, max_leaves=8).fit(table[half], y[half])
-    peer = lgb.LGBMClassifier(**settings, num_leaves=8, n_jobs=1, verbose=-1)
+    peer = lgb.LGBMClassifier(**settings, num_leaves=8, verbose=-1)
     peer.fit(table[half], y[half])
     rate = y[~half].mean()
     noise = 3.0 * np.sqrt(rate * (1.0 - rate) / (~half).sum())
