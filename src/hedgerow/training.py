@@ -28,7 +28,7 @@ from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
-_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
+_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget")
 _TRAIN_NAMES = (
     *BOOST_PARAMETER_NAMES,
     *_STOPPING_NAMES,
@@ -70,7 +70,7 @@ def train(
         Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
         and ends the training by returning True.
     progress : bool, default=False
-        Draw a progress bar if standard error is a terminal.
+        Draw a progress bar in a notebook, or if standard error is a terminal.
     init_model : Booster, fitted estimator, or path of a model file, optional
         Model to go on from: ``n_estimators`` rounds are added to its trees
         (docs/continue.md).
@@ -94,6 +94,12 @@ def train(
     StorageError
         If the folder of the checkpoint cannot be used.
 
+    Warns
+    -----
+    InterruptedFitWarning
+        If an interrupt (Ctrl-C) has ended the training: the booster has the rounds that
+        were done, up to the best one.  Before the first round it comes through.
+
     Examples
     --------
     >>> from hedgerow import Dataset, train
@@ -106,6 +112,7 @@ def train(
     """
     given = dict(params or {})
     check_names(given)
+    stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
         if "seed" in given:
@@ -119,7 +126,7 @@ def train(
                 "init_model needs the rows in memory, and these are read batch by batch: give a "
                 "table, or train all rounds at once."
             )
-        return _train_stored(given, trees, dataset, valid, callbacks, progress, kept)
+        return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
     if isinstance(valid, StoredData):
         raise DataError(
             "the validation rows are read batch by batch, but the training rows are in memory: "
@@ -128,11 +135,7 @@ def train(
     table = _read(dataset, trees, start)
     name = given.get("objective", "squared_error")
     target = dataset.target(table.n_rows, name)
-    objective = _objective_for(
-        name,
-        _counted(dataset, target),
-        _loss_values(given),
-    )
+    objective = _objective_for(name, _counted(dataset, target), _loss_values(given))
     validation = None
     if valid is not None:
         valid = _with_like_offset(valid, dataset)
@@ -143,15 +146,16 @@ def train(
         objective,
         trees,
         validation=validation,
-        stopping=stopping_of(given),
+        stopping=stopping,
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
         n_jobs=given.get("n_jobs"),
         checkpoint=kept,
         start=start,
+        finish=lambda found: with_offset_columns(found, dataset.offset_names),
     )
-    return Booster(with_offset_columns(model, dataset.offset_names))
+    return Booster(model)
 
 
 def _read(dataset: Dataset, trees: BoostParams, start: Start | None) -> AnyTable:
@@ -185,6 +189,7 @@ def start_from(init_model: Any) -> Start | None:
 def _train_stored(
     given: Mapping[str, Any],
     trees: BoostParams,
+    stopping: StoppingParams,
     dataset: StoredData,
     valid: Dataset | StoredData | None,
     callbacks: Callback | Sequence[Callback] | None,
@@ -198,7 +203,6 @@ def _train_stored(
     names = dataset.offset_names if isinstance(dataset, Dataset) else ()
     if names and isinstance(valid, Dataset) and not isinstance(valid, StoredData):
         valid = valid if valid.offset is not None else valid.with_offset(list(names))
-    stopping = stopping_of(given)
     survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
     objective, set_aside = survey.finish()

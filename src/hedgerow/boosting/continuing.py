@@ -45,10 +45,11 @@ from hedgerow.data.categories import chosen_columns
 from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
-from hedgerow.model.model import Model
+from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +93,16 @@ class Start:
             )
         return n_estimators - done
 
+    def params_to_add(self, params: BoostParams) -> BoostParams:
+        """Settings of the rounds that are still to be done.
+
+        Of a sequence of learning rates for all rounds those of the last ones; a callable
+        goes on to count from the model's first round.
+        """
+        n_rounds, rate = self.rounds_to_add(params.n_estimators), params.learning_rate
+        kept = rate[-n_rounds:] if isinstance(rate, tuple) else rate
+        return replace(params, n_estimators=n_rounds, learning_rate=kept)
+
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
         """Raise ``ParameterError`` unless rounds with these settings can be added."""
         before = self.model.training.get("parameters", {}).get("boosting", "gbdt")
@@ -102,6 +113,12 @@ class Start:
                     "them, so a finished model cannot be gone on from: use boosting='gbdt', or "
                     "train all rounds at once."
                 )
+        if AVERAGED in self.model.training:
+            raise ParameterError(
+                f"{self.name} is the mean of the models of several folds, whose trees stand one "
+                "behind the other: go on from the model of a fold, or from "
+                "cross_fit(model='refit')."
+            )
         if self.model.inputs is not None or params.target_statistics is True:
             raise ParameterError(
                 f"{self.name}: means of the target in the place of categories (target_statistics) "
@@ -124,7 +141,7 @@ class Start:
             )
         assert schema.names == model.schema.names
 
-    def identified(self, fit: Fingerprint) -> Fingerprint:
+    def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:
         """The fingerprint of a fit that goes on from this model."""
         forest, digest = self.forest, hashlib.blake2b(digest_size=20)
         arrays = [*node_arrays(forest).values(), forest.tree_start, forest.base_score]
@@ -132,7 +149,12 @@ class Start:
             arrays += [forest.categories.sets, forest.categories.level_bin]
         for array in arrays:
             digest.update(array_digest(array).encode())
-        return replace(fit, contents={**fit.contents, self.name: digest.hexdigest()})
+        settings = dict(fit.settings)
+        if callable(params.learning_rate) and not self.total:
+            most = forest.n_rounds + params.n_estimators  # it counts the rounds of the model, too
+            settings["learning_rate"] = rate_text(params.learning_rate, most)
+        contents = {**fit.contents, self.name: digest.hexdigest()}
+        return replace(fit, settings=settings, contents=contents)
 
 
 def _loss_text(name: str, record: Mapping[str, Any]) -> str:

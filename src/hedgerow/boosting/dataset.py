@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
@@ -18,6 +18,7 @@ from hedgerow.errors import DataError
 
 if TYPE_CHECKING:
     from hedgerow.boosting.file_dataset import FileDataset
+    from hedgerow.boosting.memory_estimate import MemoryEstimate
     from hedgerow.data.sources.batches import BatchFunction
     from hedgerow.data.sources.paths import PathLike
 
@@ -251,6 +252,14 @@ class Dataset:
     def _features(self) -> Any:
         names = self.offset_names
         return take_offset(self.X, names)[0] if names else self.X
+
+    def estimate_memory(
+        self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
+    ) -> MemoryEstimate:
+        """Estimate how much memory a training takes; see :func:`hedgerow.estimate_memory`."""
+        from hedgerow.boosting.memory_estimate import estimate_memory
+
+        return estimate_memory(self.X, params, n_outputs=n_outputs)
 
     def table(
         self,

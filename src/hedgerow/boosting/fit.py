@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
+from hedgerow.boosting.budget import Budget, budget_of
 from hedgerow.boosting.callbacks import (
     Callback,
     ProgressBar,
@@ -27,9 +27,11 @@ from hedgerow.boosting.callbacks import (
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.continuing import Start, with_known_levels
+from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.following import follow
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
-from hedgerow.boosting.rounds import resolve, rounds
+from hedgerow.boosting.rounds import TrainingData, resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.statistics import (
@@ -39,10 +41,7 @@ from hedgerow.boosting.statistics import (
     without_unused,
 )
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.watch import Watch, best_round_of, record_of
-from hedgerow.data import (
-    numbers_of,
-)
+from hedgerow.boosting.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import (
@@ -52,7 +51,6 @@ from hedgerow.metrics import (
 )
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
@@ -71,6 +69,7 @@ def fit(
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
     start: Start | None = None,
+    finish: Callable[[Model], Model] = lambda model: model,
 ) -> Model:
     """Train a model.
 
@@ -100,6 +99,8 @@ def fit(
         Record the rounds, and go on from those that an earlier run has recorded.
     start : Start, optional
         A model whose trees the fit begins with; the rows are read with its columns.
+    finish : callable, optional
+        Makes of a trained model the one that is returned, and that callbacks see.
 
     Returns
     -------
@@ -127,13 +128,13 @@ def fit(
 
     def describe() -> Fingerprint:
         found = fingerprint(train, validation, objective, params, stopping, named, n_threads)
-        return found if start is None else start.identified(found)
+        return found if start is None else start.identified(found, params)
 
     try:
-        with recording(checkpoint, describe) as recorder:
+        with budget_of(stopping) as budget, recording(checkpoint, describe) as recorder:
             return _fit(
                 train, validation, objective, params, stopping, metrics, bool(named), told,
-                n_threads, recorder, start,
+                n_threads, recorder, budget, start, finish,
             )  # fmt: skip
     finally:
         if bar is not None:
@@ -151,27 +152,28 @@ def _fit(
     callbacks: tuple[Callback, ...],
     n_threads: int,
     recorder: Recorder | None,
+    budget: Budget | None,
     start: Start | None,
+    finish: Callable[[Model], Model],
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
+    check_folds(stopping, validation is not None, start)
     if start is not None:
         start.check(objective, params, train.table.schema)
-        n_rounds = start.rounds_to_add(params.n_estimators)
-        if n_rounds == 0:
-            return start.model
-        params = replace(params, n_estimators=n_rounds)
+        if start.rounds_to_add(params.n_estimators) == 0:
+            return finish(start.model)
+        params = start.params_to_add(params)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed, start)
-    if stopping.by_out_of_bag:
-        check_out_of_bag(params, train.n_rows)
-        params = replace(params, oob_score=True)
-    encoded = Encoded(train, validation)
-    if start is None:
-        encoded = encode(train, validation, objective, params, n_threads)
+    params = _with_out_of_bag(params, stopping, train.n_rows)
+    chosen = None
+    if stopping.by_folds and stops is not None:
+        chosen = choose_rounds(train, objective, params, stopping, metrics, n_threads, budget)
+        train, stops, scored = chosen.rows.sample, None, False
+    encoded = _encoded(train, validation, objective, params, start, n_threads)
     watched = train if validation is None else validation
-    objective, metrics = with_queries(
-        objective, metrics, encoded.train, watched, params.seed, n_threads
-    )
+    bound = with_queries(objective, metrics, encoded.train, watched, params.seed, n_threads)
+    objective, metrics = bound
     n_first = 0 if start is None else start.forest.n_rounds
     watch = Watch(
         objective=objective,
@@ -183,16 +185,82 @@ def _fit(
         callbacks=callbacks,
         n_rounds=params.n_estimators + n_first,
         n_first=n_first,
+        started=stopping.began,
+        budget=budget,
     )
+
+    def assemble(forest: Forest) -> Model:
+        return finish(_assemble(forest, train, encoded, params, watch, chosen, n_threads))
+
+    watch.assemble = assemble
     asked = constraints_of_inputs(params, encoded.inputs)
-    forest = _grow(encoded, objective, asked, watch, n_threads, recorder, start)
+    if chosen is not None:
+        watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
+        asked = asked.with_rounds(chosen.n_rounds)
+    rows = _rows_of(encoded, asked, chosen, start, n_threads)
+    forest = _grow(rows, objective, asked, watch, n_threads, recorder)
+    if watch.stopped_by == "rounds" and asked.n_estimators < params.n_estimators:
+        watch.stopped_by = "early_stopping"
+    return assemble(forest)
+
+
+def _encoded(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    start: Start | None,
+    n_threads: int,
+) -> Encoded:
+    """The rows with statistics of the target; a model that is gone on from has none."""
+    if start is not None:
+        return Encoded(train, validation)
+    return encode(train, validation, objective, params, n_threads)
+
+
+def _rows_of(
+    encoded: Encoded,
+    params: BoostParams,
+    chosen: ChosenRounds | None,
+    start: Start | None,
+    n_threads: int,
+) -> tuple[TrainingData, TrainingData | None, Forest | None]:
+    """The rows as trees are grown on them, those to watch, and the trees to begin with."""
+    data = None if chosen is None else chosen.rows.whole()
+    if data is not None:
+        return data, None, None
+    model = None if start is None else start.model
+    return prepare_rows(encoded, params, n_threads, start=model)
+
+
+def _assemble(
+    forest: Forest,
+    train: Sample,
+    encoded: Encoded,
+    params: BoostParams,
+    watch: Watch,
+    chosen: ChosenRounds | None,
+    n_threads: int,
+) -> Model:
+    """The model of a forest, with the record of its training."""
     record = record_of(train.n_rows, params, watch)
-    record |= _found_by_loss(train, objective, forest, n_threads)
-    inputs = encoded.inputs
+    if chosen is not None:
+        record["best_round"] = min(chosen.n_rounds, watch.n_kept)
+        record["folds"] = chosen.record
+    record |= found_by_loss(train, watch.objective, forest, n_threads)
+    inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
         record["copies"] = encoded.n_copies
-    return Model(forest, train.table.schema, objective.name, record, inputs)
+    return Model(forest, schema, watch.objective.name, record, inputs, tuple(watch.seconds))
+
+
+def _with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
+    """Settings with which rounds are judged by the rows that they leave out, if they are to be."""
+    if not stopping.by_out_of_bag:
+        return params
+    check_out_of_bag(params, n_rows)
+    return replace(params, oob_score=True)
 
 
 def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
@@ -229,7 +297,7 @@ def _prepare(
     if validation is not None:
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
-    elif stops and not stopping.by_out_of_bag:
+    elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
         kept, aside = split_sample(train, objective, stopping.validation_fraction, seed)
         train, validation = train.take(kept), train.take(aside)
         lenient = True  # a category that only rows set aside have is no mistake of the user
@@ -241,51 +309,27 @@ def _prepare(
 
 
 def _grow(
-    encoded: Encoded,
+    rows: tuple[TrainingData, TrainingData | None, Forest | None],
     objective: Objective,
     params: BoostParams,
     watch: Watch,
     n_threads: int,
     recorder: Recorder | None,
-    start: Start | None = None,
 ) -> Forest:
     """Run the rounds; the forest up to the best of them."""
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(params.n_estimators)
-    model = None if start is None else start.model
-    seen, unseen, first = prepare_rows(encoded, params, n_threads, model)
-    n_rows = encoded.train.n_rows // encoded.n_copies
-    can_split = n_rows >= 2 * params.min_samples_leaf
+    seen, unseen, first = rows
     states = rounds(seen, objective, params, unseen, n_threads, earlier, first)
     with closing(states):
-        for state in states:
-            if not can_split:
-                return state.freeze(state.n_first)
-            if earlier is not None and state.n_rounds == earlier.end + state.n_first:
-                stop = watch.take_over(earlier, state)
-            else:
-                stop = watch.after_round(state)
-                if recorder is not None:
-                    recorder.note(watch.last_round(state, stop))
-            if stop:
-                break
-        watch.note_forest(state, seen)
-        return state.freeze(watch.best.round if watch.best is not None else None)
-
-
-def _found_by_loss(
-    train: Sample, objective: Objective, forest: Forest, n_threads: int
-) -> dict[str, Any]:
-    """What a loss adds to the record once the trees are known: a baseline hazard."""
-    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
-    if describe is None:
-        return {}
-    predictor = Predictor(forest, train.table.schema.kinds)
-    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
-    if train.offset is not None:
-        raw = raw + train.offset
-    return describe(train.target, raw, train.weight)
+        if seen.matrix.n_rows // seen.n_copies < 2 * params.min_samples_leaf:  # no split
+            state = next(states)
+            return state.freeze(state.n_first)
+        state = follow(states, watch, recorder)
+        if watch.stopped_by != "interrupt":
+            watch.note_forest(state, seen)
+        return state.freeze(watch.n_kept)
 
 
 __all__ = ["Sample", "StoppingParams", "fit"]

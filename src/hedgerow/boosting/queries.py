@@ -113,7 +113,7 @@ def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -
     on = stopping.is_on(train.n_rows, has_validation)
     whole = train.query if train.group is None else train.group
     if on and whole is not None and not has_validation:
-        automatic = isinstance(stopping.early_stopping, str)
+        automatic = isinstance(stopping.early_stopping, str) and not stopping.by_folds
         return not (automatic and bool((whole == whole[0]).all()))
     return on
 

@@ -39,7 +39,7 @@ from hedgerow.growing.branches import is_constrained
 from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.metrics import scored_as
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
+from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.given import bound_to_rows, gradients_at
@@ -107,8 +107,15 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
             "the model was trained with a loss of your own, whose code is not in the model: refit "
             "needs a loss that Hedgerow knows. Train a new model instead."
         )
-    kept = model.training.get("parameters", {})
-    params = resolve(boost_params(dict(kept)), objective)
+    if AVERAGED in model.training:
+        raise ParameterError(
+            "the model is the mean of the models of several folds, whose trees do not follow on "
+            "each other: refit the model of a fold, or that of cross_fit(model='refit')."
+        )
+    kept = dict(model.training.get("parameters", {}))
+    if isinstance(kept.get("learning_rate"), list):
+        kept |= _rates_of(model, kept["learning_rate"])
+    params = resolve(boost_params(kept), objective)
     if params.boosting != "gbdt":
         raise ParameterError(
             f"the model was trained with boosting={params.boosting!r}, whose trees are rescaled: "
@@ -120,6 +127,17 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
             "train a new model instead."
         )
     return params
+
+
+def _rates_of(model: Model, rates: list[float]) -> dict[str, Any]:
+    """Settings with a learning rate for each round; the record has those of the last fit alone."""
+    if len(rates) != model.forest.n_rounds:
+        raise ParameterError(
+            f"the model has {model.forest.n_rounds} rounds, but only the learning rates of the "
+            f"last {len(rates)} are known, as it was gone on from by a schedule: refit needs "
+            "those of all rounds. Train a new model instead."
+        )
+    return {"n_estimators": max(1, len(rates)), "learning_rate": rates or 1.0}
 
 
 def _values(
@@ -152,10 +170,11 @@ def _values(
         tree = forest.tree(number)
         leaf = Predictor(tree, kinds).leaves(values, n_threads)[:, 0].astype(np.int64)
         nodes = slice(forest.tree_start[number], forest.tree_start[number + 1])
+        now = params.at_round(round_)
         if params.leaf_estimation == "line_search":
-            new, reached = _searched(tree, leaf, objective, sample, raw, output, params)
+            new, reached = _searched(tree, leaf, objective, sample, raw, output, now)
         else:
-            new, reached = _stepped(tree, leaf, *gradients[output], sample, params)
+            new, reached = _stepped(tree, leaf, *gradients[output], sample, now)
         mixed = decay * value[nodes] + (1.0 - decay) * new
         value[nodes] = np.where(reached, mixed, value[nodes])
         raw[output] += value[nodes][leaf]

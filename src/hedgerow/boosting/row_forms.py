@@ -15,6 +15,7 @@ from hedgerow.data import (
     Table,
     fit_bins,
 )
+from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled, bin_unseen
@@ -26,12 +27,16 @@ from hedgerow.params import BoostParams
 
 
 def prepare_rows(
-    encoded: Encoded, params: BoostParams, n_threads: int, start: Model | None = None
+    encoded: Encoded,
+    params: BoostParams,
+    n_threads: int,
+    spec: BinSpec | None = None,
+    start: Model | None = None,
 ) -> tuple[TrainingData, TrainingData | None, Forest | None]:
     """The rows in the form that ``tree_method`` searches: bins, or columns sorted once.
 
-    With a model to start from also its forest, in terms of these bins; the rows then
-    have its raw scores.
+    ``spec`` are cuts of the encoded columns that were found before.  With a model to
+    start from also its forest, in terms of these bins; the rows then have its raw scores.
     """
     train, validation = encoded.train, encoded.validation
     first = None if start is None else start.forest
@@ -46,8 +51,9 @@ def prepare_rows(
         seen = data(train, sort_columns(table, n_threads))
         unseen = None if validation is None else data(validation, validation.table)
         return seen, unseen, first
-    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-    spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
+    if spec is None:
+        most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+        spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
     if start is not None:
         spec = keep_bins(spec, start)
         first = in_bins_of(spec, start)

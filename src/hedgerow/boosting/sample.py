@@ -54,6 +54,11 @@ class Sample:
             None if self.group is None else self.group[rows],
         )
 
+    @property
+    def n_present(self) -> int:
+        """Number of rows of positive weight."""
+        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight > 0.0))
+
     def without_zero_weights(self) -> Sample:
         """Leave out rows of weight 0, so that they have no influence of any kind.
 

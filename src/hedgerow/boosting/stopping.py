@@ -11,6 +11,7 @@ patience        rounds in a row without improvement after which the fit ends
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,9 +29,13 @@ MANY_ROWS = 10_000
 VALIDATION_STREAM = 2
 """Stream of :mod:`hedgerow.kernels.hashing` for the choice of validation rows."""
 
+CLOCK_FIELDS = ("time_budget", "began")
+"""Settings that say how long a run may take, not what it computes."""
+
 _FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
 _PATIENCE = Interval(1, 10_000_000, integer=True)
 _MIN_DELTA = Interval(0.0, math.inf, high_open=True)
+_SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +44,45 @@ class StoppingParams:
 
     Attributes
     ----------
-    early_stopping : bool, "auto" or "oob"
+    early_stopping : bool, "auto", "oob" or "cv"
         ``"auto"``: if validation rows are given, or there are more than 10,000 rows.
         ``"oob"``: by the rows that each round leaves out; none is set aside.
+        ``"cv"``: by fits of five folds, after which all rows are trained on.
     validation_fraction : float in (0, 1)
         Share of the rows that is set aside if no validation rows are given.
     patience : int
         Rounds in a row without improvement after which the fit ends.
     min_delta : float
         An improvement is a change of the watched score by more than this.
+    folds : tuple of two int
+        For ``"cv"``: into how many folds rows are divided, and of how many of them the
+        rows are tested.
+    is_cautious : bool
+        For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
+    time_budget : float > 0 or None
+        Seconds that the fit may take from ``began`` on, see
+        :mod:`hedgerow.boosting.budget`.
+    began : float
+        When the fit began, in the seconds of :func:`time.monotonic`: make these
+        settings first.
     """
 
-    early_stopping: bool | Literal["auto", "oob"] = "auto"
+    early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
     validation_fraction: float = 0.1
     patience: int = 10
     min_delta: float = 0.0
+    time_budget: float | None = None
+    folds: tuple[int, int] = (5, 5)
+    is_cautious: bool = False
+    began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         choice = self.early_stopping
         if not isinstance(choice, (bool, np.bool_)) and not (
-            isinstance(choice, str) and choice in ("auto", "oob")
+            isinstance(choice, str) and choice in ("auto", "oob", "cv")
         ):
             raise ParameterError(
-                f"early_stopping must be True, False, 'auto' or 'oob'; got {choice!r}."
+                f"early_stopping must be True, False, 'auto', 'oob' or 'cv'; got {choice!r}."
             )
         for name, allowed in (
             ("validation_fraction", _FRACTION),
@@ -71,11 +92,28 @@ class StoppingParams:
             value = getattr(self, name)
             if value not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+        if self.time_budget is not None and self.time_budget not in _SECONDS:
+            raise ParameterError(
+                f"time_budget must be {_SECONDS} (seconds), or None; got {self.time_budget!r}."
+            )
 
     @property
     def by_out_of_bag(self) -> bool:
         """Whether the rows that a round leaves out decide."""
         return isinstance(self.early_stopping, str) and self.early_stopping == "oob"
+
+    @property
+    def by_folds(self) -> bool:
+        """Whether fits of folds decide."""
+        return isinstance(self.early_stopping, str) and self.early_stopping == "cv"
+
+    def check_without_table(self, where: str) -> None:
+        """Raise ``ParameterError`` for what needs a table in memory; rows are ``where``."""
+        if self.by_folds:
+            raise ParameterError(
+                f"early_stopping='cv' divides a table in memory into folds, but the rows are "
+                f"{where}: use early_stopping=True, which sets rows aside, or 'oob'."
+            )
 
     def is_on(self, n_rows: int, has_validation: bool) -> bool:
         """Whether a fit of ``n_rows`` rows stops early."""
@@ -112,6 +150,10 @@ class BestRound:
     score: float = math.nan
     _reference: float = field(default=math.nan, repr=False)
     _reference_round: int = field(default=0, repr=False)
+
+    def again(self) -> BestRound:
+        """The same before the first round."""
+        return BestRound(self.metric, self.patience, self.min_delta)
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Note the score after ``n_rounds`` rounds; True if the fit should end."""
@@ -174,23 +216,22 @@ def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.ND
     """:func:`hedgerow.kernels.hashing.hash64` of ``n_rows`` numbers from ``first_row`` on."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
-        start = _mix(np.array([seed], dtype=np.uint64) + step)
-        start = _mix(start + np.uint64(stream) * step)
-        return _mix(
-            start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step
-        )
+        start = mix(np.array([seed], dtype=np.uint64) + step)
+        start = mix(start + np.uint64(stream) * step)
+        return mix(start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step)
 
 
 def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """:func:`hash_rows` of any numbers: ``hash_rows(s, t, n)`` is that of ``0, 1, ... n - 1``."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
-        start = _mix(np.array([seed], dtype=np.uint64) + step)
-        start = _mix(start + np.uint64(stream) * step)
-        return _mix(start + (numbers + np.uint64(1)) * step)
+        start = mix(np.array([seed], dtype=np.uint64) + step)
+        start = mix(start + np.uint64(stream) * step)
+        return mix(start + (numbers + np.uint64(1)) * step)
 
 
-def _mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """:func:`hedgerow.kernels.hashing.mix64` of each number."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

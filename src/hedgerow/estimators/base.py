@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +15,16 @@ from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.continuing import Start, check_reading
+from hedgerow.boosting.defaults import AUTO, AUTOMATIC, choose, plain_values
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.frames import FrameLibrary
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
@@ -45,8 +49,13 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.schedules import LearningRate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
+Auto: TypeAlias = "Literal['auto']"
 EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
 
 _FITTED = (
@@ -56,11 +65,12 @@ _FITTED = (
     "n_iter_",
     "best_iteration_",
     "evals_result_",
+    "stopped_by_",
     "classes_",
 )
 
 
-class HedgerowEstimator(ModelFiles):
+class HedgerowEstimator(FitHooks, ModelFiles):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster
@@ -69,6 +79,7 @@ class HedgerowEstimator(ModelFiles):
     n_iter_: int
     best_iteration_: int | None
     evals_result_: dict[str, dict[str, list[float]]]
+    stopped_by_: str | None
 
     _objectives: ClassVar[tuple[str, ...]]
     _loss_parameters: ClassVar[tuple[str, ...]]
@@ -76,23 +87,23 @@ class HedgerowEstimator(ModelFiles):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -125,10 +136,11 @@ class HedgerowEstimator(ModelFiles):
         forced_bins: ForcedBins = None,
         objective: OwnObjective = "auto",
         eval_metric: EvalMetric = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -188,6 +200,7 @@ class HedgerowEstimator(ModelFiles):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.min_delta = min_delta
+        self.time_budget = time_budget
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -209,12 +222,25 @@ class HedgerowEstimator(ModelFiles):
     def _params(self) -> BoostParams:
         """Parameters of the trees, validated."""
         names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
-        values = {name: getattr(self, name) for name in names}
+        values = {name: self._plain(name) for name in names}
         return boost_params({**values, "seed": seed_of(self.random_state)})
+
+    def _automatic(self) -> frozenset[str]:
+        """Parameters that are to be chosen by the data."""
+        return frozenset(name for name in AUTOMATIC if _is_auto(getattr(self, name)))
+
+    def _plain(self, name: str) -> Any:
+        """The value of a parameter, or what it is before the data are known."""
+        value = getattr(self, name)
+        return plain_values()[name] if name in AUTOMATIC and _is_auto(value) else value
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(
-            self.early_stopping, self.validation_fraction, self.patience, self.min_delta
+            self.early_stopping,
+            self.validation_fraction,
+            self._plain("patience"),
+            self.min_delta,
+            self.time_budget,
         )
 
     def _check_objective(self) -> None:
@@ -289,25 +315,43 @@ class HedgerowEstimator(ModelFiles):
         stopping: StoppingParams,
         checkpoint: Checkpoint | None = None,
         start: Start | None = None,
+        finish: Callable[[Model], Model] = lambda model: model,
+        **known: Any,
     ) -> Model:
+        """Train; ``known`` are fitted attributes beside those that the model has."""
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
+        # The rounds of a model that goes on, now or later, are counted: folds cannot tell them.
+        goes_on = start is not None or self.warm_start
+        automatic: frozenset[str] = frozenset() if goes_on else self._automatic()
+        chosen, watched = choose(
+            params, stopping, automatic, objective, train.n_present, validation is not None
+        )
         return fit(
             train,
             objective,
-            params,
+            chosen,
             validation=validation,
-            stopping=stopping,
+            stopping=watched,
             eval_metric=self.eval_metric,
-            callbacks=self.callbacks,
+            callbacks=self._round_callbacks(lambda model: self._fitted(model, **known)),
             progress=bool(self.progress),
             n_jobs=self.n_jobs,
             checkpoint=checkpoint,
             start=start,
+            finish=finish,
         )
 
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Take a trained model as one's own, in one step."""
+        fitted = self._fitted(model, **more)
+        kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
+        self.__dict__ = kept | fitted
+        return self
+
+    @staticmethod
+    def _fitted(model: Model, **more: Any) -> dict[str, Any]:
+        """What an estimator has after its fit."""
         booster = Booster(model)
         fitted: dict[str, Any] = {
             "booster_": booster,
@@ -315,13 +359,12 @@ class HedgerowEstimator(ModelFiles):
             "n_iter_": booster.num_rounds,
             "best_iteration_": booster.best_iteration,
             "evals_result_": booster.evals_result,
+            "stopped_by_": booster.stopped_by,
             **more,
         }
         if model.schema.named:
             fitted["feature_names_in_"] = np.array(booster.feature_names, dtype=object)
-        kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
-        self.__dict__ = kept | fitted
-        return self
+        return fitted
 
     # -- prediction ----------------------------------------------------------
 
@@ -363,6 +406,15 @@ class HedgerowEstimator(ModelFiles):
         return booster.leaves(X, n_jobs=self.n_jobs, reader=type(self).__name__)
 
     @property
+    def chosen_params_(self) -> dict[str, Any]:
+        """What ``"auto"`` has come to, by parameter, and the folds of early stopping."""
+        check_is_fitted(self)
+        record = self.booster_.model.training
+        found = {**record.get("parameters", {}), **record.get("folds", {})}
+        asked = (*sorted(self._automatic(), key=AUTOMATIC.index), "folds")
+        return {name: found[name] for name in asked if name in found}
+
+    @property
     def oob_improvement_(self) -> FloatArray:
         """Loss of the rows left out by each round, before it less after it."""
         check_is_fitted(self)
@@ -400,6 +452,22 @@ class HedgerowEstimator(ModelFiles):
         total = gain.sum()
         return gain / total if total > 0.0 else gain
 
+    def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
+        """Learning curves as a data frame; see :meth:`hedgerow.Booster.history_frame`."""
+        check_is_fitted(self)
+        return self.booster_.history_frame(backend)
+
+    def plot_history(
+        self,
+        metric: str | None = None,
+        ax: Axes | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Axes:
+        """Draw learning curves; see :func:`hedgerow.plot.plot_history`."""
+        check_is_fitted(self)
+        return self.booster_.plot_history(metric, ax, path=path)
+
     def verify_monotone(
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
     ) -> MonotoneReport:
@@ -420,3 +488,7 @@ class HedgerowEstimator(ModelFiles):
         """
         check_is_fitted(self)
         return self.booster_.verify_monotone(feature, direction, n_points=n_points)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO

@@ -21,8 +21,9 @@ from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
+from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_for
@@ -41,6 +42,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -105,23 +107,23 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -157,10 +159,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         focal_gamma: float | None = None,
         focal_alpha: float | None = None,
         class_weight: ClassWeight = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -221,6 +224,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             warm_start=warm_start,
             n_jobs=n_jobs,
             random_state=random_state,
@@ -231,6 +235,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self.focal_alpha = focal_alpha
         self.class_weight = class_weight
 
+    @with_hooks
     def fit(
         self,
         X: Any,
@@ -249,7 +254,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -296,6 +302,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)
@@ -322,8 +333,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         train = replace(train, group=read_groups(groups, train.n_rows))
         if start is not None:
             start = replace(start, model=rescaled(start.model, by_class))
-        model = self._train(train, validation, objective, params, stopping, kept, start)
-        return self._adopt(given.noted(corrected(model, by_class)), classes_=classes)
+        model = self._train(
+            train, validation, objective, params, stopping, kept, start,
+            lambda found: given.noted(corrected(found, by_class)), classes_=classes,
+        )  # fmt: skip
+        return self._adopt(model, classes_=classes)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
         name, n_outputs = self._chosen_loss(classes)

@@ -18,8 +18,9 @@ from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
@@ -40,6 +41,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 RankingObjective: TypeAlias = (
     "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"
@@ -118,23 +120,23 @@ class HedgerowRanker(HedgerowEstimator):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -173,10 +175,11 @@ class HedgerowRanker(HedgerowEstimator):
         normalize_pairs: bool | None = None,
         sigmoid: float | None = None,
         label_gain: Sequence[float] | None = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -237,6 +240,7 @@ class HedgerowRanker(HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             warm_start=warm_start,
             n_jobs=n_jobs,
             random_state=random_state,
@@ -250,6 +254,7 @@ class HedgerowRanker(HedgerowEstimator):
         self.sigmoid = sigmoid
         self.label_gain = label_gain
 
+    @with_hooks
     def fit(
         self,
         X: Any,
@@ -269,7 +274,8 @@ class HedgerowRanker(HedgerowEstimator):
     ) -> Self:
         """Train on the rows of queries.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -318,6 +324,11 @@ class HedgerowRanker(HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)
@@ -335,8 +346,10 @@ class HedgerowRanker(HedgerowEstimator):
             seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
             validation = self._sample(seen, y_val, sample_weight_val, qid_val, "_val")
             validation = given.on(validation, 1, validation=True)
-        model = self._train(train, validation, objective, params, stopping, kept, start)
-        return self._adopt(given.noted(model))
+        model = self._train(
+            train, validation, objective, params, stopping, kept, start, given.noted
+        )
+        return self._adopt(model)
 
     @staticmethod
     def _check_queries_of_both(qid: Any, X_val: Any, qid_val: Any) -> None:

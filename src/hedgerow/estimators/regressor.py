@@ -21,8 +21,9 @@ from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
+from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
 from hedgerow.objectives import make_objective, objective_for
@@ -42,6 +43,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 
 @shared_texts
@@ -115,23 +117,23 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -170,10 +172,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         tweedie_power: float | None = None,
         aft_distribution: Distribution | None = None,
         aft_scale: float | None = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -234,6 +237,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             warm_start=warm_start,
             n_jobs=n_jobs,
             random_state=random_state,
@@ -247,6 +251,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         self.aft_distribution = aft_distribution
         self.aft_scale = aft_scale
 
+    @with_hooks
     def fit(
         self,
         X: Any,
@@ -265,7 +270,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -315,6 +321,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)
@@ -334,8 +345,10 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         train = replace(train, group=read_groups(groups, train.n_rows))
         if validation is not None:
             validation = given.on(validation, objective.n_outputs, validation=True)
-        model = self._train(train, validation, objective, params, stopping, kept, start)
-        return self._adopt(given.noted(model))
+        model = self._train(
+            train, validation, objective, params, stopping, kept, start, given.noted
+        )
+        return self._adopt(model)
 
     def _sample(
         self, table: AnyTable, y: Any, weight: Any, y_name: str, weight_name: str
