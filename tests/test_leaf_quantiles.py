@@ -42,7 +42,6 @@ def test_quantiles_of_leaves_are_those_of_their_definition(seed, level, digits, 
     masses = masses_of(weight, unit)
     leaves = LeafRows(values, values[None], weight, starts, unit)
     wanted = [
-        naive_quantile(values[a:b], masses[a:b], level)
-        for a, b in itertools.pairwise(starts)
+        naive_quantile(values[a:b], masses[a:b], level) for a, b in itertools.pairwise(starts)
     ]
     assert leaves.quantiles(values, level).tolist() == wanted

@@ -113,9 +113,7 @@ def test_validation_rows_that_are_given(
 def test_offsets(tmp_path: Path) -> None:
     rows = simple(N_ROWS).append_column("o", pa.array(np.linspace(-1, 1, N_ROWS)))
     path = write(rows, tmp_path / "a.arrow", 333)
-    memory = Dataset(
-        rows.select(["a", "b", "c"]), rows["y"].to_numpy(), offset=rows["o"].to_numpy()
-    )
+    memory = Dataset(rows.select(["a", "b", "c", "o"]), rows["y"].to_numpy(), offset="o")
     for params in ({"n_estimators": 5}, {"n_estimators": 5, "early_stopping": True}):
         data = Dataset.from_files(path, "y", offset="o", cache_dir=tmp_path, memory_limit=LIMIT)
         assert bytes_of(train(params, data)) == bytes_of(train(params, memory))

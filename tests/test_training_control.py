@@ -492,7 +492,7 @@ def test_an_interrupt_before_the_first_round_leaves_the_estimator(monkeypatch) -
 
     model = fitted()
     before = dict(vars(model))
-    monkeypatch.setattr("hedgerow.boosting.fit.prepare_rows", interrupt)
+    monkeypatch.setattr("hedgerow.boosting.fit._rows_of", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], Y)
     assert vars(model) == before
@@ -566,7 +566,8 @@ def test_the_command_line_writes_the_model_of_an_interrupted_fit(
     path = tmp_path / "m"
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none is shown: one line says it all
-        code = main(["train", str(file), "--target", "y", "--model", str(path)])
+        asked = ["--target", "y", "--model", str(path), "--set", "n_estimators=20"]
+        code = main(["train", str(file), *asked])
     said = f"interrupted: the model of the first 4 rounds is written to {path}"
     assert code == 130
     assert capsys.readouterr().err == f"hedgerow: {said}\n"

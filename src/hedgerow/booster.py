@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.class_weights import true_probabilities, weighted_raw, weights_of
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.boosting.predicted_distributions import DistributionPredictions
+from hedgerow.boosting.sample import check_offset
 from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
@@ -99,37 +102,9 @@ class Booster(
         return self._schema.names
 
     @property
-    def best_iteration(self) -> int | None:
-        """Round with the best validation score, with which the model ends.
-
-        None if it was trained without early stopping.
-        """
-        best: int | None = self.model.training.get("best_round")
-        return best
-
-    @property
-    def stopped_by(self) -> str | None:
-        """What ended the training.
-
-        ``"rounds"``, ``"early_stopping"``, ``"callback"``, ``"time_budget"`` or
-        ``"interrupt"``; None for a model of a version that did not note it.
-        """
-        reason: str | None = self.model.training.get("stopped_by")
-        return reason
-
-    @property
-    def evals_result(self) -> dict[str, dict[str, list[float]]]:
-        """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
-
-        The key is ``"train"`` where there were no validation rows; empty if
-        nothing was to be evaluated.
-        """
-        history: Mapping[str, Mapping[str, Sequence[float]]]
-        history = self.model.training.get("history", {})
-        return {
-            rows: {name: list(scores) for name, scores in curves.items()}
-            for rows, curves in history.items()
-        }
+    def offset_columns(self) -> tuple[str, ...]:
+        """Columns of a table that are added to the raw scores; no features."""
+        return offset_columns(self.model)
 
     def predict(
         self,
@@ -138,6 +113,7 @@ class Booster(
         *,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
+        offset: Any = None,
     ) -> npt.NDArray[Any]:
         """Predict.
 
@@ -154,6 +130,9 @@ class Booster(
             Use the first rounds only.
         n_jobs : int, optional
             Threads at most; all available ones by default.
+        offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Added to the raw scores.  A model that was trained with columns as offset
+            (``offset_columns``) takes them from X.
 
         Returns
         -------
@@ -172,11 +151,19 @@ class Booster(
         """
         self._check_kind(kind)
         if kind == "leaf":
+            if offset is not None:
+                raise ParameterError("offset has no effect on leaves: leave it out.")
             return self.leaves(X, n_jobs=n_jobs)[:, : self._stop_tree(n_rounds)]
-        return self.from_raw(self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs), kind)
+        raw = self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs, offset=offset)
+        return self.from_raw(raw, kind)
 
     def staged_predict(
-        self, X: Any, kind: PredictionKind = "value", *, n_jobs: int | None = None
+        self,
+        X: Any,
+        kind: PredictionKind = "value",
+        *,
+        n_jobs: int | None = None,
+        offset: Any = None,
     ) -> Iterator[npt.NDArray[Any]]:
         """Yield the predictions of the model as it was after each round.
 
@@ -186,7 +173,8 @@ class Booster(
         self._check_stages()
         if kind == "leaf":
             raise ParameterError("staged_predict has no kind 'leaf': a leaf belongs to one tree.")
-        return (self.from_raw(raw, kind) for raw in self.staged_raw_scores(X, n_jobs=n_jobs))
+        stages = self.staged_raw_scores(X, n_jobs=n_jobs, offset=offset)
+        return (self.from_raw(raw, kind) for raw in stages)
 
     def raw_scores(
         self,
@@ -195,28 +183,47 @@ class Booster(
         n_rounds: int | None = None,
         n_jobs: int | None = None,
         reader: str = "Booster",
+        offset: Any = None,
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
+        X, given = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, reader)
         if n_rounds is None:
-            return self._predictor.raw_scores(values, threads)
-        return self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
+            raw = self._predictor.raw_scores(values, threads)
+        else:
+            raw = self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
+        added = check_offset(given, raw.shape[1], len(raw))
+        return raw if added is None else raw + added
 
     def staged_raw_scores(
-        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
+        self,
+        X: Any,
+        *,
+        n_jobs: int | None = None,
+        reader: str = "Booster",
+        offset: Any = None,
     ) -> Iterator[FloatArray]:
         """Yield the raw scores, shape (n_outputs, n_rows), after each round."""
         self._check_stages()
-        return self._predictor.staged(*self._inputs(X, n_jobs, reader))
+        X, given = offset_of_rows(self.model, X, offset)
+        values, threads = self._inputs(X, n_jobs, reader)
+        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+        added = check_offset(given, n_rows, self.model.forest.n_outputs)
+        stages = self._predictor.staged(values, threads)
+        return stages if added is None else (raw + added for raw in stages)
 
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
-        return self._objective.predict(raw)
+        values = self._objective.predict(raw)
+        if weights_of(self.model) is None:
+            return values
+        return true_probabilities(self.model, values)
 
     def leaves(
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> npt.NDArray[np.int32]:
         """Node that each row reaches in each tree, shape (n_rows, n_trees)."""
+        X = features_of_rows(self.model, X)
         return self._predictor.leaves(*self._inputs(X, n_jobs, reader))
 
     def _inputs(
@@ -302,10 +309,73 @@ class Booster(
         if kind == "raw":
             return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
         if kind == "probability" or task_of(self._objective) == "regression":
-            return self._objective.predict(raw)
-        if len(raw) == 1:
-            return (raw[0] > 0.0).astype(np.int64)
-        return raw.argmax(axis=0)
+            return self.link(raw)
+        decisive = weighted_raw(self.model, raw)
+        if len(decisive) == 1:
+            return (decisive[0] > 0.0).astype(np.int64)
+        return decisive.argmax(axis=0)
+
+    def refit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        decay: float = 0.9,
+        *,
+        offset: Any = None,
+        qid: Any = None,
+        n_jobs: int | None = None,
+    ) -> Booster:
+        """A model with the same trees, whose leaf values are drawn towards those of new rows.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            As for :class:`Dataset`; classes by index.
+        sample_weight : array-like of shape (n_rows,), optional
+            Not negative.
+        decay : float in [0, 1], default=0.9
+            Share of the old values: ``decay * old + (1 - decay) * new``; 0 replaces them.
+            As ``decay_rate`` of LightGBM's ``refit``.
+        offset : array-like, optional
+            As for :meth:`predict`.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row, for rankings.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        Booster
+            A new one.  Columns and cuts of its splits, gains and covers are those of this
+            one; leaves that no row reaches keep their values.  See docs/continue.md.
+
+        Raises
+        ------
+        ParameterError
+            For random forests, DART, monotone constraints, and losses of your own.
+        DataError, DataTypeError
+            If X or y does not fit the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
+        >>> params |= {"learning_rate": 1.0, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.refit([[1.0], [5.0]], [10.0, 20.0], decay=0.0).predict([[1.0], [5.0]])
+        array([10., 20.])
+        """
+        from hedgerow.boosting.refit import refit
+
+        given = Dataset(X, y, sample_weight, self.offset_columns or offset, qid=qid)
+        if self.offset_columns and offset is not None:
+            offset_of_rows(self.model, X, offset)  # says why not
+        table = given.table(self._schema)
+        target = given.target(table.n_rows, self.objective)
+        sample = given.sample(table, target, self._objective.n_outputs)
+        threads = self._threads(table.n_rows, n_jobs)
+        return Booster(refit(self.model, self._objective, sample, decay, threads))
 
     def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
         """Importance of each feature, summed over all splits.
@@ -343,6 +413,33 @@ class Booster(
 def objective_of(model: Model) -> Objective:
     """The objective of a model, with the parameters that it was trained with."""
     return objective_of_record(model.objective, model.forest.n_outputs, model.training)
+
+
+def given_model(given: Any, name: str = "init_model") -> tuple[Model, Any]:
+    """The model that a user has given, and where its classes are found.
+
+    Parameters
+    ----------
+    given : Booster, fitted estimator, or path of a model file
+    name : str
+        What it is, for messages.
+
+    Returns
+    -------
+    model : Model
+    source : estimator, record of an estimator in a file, or None
+    """
+    if isinstance(given, Booster):
+        return given.model, None
+    if isinstance(given, str | os.PathLike):
+        return load_model(given)
+    booster = getattr(given, "booster_", None)
+    if isinstance(booster, Booster):
+        return booster.model, given
+    state = "an estimator that is not fitted" if hasattr(given, "get_params") else repr(given)
+    raise ParameterError(
+        f"{name} must be a Booster, a fitted estimator or the path of a model file; got {state}."
+    )
 
 
 def load(path: str | os.PathLike[str]) -> Booster:

@@ -165,11 +165,14 @@ class BoostParams:
         self._check_that_all_is_used()
         self._check_sampling()
 
-    def at_round(self, number: int) -> BoostParams:
-        """The same with the learning rate of round ``number``, 0 for the first."""
+    def at_round(self, number: int, n_first: int = 0) -> BoostParams:
+        """The same with the learning rate of round ``number``, 0 for the first.
+
+        Of the rounds before it a model that the fit goes on from has ``n_first``.
+        """
         if is_number(self.learning_rate):
             return self
-        return replace(self, learning_rate=rate_at(self.learning_rate, number))
+        return replace(self, learning_rate=rate_at(self.learning_rate, number, n_first))
 
     def with_rounds(self, n_rounds: int) -> BoostParams:
         """The same for the first ``n_rounds`` rounds alone."""

@@ -216,7 +216,7 @@ def read_rate(rate: Any, n_estimators: int) -> Any:
     return tuple(_checked(value, number) for number, value in enumerate(listed))
 
 
-def rate_at(rate: Any, rounds_before: int) -> float:
+def rate_at(rate: Any, rounds_before: int, n_first: int = 0) -> float:
     """The rate of the round after ``rounds_before`` others.
 
     Parameters
@@ -224,6 +224,9 @@ def rate_at(rate: Any, rounds_before: int) -> float:
     rate : float, tuple of float or callable
         From :func:`read_rate`.
     rounds_before : int
+    n_first : int, default=0
+        How many of them are of a model that the fit goes on from: a callable counts them,
+        a sequence has the rates of the others.
 
     Raises
     ------
@@ -233,7 +236,7 @@ def rate_at(rate: Any, rounds_before: int) -> float:
     """
     if callable(rate):
         return _checked(rate(rounds_before), rounds_before)
-    return float(rate[rounds_before] if isinstance(rate, tuple) else rate)
+    return float(rate[rounds_before - n_first] if isinstance(rate, tuple) else rate)
 
 
 def _checked(value: Any, rounds_before: int) -> float:
@@ -246,11 +249,11 @@ def _checked(value: Any, rounds_before: int) -> float:
     return float(value)
 
 
-def rate_record(rate: Any, n_rounds: int) -> Any:
-    """What a model's record tells: the number, or the rates of its rounds."""
+def rate_record(rate: Any, n_rounds: int, n_first: int = 0) -> Any:
+    """What a model's record tells: the number, or the rates of its rounds after ``n_first``."""
     if is_number(rate):
         return rate
-    return [rate_at(rate, number) for number in range(n_rounds)]
+    return [rate_at(rate, number, n_first) for number in range(n_first, n_rounds)]
 
 
 def rate_text(rate: Any, n_estimators: int) -> str:

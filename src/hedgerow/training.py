@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.booster import Booster
+from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.asked_loss import AskedLoss, count_classes
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS, Checkpoint, claiming
+from hedgerow.boosting.class_weights import rescaled
+from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
+from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData
+from hedgerow.data import AnyTable
+from hedgerow.data.schema import check_same_names
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
@@ -42,6 +47,7 @@ def train(
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
+    init_model: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = SECONDS,
 ) -> Booster:
@@ -65,6 +71,9 @@ def train(
         and ends the training by returning True.
     progress : bool, default=False
         Draw a progress bar in a notebook, or if standard error is a terminal.
+    init_model : Booster, fitted estimator, or path of a model file, optional
+        Model to go on from: ``n_estimators`` rounds are added to its trees
+        (docs/continue.md).
     checkpoint : str or path-like, optional
         Folder in which finished rounds are kept.  If the training is stopped in any
         way, the same call goes on from there, and its model has the same bytes as
@@ -110,26 +119,26 @@ def train(
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
+    start = start_from(init_model)
     if isinstance(dataset, StoredData):
+        if start is not None:
+            raise ParameterError(
+                "init_model needs the rows in memory, and these are read batch by batch: give a "
+                "table, or train all rounds at once."
+            )
         return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
     if isinstance(valid, StoredData):
         raise DataError(
             "the validation rows are read batch by batch, but the training rows are in memory: "
             "give both as files or batches, or the validation rows as a table."
         )
-    table = dataset.table(zero_missing=trees.zero_as_missing)
+    table = _read(dataset, trees, start)
     name = given.get("objective", "squared_error")
     target = dataset.target(table.n_rows, name)
-    objective = _objective_for(
-        name,
-        _counted(dataset, target),
-        _loss_values(given),
-    )
+    objective = _objective_for(name, _counted(dataset, target), _loss_values(given))
     validation = None
     if valid is not None:
-        if (valid.offset is None) != (dataset.offset is None):
-            which = "validation" if valid.offset is None else "training"
-            raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+        valid = _with_like_offset(valid, dataset)
         seen = valid.table(table.schema)
         validation = valid.sample(seen, valid.target(seen.n_rows, name), objective.n_outputs)
     model = fit(
@@ -143,8 +152,38 @@ def train(
         progress=progress,
         n_jobs=given.get("n_jobs"),
         checkpoint=kept,
+        start=start,
+        finish=lambda found: with_offset_columns(found, dataset.offset_names),
     )
     return Booster(model)
+
+
+def _read(dataset: Dataset, trees: BoostParams, start: Start | None) -> AnyTable:
+    """The table to train on."""
+    if start is None:
+        return dataset.table(zero_missing=trees.zero_as_missing)
+    schema = start.model.schema
+    check_reading(schema, dataset.categorical_features, dataset.unknown_category, start.name)
+    if dataset.given_names is not None:
+        check_same_names(dataset.given_names, schema.names)
+    return dataset.table(schema, more_levels=True)
+
+
+def _with_like_offset(valid: Dataset, dataset: Dataset) -> Dataset:
+    """Validation rows whose offset is in the columns in which that of the others is."""
+    if dataset.offset_names and valid.offset is None:
+        valid = valid.with_offset(dataset.offset)
+    if (valid.offset is None) != (dataset.offset is None):
+        which = "validation" if valid.offset is None else "training"
+        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+    return valid
+
+
+def start_from(init_model: Any) -> Start | None:
+    """The model to go on from; None without."""
+    if init_model is None:
+        return None
+    return Start(rescaled(given_model(init_model)[0], None))
 
 
 def _train_stored(
@@ -161,6 +200,9 @@ def _train_stored(
     # Most trainings are of tables in memory, and need not wait for these imports.
     from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 
+    names = dataset.offset_names if isinstance(dataset, Dataset) else ()
+    if names and isinstance(valid, Dataset) and not isinstance(valid, StoredData):
+        valid = valid if valid.offset is not None else valid.with_offset(list(names))
     with claiming(checkpoint):
         survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
         dataset.survey(survey.note, trees, survey.may_set_aside)
@@ -178,7 +220,7 @@ def _train_stored(
             n_jobs=given.get("n_jobs"),
             checkpoint=checkpoint,
         )
-    return Booster(model)
+    return Booster(with_offset_columns(model, names))
 
 
 def loss_of(given: Mapping[str, Any], has_queries: bool = False) -> AskedLoss:
@@ -198,6 +240,8 @@ def check_names(params: Mapping[str, Any]) -> None:
         if name not in _TRAIN_NAMES:
             if name in ("categorical_features", "unknown_category"):
                 raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
+            if name == "warm_start":
+                raise ParameterError("warm_start is for estimators: give train an init_model.")
             hint = did_you_mean(str(name), _TRAIN_NAMES)
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
 

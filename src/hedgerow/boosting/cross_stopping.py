@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.boosting.budget import Budget
+from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.cross import FoldStopping, GrownFold, grow_folds
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, draw_folds
@@ -56,8 +57,17 @@ class ChosenRounds:
     record: dict[str, Any]
 
 
-def check_folds(stopping: StoppingParams, has_validation: bool) -> None:
-    """Raise ``ParameterError`` if folds are to judge, and validation rows are given."""
+def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | None = None) -> None:
+    """Raise ``ParameterError`` if folds are to judge, and something speaks against it.
+
+    That are validation rows, or a model to go on from.
+    """
+    if stopping.by_folds and start is not None:
+        raise ParameterError(
+            f"early_stopping='cv' trains folds from their first round on, but {start.name} has "
+            f"rounds already, which have seen the rows of all folds: use early_stopping=True or "
+            "False, or begin anew."
+        )
     if stopping.by_folds and has_validation:
         raise ParameterError(
             "early_stopping='cv' judges by folds of the training rows, so validation rows have no "
@@ -98,12 +108,13 @@ def choose_rounds(
     rows = FoldRows(train, objective, params, n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
     n_folds, n_tested = stopping.folds
-    keys = row_keys(rows.sample.table, params.seed) if train.query is None else None
+    groups = train.query if train.group is None else train.group.view(np.int64)
+    keys = row_keys(rows.sample.table, params.seed) if groups is None else None
     if keys is not None and len(np.unique(keys)) < 2:
         keys = None  # rows that are all alike
     record: dict[str, Any] = {"early_stopping": "cv", "patience": stopping.patience}
     try:
-        folds = draw_folds(train.target, n_folds, stratify, params.seed, train.query, keys)
+        folds = draw_folds(train.target, n_folds, stratify, params.seed, groups, keys)
     except DataError:
         if not stopping.is_cautious:
             raise
@@ -124,7 +135,8 @@ def choose_rounds(
         return ChosenRounds(params.n_estimators, grown.curves, rows, record)
     n_rounds = grown.best.round
     if stopping.is_cautious:
-        n_rounds = max(1, round(n_rounds * trust(rows.sample, folds, grown.folds, keys)))
+        alike = keys if train.group is None else train.group
+        n_rounds = max(1, round(n_rounds * trust(rows.sample, folds, grown.folds, alike)))
     return ChosenRounds(n_rounds, grown.curves, rows, record)
 
 
@@ -139,7 +151,8 @@ def trust(
     The best of many rounds is better than none on some rows even if the target is
     noise.  So the gain of each row, its loss by the start value less that by the trees,
     is compared with its spread: below three standard errors fewer rounds are taken, and
-    hardly any below one.  Copies of a row count as one, as if the row had their weight.
+    hardly any below one.  Rows of one key, copies or a group, count as one with the sum of
+    their weights.
     """
     gains, masses, names = [], [], []
     for fold, fit in zip(folds, grown, strict=True):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.groups import read_groups
+from hedgerow.boosting.offsets import Offsets, names_of_offset, take_offset
 from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import read_qid
-from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
+from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
@@ -36,15 +39,18 @@ class Dataset:
         classification.  Needed for training.
     weight : array-like of shape (n_rows,), optional
         Not negative; a row of weight 0 counts as absent.
-    offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-        Raw score known beforehand: trees learn what it lacks.  It is no part
-        of the model, so add it to raw predictions of new rows yourself.
+    offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        Raw score known beforehand: trees learn what it lacks.  Names are columns of X,
+        which are then no features; the model remembers them and adds them to its
+        predictions.  Numbers are no part of the model: give them again to ``predict``.
     qid : array-like of shape (n_rows,), optional
         For rankings: the query of each row, numbers or text.  Rows of a query compete
         with each other, wherever they stand in the table.
     position : array-like of shape (n_rows,), optional
         For rankings, of training rows: the position at which each row was shown to those
         who made its label, whole numbers or text (docs/ranking.md).
+    groups : array-like of shape (n_rows,), optional
+        Rows of a group are set aside for validation together, or not at all.
     feature_names : sequence of str, optional
         For tables that have none.
     categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
@@ -74,6 +80,7 @@ class Dataset:
         *,
         qid: Any = None,
         position: Any = None,
+        groups: Any = None,
         feature_names: Sequence[str] | None = None,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
@@ -84,6 +91,7 @@ class Dataset:
         self.offset = offset
         self.qid = qid
         self.position = position
+        self.groups = groups
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
         self._names = None if feature_names is None else tuple(feature_names)
@@ -231,6 +239,26 @@ class Dataset:
         """Names of the columns; ``x0``, ``x1``, ... where there are none."""
         return self.table().schema.names
 
+    @property
+    def given_names(self) -> tuple[str, ...] | None:
+        """Names that the user has given to columns without."""
+        return self._names
+
+    @property
+    def offset_names(self) -> tuple[str, ...]:
+        """Columns that are the offset, if it is columns."""
+        return names_of_offset(self.offset)
+
+    def with_offset(self, offset: Any) -> Dataset:
+        """The same rows with another offset."""
+        other = copy.copy(self)
+        other.offset = offset
+        return other
+
+    def _features(self) -> Any:
+        names = self.offset_names
+        return take_offset(self.X, names)[0] if names else self.X
+
     def estimate_memory(
         self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
     ) -> MemoryEstimate:
@@ -239,12 +267,22 @@ class Dataset:
 
         return estimate_memory(self.X, params, n_outputs=n_outputs)
 
-    def table(self, schema: Schema | None = None, zero_missing: bool = False) -> AnyTable:
-        """Read X, with the schema of a training table if this is not one."""
+    def table(
+        self,
+        schema: Schema | None = None,
+        zero_missing: bool = False,
+        *,
+        more_levels: bool = False,
+    ) -> AnyTable:
+        """Read X, with the schema of a training table if this is not one.
+
+        With ``more_levels`` the schema is that of a model to go on from, and gets levels
+        that it does not know.
+        """
         if schema is not None:
-            return read_any(self.X, schema, reader="Booster")
+            return read_any(self._features(), schema, reader="Booster", more_levels=more_levels)
         return read_any(
-            self.X,
+            self._features(),
             zero_missing=zero_missing,
             categorical=self.categorical_features,
             unknown=self.unknown_category,
@@ -260,12 +298,13 @@ class Dataset:
         return check_vector(self.y, n_rows, "y")
 
     def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
-        """Put table and target together with weight and offset."""
-        return Sample(
+        """Put table and target together with weight, offset, queries and groups."""
+        sample = Sample(
             table,
             target,
             check_weight(self.weight, table.n_rows, "weight"),
-            check_offset(self.offset, table.n_rows, n_outputs),
-            read_qid(self.qid, table.n_rows),
+            query=read_qid(self.qid, table.n_rows),
             position=read_position(self.position, table.n_rows),
+            group=read_groups(self.groups, table.n_rows),
         )
+        return Offsets.of(self.X, self.offset).on(sample, n_outputs)

@@ -126,7 +126,18 @@ class FileDataset(Dataset):
         """Names of the columns, once they are known: of files at once."""
         return self.asked.feature_names or self._reader.features()
 
-    def table(self, schema: Schema | None = None, zero_missing: bool = False) -> Any:
+    @property
+    def offset_names(self) -> tuple[str, ...]:
+        """Columns that are the offset."""
+        return self.source.roles.offset
+
+    def table(
+        self,
+        schema: Schema | None = None,
+        zero_missing: bool = False,
+        *,
+        more_levels: bool = False,
+    ) -> Any:
         """Rows in files are no table in memory: raises ``DataError``."""
         raise DataError(
             "rows that are read from files or batches are not held in memory, as is needed here: "

@@ -211,6 +211,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         "offset": [] if sample.offset is None else [sample.offset],
         "qid": [] if sample.query is None else [first_seen(sample.query)],
         "position": [] if sample.position is None else [sample.position.codes],
+        "groups": [] if sample.group is None else [sample.group],
     }
     found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
     for name, given in arrays.items():

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -26,10 +26,11 @@ from hedgerow.boosting.callbacks import (
     check_callbacks,
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
+from hedgerow.boosting.continuing import Start, with_known_levels
 from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.following import follow
-from hedgerow.boosting.groups import check_watched, read_groups
+from hedgerow.boosting.metric_groups import check_watched, read_groups
 from hedgerow.boosting.positions import bias_record, bound, check_positions
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early
 from hedgerow.boosting.rounds import TrainingData, resolve, rounds
@@ -69,6 +70,8 @@ def fit(
     progress: bool = False,
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
+    start: Start | None = None,
+    finish: Callable[[Model], Model] = lambda model: model,
 ) -> Model:
     """Train a model.
 
@@ -96,13 +99,18 @@ def fit(
         Threads; see :func:`hedgerow.threads.resolve_threads`.
     checkpoint : Checkpoint, optional
         Record the rounds, and go on from those that an earlier run has recorded.
+    start : Start, optional
+        A model whose trees the fit begins with; the rows are read with its columns.
+    finish : callable, optional
+        Makes of a trained model the one that is returned, and that callbacks see.
 
     Returns
     -------
     Model
         Its ``training`` record holds ``parameters``, ``history``,
         ``best_round`` (None without early stopping) and ``n_rows``; with target
-        statistics also ``copies``, the times that each row was trained on.
+        statistics also ``copies``, the times that each row was trained on; with
+        ``start`` also ``init_rounds``, the rounds that were there before.
 
     Raises
     ------
@@ -121,13 +129,14 @@ def fit(
     named = () if eval_metric is None else metrics
 
     def describe() -> Fingerprint:
-        return fingerprint(train, validation, objective, params, stopping, named, n_threads)
+        found = fingerprint(train, validation, objective, params, stopping, named, n_threads)
+        return found if start is None else start.identified(found, params)
 
     try:
         with budget_of(stopping) as budget, recording(checkpoint, describe) as recorder:
             return _fit(
                 train, validation, objective, params, stopping, metrics, bool(named), told,
-                n_threads, recorder, budget,
+                n_threads, recorder, budget, start, finish,
             )  # fmt: skip
     finally:
         if bar is not None:
@@ -146,23 +155,27 @@ def _fit(
     n_threads: int,
     recorder: Recorder | None,
     budget: Budget | None,
+    start: Start | None,
+    finish: Callable[[Model], Model],
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
-    check_queries(train, validation, objective, params, stopping)
-    check_positions(train, objective, params)
-    check_folds(stopping, validation is not None)
-    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
+    _check(train, validation, objective, params, stopping, start)
+    if start is not None:
+        start.check(objective, params, train.table.schema)
+        if start.rounds_to_add(params.n_estimators) == 0:
+            return finish(start.model)
+        params = start.params_to_add(params)
+    train, validation, stops = _prepare(train, validation, objective, stopping, params.seed, start)
     check_watched(metrics, stopping, stops is not None)
-    if stopping.by_out_of_bag:
-        check_out_of_bag(params, train.n_rows)
-        params = replace(params, oob_score=True)
+    params = _with_out_of_bag(params, stopping, train.n_rows)
     chosen = None
     if stopping.by_folds and stops is not None:
         chosen = choose_rounds(train, objective, params, stopping, metrics, n_threads, budget)
         train, stops, scored = chosen.rows.sample, None, False
-    encoded = encode(train, validation, objective, params, n_threads)
+    encoded = _encoded(train, validation, objective, params, start, n_threads)
     watched = train if validation is None else validation
     objective, metrics = bound(objective, metrics, encoded.train, watched, params, n_threads)
+    n_first = 0 if start is None else start.forest.n_rounds
     watch = Watch(
         objective=objective,
         metrics=metrics if scored or validation is not None else (),
@@ -171,28 +184,68 @@ def _fit(
         best=best_round_of(metrics[0], stopping, stops),
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=callbacks,
-        n_rounds=params.n_estimators,
+        n_rounds=params.n_estimators + n_first,
+        n_first=n_first,
         started=stopping.began,
         budget=budget,
     )
 
     def assemble(forest: Forest) -> Model:
-        return _assemble(forest, train, encoded, params, watch, chosen, n_threads)
+        return finish(_assemble(forest, train, encoded, params, watch, chosen, n_threads))
 
     watch.assemble = assemble
     asked = constraints_of_inputs(params, encoded.inputs)
-    data = None
     if chosen is not None:
-        data = chosen.rows.whole()
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
         asked = asked.with_rounds(chosen.n_rounds)
-    seen, unseen = prepare_rows(encoded, asked, n_threads) if data is None else (data, None)
-    n_rows = encoded.train.n_rows // encoded.n_copies
-    can_split = n_rows >= 2 * params.min_samples_leaf
-    forest = _grow(seen, unseen, can_split, objective, asked, watch, n_threads, recorder)
+    rows = _rows_of(encoded, asked, chosen, start, n_threads)
+    forest = _grow(rows, objective, asked, watch, n_threads, recorder)
     if watch.stopped_by == "rounds" and asked.n_estimators < params.n_estimators:
         watch.stopped_by = "early_stopping"
     return assemble(forest)
+
+
+def _check(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    start: Start | None,
+) -> None:
+    """Raise for what does not go together."""
+    check_queries(train, validation, objective, params, stopping)
+    check_positions(train, objective, params)
+    check_folds(stopping, validation is not None, start)
+
+
+def _encoded(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    start: Start | None,
+    n_threads: int,
+) -> Encoded:
+    """The rows with statistics of the target; a model that is gone on from has none."""
+    if start is not None:
+        return Encoded(train, validation)
+    return encode(train, validation, objective, params, n_threads)
+
+
+def _rows_of(
+    encoded: Encoded,
+    params: BoostParams,
+    chosen: ChosenRounds | None,
+    start: Start | None,
+    n_threads: int,
+) -> tuple[TrainingData, TrainingData | None, Forest | None]:
+    """The rows as trees are grown on them, those to watch, and the trees to begin with."""
+    data = None if chosen is None else chosen.rows.whole()
+    if data is not None:
+        return data, None, None
+    model = None if start is None else start.model
+    return prepare_rows(encoded, params, n_threads, start=model)
 
 
 def _assemble(
@@ -216,6 +269,14 @@ def _assemble(
         inputs, forest = without_unused(inputs, forest)
         record["copies"] = encoded.n_copies
     return Model(forest, schema, watch.objective.name, record, inputs, tuple(watch.seconds))
+
+
+def _with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
+    """Settings with which rounds are judged by the rows that they leave out, if they are to be."""
+    if not stopping.by_out_of_bag:
+        return params
+    check_out_of_bag(params, n_rows)
+    return replace(params, oob_score=True)
 
 
 def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
@@ -243,28 +304,28 @@ def _prepare(
     objective: Objective,
     stopping: StoppingParams,
     seed: int,
+    start: Start | None = None,
 ) -> tuple[Sample, Sample | None, tuple[int, float] | None]:
     """Rows for training and validation, and ``(patience, min_delta)`` if the fit may stop."""
     train = train.without_zero_weights()
     objective.check_target(train.target)
-    stops = stops_early(train, stopping, validation is not None)
+    stops, lenient = stops_early(train, stopping, validation is not None), False
     if validation is not None:
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
     elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
         kept, aside = split_sample(train, objective, stopping.validation_fraction, seed)
         train, validation = train.take(kept), train.take(aside)
-        # A category that only rows set aside have is no mistake of the user.
-        train, validation = with_own_levels(train, validation, lenient=True)
-        return train, validation, (stopping.patience, stopping.min_delta)
-    train, validation = with_own_levels(train, validation)
+        lenient = True  # a category that only rows set aside have is no mistake of the user
+    if start is None:
+        train, validation = with_own_levels(train, validation, lenient=lenient)
+    else:
+        train, validation = with_known_levels(train, validation, start.model.schema)
     return train, validation, (stopping.patience, stopping.min_delta) if stops else None
 
 
 def _grow(
-    seen: TrainingData,
-    unseen: TrainingData | None,
-    can_split: bool,
+    rows: tuple[TrainingData, TrainingData | None, Forest | None],
     objective: Objective,
     params: BoostParams,
     watch: Watch,
@@ -275,10 +336,12 @@ def _grow(
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(params.n_estimators)
-    states = rounds(seen, objective, params, unseen, n_threads, earlier)
+    seen, unseen, first = rows
+    states = rounds(seen, objective, params, unseen, n_threads, earlier, first)
     with closing(states):
-        if not can_split:
-            return next(states).freeze(0)
+        if seen.matrix.n_rows // seen.n_copies < 2 * params.min_samples_leaf:  # no split
+            state = next(states)
+            return state.freeze(state.n_first)
         state = follow(states, watch, recorder)
         if watch.stopped_by != "interrupt":
             watch.note_forest(state, seen)

@@ -94,7 +94,7 @@ class FoldRows:
         self.matrix: BinnedMatrix | None = None
         self._kept: BinSpec | None = None
         if not self._statistics and params.tree_method == "hist":
-            data, _ = prepare_rows(Encoded(self.sample, None), params, n_threads)
+            data, *_ = prepare_rows(Encoded(self.sample, None), params, n_threads)
             assert isinstance(data.matrix, BinnedMatrix)
             self.matrix = data.matrix
         elif self._statistics and params.tree_method == "hist":
@@ -125,7 +125,7 @@ class FoldRows:
         spec = None
         if self._kept is not None:
             spec = _with_statistics(self._kept, encoded, params, n_threads)
-        seen, unseen = prepare_rows(encoded, params, n_threads, spec)
+        seen, unseen, _ = prepare_rows(encoded, params, n_threads, spec)
         assert unseen is not None
         return FoldData(train, test, encoded.train, seen, unseen, encoded.inputs, params)
 

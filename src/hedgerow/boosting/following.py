@@ -79,12 +79,12 @@ def follow(
     """
     state: _State | None = None
     earlier = None if recorder is None else recorder.earlier
-    n_earlier = 0 if earlier is None else min(earlier.n_rounds, watch.n_rounds)
+    n_earlier = 0 if earlier is None else min(earlier.n_rounds, watch.n_rounds - watch.n_first)
     if watch.budget is not None:
         watch.budget.begin_rounds()
     try:
         for state in states:
-            is_old = earlier is not None and state.n_rounds == n_earlier
+            is_old = earlier is not None and state.n_rounds == watch.n_first + n_earlier
             if is_old and earlier is not None:
                 stop = watch.take_over(earlier.head(n_earlier), state)
             else:
@@ -114,7 +114,7 @@ def _may_end_here(watch: Watch) -> bool:
 
 
 def _tell(watch: Watch) -> None:
-    done, kept = len(watch.seconds), watch.n_kept
+    done, kept = watch.n_done, watch.n_kept
     best = f", of which it keeps the first {kept}, up to the best one" if kept < done else ""
     warnings.warn(
         f"the fit was interrupted: the model has {done} of {watch.n_rounds} rounds{best}. "

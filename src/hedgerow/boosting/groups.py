@@ -1,107 +1,153 @@
-"""Groups of rows for metrics: from what the user names to the rows that are scored.
+"""Groups of rows that belong together: which of them a fit sets aside for validation.
 
-Groups are read for all rows that were given, before rows of weight 0 are left out and
-others set aside; :attr:`Sample.origin` then tells which are left.
+Rows of a patient, a household or a day are alike.  If some of them are trained on and
+others judge, the judgement is too good, and the fit stops too late.  With ``groups`` all
+rows of a group stand on one side.
+
+A group is known by a hash of its value, and the groups with the smallest hashes (with the
+seed mixed in) are set aside: neither the order of the rows nor other groups have a part
+in where a group stands in that order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+import hashlib
+import warnings
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.boosting.sample import Sample, check_length
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.data import AnyTable, SparseTable
-from hedgerow.data.schema import position_of
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.numbered import number_values
+from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.kernels.keys import floats_of_keys
-from hedgerow.metrics import Metric
-from hedgerow.metrics.groups import GroupScores, codes_of
+
+GroupKeys: TypeAlias = npt.NDArray[np.uint64]
 
 
-def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
-    """The metrics with the group of each row; others as they are.
+def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | None:
+    """A hash of the group of each row.
 
     Parameters
     ----------
-    metrics : sequence of Metric
-    given : Sample
-        The validation rows, or the training rows if there are none, as they were given.
+    groups : array-like of shape (n_rows,), or None
+        Values of any type that can be told apart: numbers, text, dates, categories.
+        ``1``, ``1.0`` and ``True`` are one value.
+    n_rows : int
+    name : str
+        What it is, for messages.
+
+    Returns
+    -------
+    uint64 (n_rows,), or None
 
     Raises
     ------
-    ParameterError
-        If there is no such column.
-    DataError
-        If there is another number of groups than of rows.
+    DataError, DataTypeError
+        If there is another number of them, or some are missing.
     """
-    found = []
-    for metric in metrics:
-        if isinstance(metric.function, GroupScores):
-            codes, labels = _codes(metric.function.source, given.table)
-            metric = replace(metric, function=replace(metric.function, codes=codes, labels=labels))
-        found.append(metric)
-    return tuple(found)
+    if groups is None:
+        return None
+    codes, values = number_values(groups, n_rows, name, "its group")
+    keys = np.array([_hash(value) for value in values], dtype=np.uint64)
+    return keys[codes]
 
 
-def check_watched(metrics: Sequence[Metric], stopping: StoppingParams, stops: bool) -> None:
-    """Raise ``ParameterError`` if early stopping would watch several curves at once."""
-    if stopping.by_folds and stops:
-        refuse_several(metrics)
-    first = metrics[0].function
-    watched = stops and not stopping.by_out_of_bag
-    if watched and isinstance(first, GroupScores) and first.reduce is None:
-        raise ParameterError(
-            f"early stopping watches the first eval_metric, but {metrics[0].name!r} is a number "
-            "for each group: use reduce='worst' or 'mean', or put another metric first."
+def _hash(value: Any) -> int:
+    """64 bits of a value, the same in every process."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not value.is_integer():
+        text = f"number {value.hex()}"
+    elif isinstance(value, bool | int | float):
+        text = f"number {int(value)}"
+    else:
+        text = f"{'text' if isinstance(value, str) else type(value).__name__} {value}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def check_groups(
+    keys: GroupKeys | None, *, has_validation: bool, is_ranking: bool, stopping: StoppingParams
+) -> None:
+    """Raise ``ParameterError`` if groups are given where no row is set aside.
+
+    With ``early_stopping="auto"`` it depends on the number of rows: no error.
+    """
+    if keys is None:
+        return
+    instead = ""
+    if is_ranking:
+        instead = "rankings set whole queries aside"
+    elif has_validation:
+        instead = "validation rows are given"
+    elif stopping.by_out_of_bag:
+        instead = (
+            "early_stopping='oob' judges by rows that a round leaves out, whatever their group"
+        )
+    elif not stopping.early_stopping:
+        instead = "early_stopping=False sets no row aside"
+    if instead:
+        raise ParameterError(f"groups has no effect here: {instead}. Leave groups out.")
+    if len(keys) > 1 and len(np.unique(keys)) == len(keys):
+        warnings.warn(
+            f"each of the {len(keys)} groups has one row, so that groups changes nothing: it must "
+            "be the same for rows that belong together.",
+            UserWarning,
+            stacklevel=2,
         )
 
 
-def refuse_several(metrics: Sequence[Metric]) -> None:
-    """Raise ``ParameterError`` for a number for each group: a fold may lack some groups."""
-    for metric in metrics:
-        if isinstance(metric.function, GroupScores) and metric.function.reduce is None:
-            raise ParameterError(
-                f"eval_metric {metric.name!r} has a number for each group, but not each fold tests "
-                "rows of all groups: use reduce='worst' or 'mean'."
-            )
+def split_groups(
+    keys: GroupKeys, target: FloatArray, fraction: float, stratify: bool, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Rows to train on and rows to set aside, whole groups each.
 
+    Parameters
+    ----------
+    keys : uint64 (n_rows,)
+        From :func:`read_groups`.
+    target : float64 (n_rows,)
+    fraction : float in (0, 1)
+        Share of the rows to set aside; as near to it as whole groups come, at least one
+        group and at most all but one.
+    stratify : bool
+        Whether targets are classes, each of which must stay among the training rows.
+    seed : int
 
-def refuse_groups(metrics: Sequence[Metric]) -> None:
-    """Raise ``ParameterError`` for metrics of groups of rows that are not in memory."""
-    for metric in metrics:
-        if isinstance(metric.function, GroupScores):
-            raise ParameterError(
-                f"eval_metric {metric.name!r} needs the groups of all rows in memory, but the "
-                "rows are read in batches: use the metric itself."
-            )
+    Returns
+    -------
+    train, validation : int64 arrays
+        Row numbers, ascending.
 
-
-def _codes(source: Any, table: AnyTable) -> tuple[IntArray, tuple[Any, ...]]:
-    if not isinstance(source, str | int):
-        values: AnyArray = np.asarray(source)
-        if values.ndim != 1:
+    Raises
+    ------
+    DataError
+        If there is one group only, or each holds all rows of a class.
+    """
+    values, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    codes = codes.reshape(-1)
+    if len(values) < 2:
+        raise DataError(
+            "early stopping sets groups aside, but all rows are of one group: give validation rows "
+            "(X_val, y_val) or use early_stopping=False."
+        )
+    order = np.argsort(hash_numbers(seed, VALIDATION_STREAM, values), kind="stable")
+    filled = np.cumsum(sizes[order])
+    count = 1 + int(np.argmin(np.abs(filled - fraction * len(keys))))
+    aside = np.zeros(len(values), dtype=np.bool_)
+    aside[order[: min(count, len(values) - 1)]] = True
+    if stratify:
+        rank = np.empty(len(values), dtype=np.int64)
+        rank[order] = np.arange(len(values))
+        for label in np.unique(target):
+            holding = np.unique(codes[target == label])
+            if aside[holding].all():  # the last of them in the order stays with training
+                aside[holding[np.argmax(rank[holding])]] = False
+        if not aside.any():
             raise DataError(
-                f"groups of a GroupedMetric must be one value for each row; got an array of shape "
-                f"{values.shape}."
+                "early stopping sets groups aside, but each of those chosen holds all rows of a "
+                "class: give validation rows (X_val, y_val) or use early_stopping=False."
             )
-        check_length(len(values), table.n_rows, "groups of a GroupedMetric")
-        return codes_of(values)
-    place = position_of(source, table.schema, "groups of a GroupedMetric")
-    column = table.schema.columns[place]
-    if isinstance(table, SparseTable):
-        found = table.dense(np.array([place]))[:, 0]
-    else:
-        found = np.ascontiguousarray(table.values[:, place])
-    if found.dtype == np.int64 and column.kind == "int":
-        codes, labels = codes_of(found)
-        return codes, tuple(None if value == MISSING_KEY else value for value in labels)
-    codes, labels = codes_of(floats_of_keys(found) if found.dtype == np.int64 else found)
-    if column.kind == "category":
-        known = dict(enumerate(column.levels))
-        return codes, tuple(known.get(int(v)) if v == v else None for v in labels)
-    return codes, tuple(None if v != v else v for v in labels)
+    chosen = aside[codes]
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.queries import refuse_missing, with_queries
+from hedgerow.boosting.numbered import refuse_missing
+from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Positions, Sample, check_length
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.metrics import Metric, scored_as

@@ -12,17 +12,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray
-from hedgerow.boosting.sample import Sample, check_length
+from hedgerow.arrays import IntArray
+from hedgerow.boosting.groups import check_groups, split_groups
+from hedgerow.boosting.numbered import number_values
+from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_rows, split_rows
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
 from hedgerow.objectives.ranking import RankingLoss
 from hedgerow.params import BoostParams
-
-_MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
 def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
@@ -53,45 +53,8 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
     """
     if qid is None:
         return None
-    values: AnyArray = np.asarray(qid)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
-    if len(values) != n_rows and values.dtype.kind in "iu" and int(values.sum()) == n_rows:
-        raise DataError(
-            f"{name} has {len(values)} values for {n_rows} rows of X: these look like sizes of "
-            f"groups. {name} names the query of each row: give "
-            f"np.repeat(np.arange({len(values)}), sizes)."
-        )
-    check_length(len(values), n_rows, name)
-    refuse_missing(values, name)
-    if values.dtype.kind != "O":
-        codes = np.unique(values, return_inverse=True)[1].reshape(-1)
-        return first_seen(codes)
-    numbers: dict[Any, int] = {}
-    try:
-        found = [numbers.setdefault(value, len(numbers)) for value in values.tolist()]
-    except TypeError as error:
-        raise DataTypeError(f"{name} must hold numbers or text: {error}.") from None
-    return np.array(found, dtype=np.int64)
-
-
-def refuse_missing(values: AnyArray, name: str) -> None:
-    """Raise ``DataError`` if one of the values is missing."""
-    if values.dtype.kind == "O":
-        items = values.tolist()
-        missing = np.array([type(v).__name__ in _MISSING_TYPES or v != v for v in items], bool)
-    elif values.dtype.kind in "fcmM":
-        missing = values != values  # NaN and NaT
-    else:
-        return
-    if missing.any():
-        row = int(np.argmax(missing))
-        raise DataError(
-            f"{name} is missing in {int(missing.sum())} of {len(values)} rows, the first is row "
-            f"{row}: every row needs one; leave these rows out."
-        )
+    codes, _ = number_values(qid, n_rows, name, "its query")
+    return first_seen(codes)
 
 
 def check_queries(
@@ -110,7 +73,14 @@ def check_queries(
     ParameterError
         If the objective has no use for them, or rows are to be judged one by one.
     """
-    if scored_as(objective) != "ranking":
+    ranking = scored_as(objective) == "ranking"
+    check_groups(
+        train.group,
+        has_validation=validation is not None,
+        is_ranking=ranking,
+        stopping=stopping,
+    )
+    if not ranking:
         if train.query is not None or (validation is not None and validation.query is not None):
             raise ParameterError(
                 f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
@@ -139,23 +109,27 @@ def check_queries(
 
 
 def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:
-    """Whether the fit stops early; a single query cannot be divided."""
+    """Whether the fit stops early; a single query or group cannot be divided."""
     on = stopping.is_on(train.n_rows, has_validation)
-    if on and train.query is not None and not has_validation:
+    whole = train.query if train.group is None else train.group
+    if on and whole is not None and not has_validation:
         automatic = isinstance(stopping.early_stopping, str) and not stopping.by_folds
-        return not (automatic and bool((train.query == train.query[0]).all()))
+        return not (automatic and bool((whole == whole[0]).all()))
     return on
 
 
 def split_sample(
     train: Sample, objective: Objective, fraction: float, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Rows to train on and rows to set aside; of a ranking whole queries.
+    """Rows to train on and rows to set aside; of a ranking whole queries, else whole groups.
 
     A query is chosen by a hash of seed and its number: at least one, at most all but one.
     """
     if train.query is None:
-        return split_rows(train.target, fraction, task_of(objective) != "regression", seed)
+        stratify = task_of(objective) != "regression"
+        if train.group is not None:
+            return split_groups(train.group, train.target, fraction, stratify, seed)
+        return split_rows(train.target, fraction, stratify, seed)
     codes = first_seen(train.query)
     n_queries = int(codes.max()) + 1
     if n_queries < 2:

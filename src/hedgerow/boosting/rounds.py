@@ -19,6 +19,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
+from hedgerow.boosting.continuing import joined
 from hedgerow.boosting.modes import Additive, Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
@@ -80,7 +81,7 @@ class BoostState:
         For each round the loss before less the loss after it, over the rows
         that the round was not grown on; empty without ``oob_score``.
     n_rounds : int
-        Rounds done.
+        Rounds done, those of a model that the fit has begun with among them.
     base_score : float64 (n_outputs,)
         Raw score before the first tree.
     """
@@ -91,13 +92,16 @@ class BoostState:
         train: Scores,
         validation: Scores | None,
         mode: Mode,
+        first: Forest | None = None,
     ) -> None:
         matrix = train.data.matrix
         self._n_features = matrix.n_features
         self._spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
         self.base_score = base
         self._mode = mode
-        self.n_rounds = 0
+        self._first = first
+        self.n_first = 0 if first is None else first.n_rounds
+        self.n_rounds = self.n_first
         self.oob_improvement: list[float] = []
         self.train_raw = train.raw
         self.validation_raw = None if validation is None else validation.raw
@@ -106,7 +110,11 @@ class BoostState:
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
-        return make_forest(self._mode.trees(kept), self.base_score, self._n_features, self._spec)
+        if self._first is not None and kept < self.n_first:
+            return self._first.first_rounds(kept)
+        trees = self._mode.trees(kept - self.n_first)
+        forest = make_forest(trees, self.base_score, self._n_features, self._spec)
+        return forest if self._first is None else joined(self._first, forest)
 
     def validation_scores(self, n_rounds: int) -> FloatArray:
         """Raw scores of the validation rows by the first ``n_rounds`` rounds alone."""
@@ -114,7 +122,7 @@ class BoostState:
         if n_rounds == self.n_rounds and isinstance(self._mode, Additive):
             return self._validation.raw
         scores = self._validation.restarted(self.base_score)
-        for number, tree in enumerate(self._mode.trees(n_rounds)):
+        for number, tree in enumerate(self._mode.trees(n_rounds - self.n_first)):
             scores.add(tree, number % len(self.base_score))
         return scores.raw
 
@@ -137,6 +145,7 @@ def rounds(
     validation: TrainingData | None = None,
     n_threads: int = 1,
     earlier: Rounds | None = None,
+    first: Forest | None = None,
 ) -> Generator[BoostState, None, None]:
     """Yield the state after each of ``params.n_estimators`` rounds.
 
@@ -155,6 +164,8 @@ def rounds(
     earlier : Rounds, optional
         The first rounds, done before: the state after the last of them is yielded
         first, and the fit goes on from there.
+    first : Forest, optional
+        Trees of a model that the fit begins with; they are in ``start`` of the data.
 
     Yields
     ------
@@ -170,13 +181,15 @@ def rounds(
     n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features)
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
     base = np.zeros(objective.n_outputs)
-    if data.offset is None:
+    if first is not None:
+        base = first.base_score
+    elif data.offset is None:
         base = objective.initial_score(data.target, data.weight)
     train = Scores(data, base, n_threads)
     spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
     unseen = None if validation is None else Scores(validation, base, n_threads, spec)
     mode = make_mode(params, train, unseen)
-    state = BoostState(base, train, unseen, mode)
+    state = BoostState(base, train, unseen, mode, first)
     grower = _make_grower(data, mode.grown_at, objective, params, n_threads)
     try:
         if earlier is not None:
@@ -184,9 +197,9 @@ def rounds(
             earlier.check(base, matrix.n_features, n_columns)
             _replay(earlier, mode, train, objective, params, state)
             yield state
-        for number in range(state.n_rounds, params.n_estimators):
+        for number in range(state.n_rounds, state.n_first + params.n_estimators):
             mode.start_round(number)
-            now = params.at_round(number)
+            now = params.at_round(number, state.n_first)
             if now is not params:
                 grower.set_rate(now.learning_rate)
             try:
@@ -231,7 +244,7 @@ def _replay(
         mode.end_round()
     if params.oob_score and params.boosting == "gbdt":
         state.oob_improvement += earlier.improvement.tolist()
-    state.n_rounds = earlier.n_rounds
+    state.n_rounds += earlier.n_rounds
 
 
 def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArray, int], None]:

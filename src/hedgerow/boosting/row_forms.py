@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hedgerow.boosting.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.rounds import TrainingData
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.statistics import (
@@ -21,31 +22,44 @@ from hedgerow.data.mapped_table import MappedTable
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.data.pairs import may_pay, pair_columns
 from hedgerow.errors import ParameterError
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
 from hedgerow.params import BoostParams
 
 
 def prepare_rows(
-    encoded: Encoded, params: BoostParams, n_threads: int, spec: BinSpec | None = None
-) -> tuple[TrainingData, TrainingData | None]:
+    encoded: Encoded,
+    params: BoostParams,
+    n_threads: int,
+    spec: BinSpec | None = None,
+    start: Model | None = None,
+) -> tuple[TrainingData, TrainingData | None, Forest | None]:
     """The rows in the form that ``tree_method`` searches: bins, or columns sorted once.
 
-    ``spec`` are cuts of the encoded columns that were found before.
+    ``spec`` are cuts of the encoded columns that were found before.  With a model to
+    start from also its forest, in terms of these bins; the rows then have its raw scores.
     """
     train, validation = encoded.train, encoded.validation
+    first = None if start is None else start.forest
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
         n_copies = encoded.n_copies if sample is train else 1
-        return TrainingData(matrix, sample.target, sample.weight, sample.offset, n_copies)
+        raw = None if first is None else start_scores(first, sample, n_threads)
+        return TrainingData(matrix, sample.target, sample.weight, sample.offset, n_copies, raw)
 
     if params.tree_method != "hist":
         table = sortable(train.table, params.tree_method)
         # What is in a file has been sorted to files.
         is_mapped = isinstance(table, MappedTable)
         seen = data(train, table if is_mapped else sort_columns(table, n_threads))
-        return seen, None if validation is None else data(validation, validation.table)
+        unseen = None if validation is None else data(validation, validation.table)
+        return seen, unseen, first
     if spec is None:
         most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
         spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
+    if start is not None:
+        spec = keep_bins(spec, start)
+        first = in_bins_of(spec, start)
     rules = BundleRules(
         params.bundle_features,
         params.bundle_order,
@@ -56,8 +70,9 @@ def prepare_rows(
     if may_pay(matrix):
         matrix = pair_columns(matrix, n_threads)
     if validation is None:
-        return data(train, matrix), None
-    return data(train, matrix), data(validation, bin_unseen(validation.table, matrix, n_threads))
+        return data(train, matrix), None, first
+    unseen = data(validation, bin_unseen(validation.table, matrix, n_threads))
+    return data(train, matrix), unseen, first
 
 
 def sortable(table: AnyTable, tree_method: str) -> Table:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import AnyTable, SparseTable, Table, UnknownCategory, drop_unused_levels, recode
@@ -55,6 +56,8 @@ class Sample:
         Number of each row in the table that was given; None: these are all, in order.
     position : Positions, or None
         At which each row was shown to those who made its label.
+    group : uint64, shape (n_rows,), or None
+        Which rows are set aside together (:mod:`hedgerow.boosting.groups`).
     """
 
     table: AnyTable
@@ -64,6 +67,7 @@ class Sample:
     query: IntArray | None = None
     origin: IntArray | None = None
     position: Positions | None = None
+    group: npt.NDArray[np.uint64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -79,6 +83,7 @@ class Sample:
             None if self.query is None else self.query[rows],
             rows if self.origin is None else self.origin[rows],
             None if self.position is None else self.position.take(rows),
+            None if self.group is None else self.group[rows],
         )
 
     @property
@@ -200,12 +205,17 @@ def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> Float
     return array
 
 
-def check_offset(offset: Any, n_rows: int, n_outputs: int) -> FloatArray | None:
+def check_offset(
+    offset: Any, n_rows: int, n_outputs: int, name: str = "offset"
+) -> FloatArray | None:
     """``offset`` as float64 of shape (n_outputs, n_rows).
 
     Parameters
     ----------
     offset : array-like of shape (n_rows,) or (n_rows, n_outputs), or None
+    n_rows, n_outputs : int
+    name : str
+        What it is, for messages.
 
     Raises
     ------
@@ -214,18 +224,18 @@ def check_offset(offset: Any, n_rows: int, n_outputs: int) -> FloatArray | None:
     """
     if offset is None:
         return None
-    array = _numbers(offset, "offset")
+    array = _numbers(offset, name)
     table = array[:, None] if array.ndim == 1 else array
     if table.shape != (n_rows, n_outputs):
         raise DataError(
-            f"offset must have shape ({n_rows}, {n_outputs}): one raw score for each row and "
+            f"{name} must have shape ({n_rows}, {n_outputs}): one raw score for each row and "
             f"output; got {array.shape}."
         )
     for output in range(n_outputs):
-        check_finite(table[:, output], "offset")
+        check_finite(table[:, output], name)
     if (np.abs(table) > LARGEST).any():
         row = int(np.argmax((np.abs(table) > LARGEST).any(axis=1)))
-        raise DataError(f"offset must lie within {LARGEST:g} of 0, but that of row {row} does not.")
+        raise DataError(f"{name} must lie within {LARGEST:g} of 0, but that of row {row} does not.")
     return np.ascontiguousarray(table.T)
 
 

@@ -36,6 +36,8 @@ class TrainingData:
     n_copies : int, default=1
         How often each row of the user's is there (:mod:`hedgerow.boosting.statistics`);
         limits and counts of rows mean the user's.
+    start : float64 (n_outputs, n_rows), optional
+        Raw scores to begin from, in the place of base score and offset.
     """
 
     matrix: BinnedMatrix | ColumnBlocks | AnyTable
@@ -43,6 +45,7 @@ class TrainingData:
     weight: FloatArray | None = None
     offset: FloatArray | None = None
     n_copies: int = 1
+    start: FloatArray | None = None
 
     def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
         """Target, raw scores and weight (or None) of some rows."""
@@ -86,7 +89,9 @@ class Scores:
         self._spec = spec
         self.raw = np.empty((len(base), data.matrix.n_rows))
         self.raw[:] = base[:, None]
-        if data.offset is not None:
+        if data.start is not None:
+            self.raw[:] = data.start
+        elif data.offset is not None:
             self.raw += data.offset
         self._n_threads = n_threads
 

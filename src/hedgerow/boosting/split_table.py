@@ -24,6 +24,7 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.boosting.category_table import category_splits, side_score, sum_levels
+from hedgerow.boosting.class_weights import uncorrected, weights_of, with_class_weights
 from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Sample
 from hedgerow.data import AnyTable, Column, SparseTable, fit_bins, numbers_of
@@ -102,6 +103,7 @@ def split_table(
         )
     sample = sample.without_zero_weights()
     objective.check_target(sample.target)
+    sample, model = with_class_weights(sample, weights_of(model)), uncorrected(model)
     rows = _rows_of(forest, sample.table, model, tree, node)
     g, h = _gradients(model, objective, sample, params, tree)
     at = _Node(_keys(sample.table.take(np.flatnonzero(rows))), g[rows], h[rows])

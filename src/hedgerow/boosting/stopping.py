@@ -221,6 +221,15 @@ def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.ND
         return mix(start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step)
 
 
+def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """:func:`hash_rows` of any numbers: ``hash_rows(s, t, n)`` is that of ``0, 1, ... n - 1``."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        start = mix(np.array([seed], dtype=np.uint64) + step)
+        start = mix(start + np.uint64(stream) * step)
+        return mix(start + (numbers + np.uint64(1)) * step)
+
+
 def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """:func:`hedgerow.kernels.hashing.mix64` of each number."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

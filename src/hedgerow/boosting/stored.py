@@ -31,7 +31,7 @@ from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.following import follow
-from hedgerow.boosting.groups import refuse_groups
+from hedgerow.boosting.metric_groups import refuse_groups
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams

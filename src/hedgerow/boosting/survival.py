@@ -107,7 +107,12 @@ class SurvivalPredictions:
     model: Model
 
     def raw_scores(
-        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
+        self,
+        X: Any,
+        *,
+        n_jobs: int | None = None,
+        reader: str = "Booster",
+        offset: Any = None,
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows)."""
         raise NotImplementedError
@@ -118,7 +123,7 @@ class SurvivalPredictions:
         return event_times(self.model)
 
     def predict_survival_function(
-        self, X: Any, times: Any = None, *, n_jobs: int | None = None
+        self, X: Any, times: Any = None, *, n_jobs: int | None = None, offset: Any = None
     ) -> FloatArray:
         """Probability that no event has happened up to each time.
 
@@ -128,6 +133,8 @@ class SurvivalPredictions:
         times : array-like of positive numbers, optional
             Default for a Cox model: ``event_times``.
         n_jobs : int, optional
+        offset : array-like, optional
+            As for ``predict``.
 
         Returns
         -------
@@ -147,7 +154,9 @@ class SurvivalPredictions:
         [[1.0, 0.779]]
         """
         check_survival(self.model)
-        return survival_function(self.model, self.raw_scores(X, n_jobs=n_jobs)[0], times)
+        return survival_function(
+            self.model, self.raw_scores(X, n_jobs=n_jobs, offset=offset)[0], times
+        )
 
 
 def check_survival(model: Model) -> None:

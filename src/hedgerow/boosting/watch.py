@@ -72,6 +72,9 @@ class RoundState(Protocol):
 class Watch:
     """Scores, early stopping, budget and callbacks of one fit.
 
+    Rounds are counted with the ``n_first`` that a model had which the fit has begun with;
+    scores and seconds are noted of the others.
+
     Attributes
     ----------
     objective, metrics, sample, rows
@@ -79,7 +82,7 @@ class Watch:
     best : BestRound or None
     callbacks : tuple of callable
     n_rounds : int
-        Rounds asked for.
+        Rounds that the model is to have.
     by_out_of_bag : bool
         Whether the rows that a round leaves out decide.
     started : float
@@ -87,6 +90,8 @@ class Watch:
     budget : Budget or None
     assemble : callable or None
         Makes the model of a forest; set before the first round.
+    n_first : int
+        Rounds of the model that the fit has begun with.
     history, out_of_bag : dict
         Scores, as the record has them.
     seconds : list of float
@@ -107,6 +112,7 @@ class Watch:
     started: float = field(default_factory=time.monotonic)
     budget: Budget | None = None
     assemble: Callable[[Forest], Model] | None = None
+    n_first: int = 0
     history: History = field(default_factory=dict)
     out_of_bag: dict[str, float] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
@@ -155,7 +161,12 @@ class Watch:
     @property
     def n_kept(self) -> int:
         """Rounds that the model keeps, of those that are done."""
-        return self.best.round if self.best is not None else len(self.seconds)
+        return self.n_done if self.best is None else max(self.n_first, self.best.round)
+
+    @property
+    def n_done(self) -> int:
+        """Whole rounds so far, those of the model that the fit has begun with among them."""
+        return self.n_first + len(self.seconds)
 
     def model_of(self, state: RoundState) -> Model:
         """The model as it is if the fit ends now."""
@@ -203,7 +214,7 @@ class Watch:
             else:
                 score = self.history[self.rows][self.metrics[0].name][number]
             assert self.best is not None
-            stop = self.best.observe(number + 1, score)
+            stop = self.best.observe(self.n_first + number + 1, score)
         return stop
 
     def last_round(self, state: RoundState) -> Rounds:
@@ -213,7 +224,12 @@ class Watch:
         scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
         return one_round(
-            state.n_rounds - 1, state.newest(), state.base_score, scores, improvement, ended
+            state.n_rounds - self.n_first - 1,
+            state.newest(),
+            state.base_score,
+            scores,
+            improvement,
+            ended,
         )
 
     def _note_out_of_bag(self, state: RoundState) -> bool:
@@ -270,7 +286,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     objective = watch.objective
     best = watch.best.round if watch.best is not None and watch.history else None
     plain = asdict(replace(params, learning_rate=1.0))
-    plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept)
+    plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
     parameters = {name: _plain(value) for name, value in plain.items()}
     if params.max_conflict_rate == 0.0:
         # Whether and how features share columns has then no part in the model.
@@ -285,6 +301,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         },
         "best_round": best,
         **({} if watch.watched is None else {"watched": watch.watched}),
+        **({"init_rounds": watch.n_first} if watch.n_first else {}),
         "stopped_by": watch.stopped_by,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),

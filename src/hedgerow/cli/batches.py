@@ -97,7 +97,7 @@ def shown(paths: Sequence[str]) -> str:
 
 def roles_of(options: Any) -> Roles:
     """The roles of columns that the command line gives."""
-    return make_roles(options.target, options.weight, None, options.drop, None)
+    return make_roles(options.target, options.weight, options.offset, options.drop, None)
 
 
 # ---- into memory ---------------------------------------------------------------------

@@ -59,6 +59,8 @@ class Job:
         Folder that the fit is recorded in.
     queries : mapping
         For rankings: ``qid`` and, with validation rows, ``qid_val``.
+    more : mapping
+        What else ``fit`` of the estimator is given.
     """
 
     task: str
@@ -69,6 +71,7 @@ class Job:
     valid: tuple[Columns, AnyArray] | None = None
     checkpoint: str | None = None
     queries: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fit(job: Job) -> Estimator:
@@ -88,6 +91,7 @@ def fit(job: Job) -> Estimator:
             y_val=y_val,
             checkpoint=job.checkpoint,
             **job.queries,
+            **job.more,
         )
     except HedgerowError:
         raise
@@ -200,6 +204,7 @@ def facts(model: SavedModel) -> dict[str, Any]:
         "columns": [_column_facts(column) for column in booster.model.schema.columns],
         "importance": dict(zip(booster.feature_names, map(float, share), strict=True)),
         "parameters": dict(model.parameters),
+        **({"offset_columns": list(names)} if (names := booster.offset_columns) else {}),
     }
 
 

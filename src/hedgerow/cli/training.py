@@ -60,9 +60,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
-    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    _add_columns(parser)
     parser.add_argument(
-        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking"
+        "--init-model", metavar="FILE", help="model to go on from: n_estimators rounds are added"
     )
     parser.add_argument("--position", metavar="COL", help="with --qid: where rows were shown")
     parser.add_argument(
@@ -79,6 +79,25 @@ def add_command(commands: Any) -> None:
         "(default: the folder for temporary files)",
     )
     parser.set_defaults(run=run)
+
+
+def _add_columns(parser: Any) -> None:
+    """Columns that are no features."""
+    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument(
+        "--offset",
+        metavar="COL",
+        help="column of raw scores known beforehand, no feature; the model takes it from the "
+        "tables that it predicts",
+    )
+    parser.add_argument(
+        "--groups",
+        metavar="COL",
+        help="column whose rows of one value are set aside for early stopping together; no feature",
+    )
+    parser.add_argument(
+        "--qid", metavar="COL", help="column with the queries of the rows: train a ranking"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -154,14 +173,17 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
     if sparse:
         X, n_columns = table[0], table[0].shape[1]
     else:
-        roles = (options.weight, options.qid, options.position)
-        aside = [target, *options.drop, *filter(None, roles)]
+        others = (
+            options.weight, options.qid, options.position, options.offset, options.groups
+        )  # fmt: skip
+        aside = [target, *options.drop, *filter(None, others)]
         names = list(table.without([n for n in aside if n in table.columns]).columns)
         if way.n_files == 1:
             table.without(aside)  # a name that is not there is an error
         if not names:
             raise UsageError(f"{shown}: no column is left to predict from")
         X, n_columns = features.feature_columns(table, names), len(names)
+    more = _more(options, table, X)
     job = engine.Job(
         task,
         settings,
@@ -171,6 +193,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
         weight=None if options.weight is None else features.weights(table, options.weight),
         valid=_validation(options, task, X, sparse),
         checkpoint=options.checkpoint,
+        more=more,
     )
     print(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}", flush=True)
     start = time.perf_counter()
@@ -184,6 +207,25 @@ def _ranking(options: argparse.Namespace, sparse: bool) -> str:
     if sparse:
         raise UsageError("--qid names a column, which LibSVM files do not have: use a table")
     return "ranking"
+
+
+def _more(options: argparse.Namespace, table: Any, X: Any) -> dict[str, Any]:
+    """What else the fit is told; the column of offsets joins the features, to be taken out."""
+    more: dict[str, Any] = {}
+    for name in ("offset", "groups"):
+        column = getattr(options, name)
+        if column is not None and isinstance(table, tuple):
+            raise UsageError(f"--{name} names a column, which LibSVM files do not have")
+    if options.qid is not None and options.groups is not None:
+        raise UsageError("--groups has no effect with --qid: rankings set whole queries aside")
+    if options.offset is not None:
+        X[options.offset] = table.column(options.offset)
+        more["offset"] = options.offset
+    if options.groups is not None:
+        more["groups"] = table.column(options.groups)
+    if options.init_model is not None:
+        more["init_model"] = options.init_model
+    return more
 
 
 def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
@@ -210,6 +252,12 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
         raise UsageError(
             "--qid ranks rows in memory, which these are not: leave it out, or raise --memory-limit"
         )
+    for name in ("groups", "init_model"):
+        if getattr(options, name) is not None:
+            raise UsageError(
+                f"--{name.replace('_', '-')} needs the rows in memory, which these are not: leave "
+                "it out, or raise --memory-limit"
+            )
     data = batches.open_dataset(options.data, batches.roles_of(options), way, options.cache_dir)
     facts = look_at_targets(data)
     task, why = options.task, "as asked"
@@ -220,7 +268,8 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     valid = None
     names = data.feature_names
     if options.valid is not None:
-        roles = Roles(options.target, features=names or None)
+        offset = () if options.offset is None else (options.offset,)
+        roles = Roles(options.target, offset=offset, features=names or None)
         valid = batches.open_dataset([options.valid], roles, way, options.cache_dir)
     columns = f", {len(names)} columns" if names else ""
     print(f"{task} ({why}): {facts.n_rows} rows{columns}", flush=True)

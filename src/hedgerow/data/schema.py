@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import numbers
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
-from hedgerow.data.levels import Level, LevelIndex
+from hedgerow.data.levels import MOST_LEVELS, Level, LevelIndex, canonical
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 
 ColumnKind: TypeAlias = Literal["float", "int", "category"]
@@ -107,6 +107,38 @@ class Schema:
     @functools.cached_property
     def _indexes(self) -> dict[int, LevelIndex]:
         return {}
+
+
+def with_more_levels(schema: Schema, levels: Mapping[str, Sequence[Level]]) -> Schema:
+    """The schema with further levels of some category columns, all in order.
+
+    Parameters
+    ----------
+    schema : Schema
+    levels : mapping from name to levels
+        Those of other columns, and of another type than the column has, are left alone;
+        so is a column that would have more than a model can have.
+
+    Returns
+    -------
+    Schema
+        The same one if there is nothing to add.
+    """
+    columns = list(schema.columns)
+    for j, column in enumerate(columns):
+        given = levels.get(column.name, ())
+        if column.kind != "category" or len(given) == 0:
+            continue
+        known = set(column.levels)
+        as_known = not known or isinstance(given[0], str) == isinstance(column.levels[0], str)
+        more = [level for level in given if level not in known] if as_known else []
+        if more and len(known) + len(more) <= MOST_LEVELS:
+            together: list[Any] = [*column.levels, *more]
+            if not isinstance(together[0], str) and len({type(x) for x in together}) > 1:
+                together = [float(level) for level in together]
+            columns[j] = replace(column, levels=tuple(canonical(sorted(together))))
+    found = tuple(columns)
+    return schema if found == schema.columns else replace(schema, columns=found)
 
 
 def check_same_names(given: Sequence[str], expected: Sequence[str]) -> None:

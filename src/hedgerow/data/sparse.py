@@ -35,7 +35,14 @@ from hedgerow.data.schema import (
     default_names,
     unnamed_schema,
 )
-from hedgerow.data.table import Table, check_n_features, check_names, check_shape, read_table
+from hedgerow.data.table import (
+    Table,
+    check_n_features,
+    check_names,
+    check_shape,
+    read_more_levels,
+    read_table,
+)
 from hedgerow.errors import DataError
 from hedgerow.kernels.sparse import Entries, spread_entries
 
@@ -160,6 +167,7 @@ def read_any(
     categorical: CategoricalFeatures = "auto",
     unknown: UnknownCategory = "missing",
     names: Sequence[str] | None = None,
+    more_levels: bool = False,
 ) -> AnyTable:
     """Read a table, sparse or dense.
 
@@ -172,6 +180,9 @@ def read_any(
         As for :func:`hedgerow.data.read_table`; sparse columns hold numbers only.
     zero_missing : bool, default=False
         Take the number 0 for a missing value; a given schema says so itself.
+    more_levels : bool, default=False
+        Add levels that a given schema does not know, as
+        :func:`hedgerow.data.table.read_more_levels`.
 
     Returns
     -------
@@ -194,9 +205,12 @@ def read_any(
     (3, 2, ('x0', 'x1'))
     """
     if type(X) is np.ndarray or not is_sparse(X):
-        table = read_table(
-            X, schema, reader=reader, categorical=categorical, unknown=unknown, names=names
-        )
+        if schema is not None and more_levels:
+            table = read_more_levels(X, schema, reader=reader)
+        else:
+            table = read_table(
+                X, schema, reader=reader, categorical=categorical, unknown=unknown, names=names
+            )
         return mark_zeros(table, zero_missing if schema is None else schema.zero_missing)
     check_shape(X.shape)
     if schema is not None:

@@ -46,6 +46,7 @@ from hedgerow.data.schema import (
     check_same_names,
     default_names,
     unnamed_schema,
+    with_more_levels,
 )
 from hedgerow.errors import DataError, DataTypeError
 
@@ -170,6 +171,44 @@ def read_table(
     policy = check_unknown(unknown)
     columns, own = _read_any(X, None, names, reader)
     return _new_table(columns, own if names is None else names, categorical, policy)
+
+
+def read_more_levels(X: Any, schema: Schema, *, reader: str = "Booster") -> Table:
+    """Read with the columns of a schema, to which levels are added that it does not know.
+
+    Parameters
+    ----------
+    X : see :func:`read_table`
+    schema : Schema
+        Its category columns get the further values of X as levels, unless it says
+        ``"error"`` of unknown ones.
+    reader : str, default="Booster"
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError, DataTypeError
+        As :func:`read_table`.
+
+    Examples
+    --------
+    >>> first = read_table({"colour": ["red", "blue"]})
+    >>> read_more_levels({"colour": ["green"]}, first.schema).schema.columns[0].levels
+    ('blue', 'green', 'red')
+    """
+    if schema.unknown == "error" or not schema.has_categories:
+        return read_table(X, schema, reader=reader)
+    columns, _ = _read_any(X, schema, None, reader)
+    parts = list(columns.T) if isinstance(columns, np.ndarray) else columns
+    found = {
+        column.name: levels_of(part, column.name)[0]
+        for part, column in zip(parts, schema.columns, strict=True)
+        if column.kind == "category"
+    }
+    return with_schema(columns, with_more_levels(schema, found))
 
 
 _Columns: TypeAlias = AnyArray | list[PlainOrEncoded]

@@ -9,6 +9,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.class_weights import corrected
 from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
@@ -39,6 +40,11 @@ class OnCluster(HedgerowEstimator):
     ) -> tuple[Any, Tables]:
         """The client, and the partitions on the workers."""
         check_parallelism(parallelism)
+        if self.warm_start:
+            raise ParameterError(
+                "warm_start=True goes on with rows in memory, and these are on a cluster: use "
+                "warm_start=False."
+            )
         for name in ("callbacks", "progress"):
             if getattr(self, name):
                 raise ParameterError(
@@ -171,7 +177,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         known = Labels(classes, self._class_weights(client, tables.train, classes))
         work = self._work(asked_loss(self, classes), memory_limit, known)
         model: Model = train_on_workers(client, work, tables, parallelism, resilience)
-        return self._adopt(model, classes_=classes)
+        return self._adopt(corrected(model, known.weights), classes_=classes)
 
     def _class_weights(self, client: Any, parts: Parts, classes: AnyArray) -> FloatArray | None:
         codes = np.arange(len(classes), dtype=np.float64)
@@ -182,7 +188,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
             masses = client.submit(add_masses, masses, future, classes, pure=False)
         return labels.class_weights("balanced", classes, codes, masses.result())  # type: ignore[attr-defined]
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Most probable class of each row: lazily for a Dask collection.
 
         Returns
@@ -191,10 +197,11 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         a table in memory
         """
         if not is_collection(X):
-            return super().predict(X)
+            return super().predict(X, offset)
+        refuse_offset(offset)
         return predict_lazily(self._predictor().predict, X, self.classes_.dtype)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, offset: Any = None) -> Any:
         """Probability of each class, in the order of ``classes_``: lazily for a Dask collection.
 
         Returns
@@ -203,7 +210,8 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         array for a table in memory
         """
         if not is_collection(X):
-            return super().predict_proba(X)
+            return super().predict_proba(X, offset)
+        refuse_offset(offset)
         columns = self.classes_.tolist()
         return predict_lazily(self._predictor().predict_proba, X, np.dtype(np.float64), columns)
 
@@ -261,7 +269,7 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         work = self._work(loss, memory_limit)
         return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Predict the target of each row: lazily for a Dask collection.
 
         Returns
@@ -270,7 +278,8 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         DataFrame, whose columns are the levels; an array for a table in memory
         """
         if not is_collection(X):
-            return super().predict(X)
+            return super().predict(X, offset)
+        refuse_offset(offset)
         levels = self.booster_.model.training.get("quantile")
         columns = levels if isinstance(levels, list) else None
         return predict_lazily(self._predictor().predict, X, np.dtype(np.float64), columns)
@@ -285,6 +294,14 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         if self.objective in SURVIVAL:
             return self._concordance(np.asarray(predicted), y, sample_weight)
         return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+
+def refuse_offset(offset: Any) -> None:
+    """Raise ``ParameterError`` if an offset is given for rows of a cluster."""
+    if offset is not None:
+        raise ParameterError(
+            "offset is for tables in memory: the rows of a collection are predicted where they are."
+        )
 
 
 def find_classes(client: Any, parts: Parts) -> AnyArray:

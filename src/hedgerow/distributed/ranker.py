@@ -9,7 +9,7 @@ import numpy as np
 from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
-from hedgerow.distributed.estimators import OnCluster
+from hedgerow.distributed.estimators import OnCluster, refuse_offset
 from hedgerow.distributed.modes import Parallelism
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
@@ -109,7 +109,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         work = self._work(loss, memory_limit)
         return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Score each row: lazily for a Dask collection.
 
         Returns
@@ -117,7 +117,8 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         dask.dataframe.Series or dask.array.Array of float64; an array for a table in memory
         """
         if not is_collection(X):
-            return super().predict(X)
+            return super().predict(X, offset)
+        refuse_offset(offset)
         return predict_lazily(self._predictor().predict, X, np.dtype(np.float64))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
-from hedgerow.booster import Booster
+from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
+from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.defaults import AUTO, AUTOMATIC, choose, plain_values
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
@@ -140,6 +141,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -199,6 +201,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         self.patience = patience
         self.min_delta = min_delta
         self.time_budget = time_budget
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
@@ -259,8 +262,35 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         """Parameters of the loss; None where they are not set."""
         return {name: getattr(self, name) for name in self._loss_parameters}
 
-    def _read(self, X: Any, params: BoostParams) -> AnyTable:
+    def _start(self, init_model: Any) -> tuple[Start | None, Any]:
+        """The model to go on from, and where its classes are found.
+
+        Raises
+        ------
+        ParameterError
+            If both ``init_model`` and ``warm_start`` name one.
+        """
+        if not isinstance(self.warm_start, bool | np.bool_):
+            raise ParameterError(f"warm_start must be True or False; got {self.warm_start!r}.")
+        fitted = self.warm_start and "booster_" in self.__dict__
+        if init_model is None:
+            if not fitted:
+                return None, None
+            return Start(self.booster_.model, total=True, name="the fitted model"), self
+        if fitted:
+            raise ParameterError(
+                "init_model and warm_start=True both name a model to go on from: leave init_model "
+                "out, or set warm_start=False."
+            )
+        model, source = given_model(init_model)
+        return Start(model), source
+
+    def _read(self, X: Any, params: BoostParams, start: Start | None = None) -> AnyTable:
         """A table to train on."""
+        if start is not None:
+            schema, reader = start.model.schema, type(self).__name__
+            check_reading(schema, self.categorical_features, self.unknown_category, start.name)
+            return read_any(X, schema, reader=reader, more_levels=True)
         return read_any(
             X,
             reader=type(self).__name__,
@@ -284,13 +314,18 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         params: BoostParams,
         stopping: StoppingParams,
         checkpoint: Checkpoint | None = None,
+        start: Start | None = None,
+        finish: Callable[[Model], Model] = lambda model: model,
         **known: Any,
     ) -> Model:
         """Train; ``known`` are fitted attributes beside those that the model has."""
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
+        # The rounds of a model that goes on, now or later, are counted: folds cannot tell them.
+        goes_on = start is not None or self.warm_start
+        automatic: frozenset[str] = frozenset() if goes_on else self._automatic()
         chosen, watched = choose(
-            params, stopping, self._automatic(), objective, train.n_present,
+            params, stopping, automatic, objective, train.n_present,
             train.table.n_features, validation is not None,
         )  # fmt: skip
         return fit(
@@ -304,6 +339,8 @@ class HedgerowEstimator(FitHooks, ModelFiles):
             progress=bool(self.progress),
             n_jobs=self.n_jobs,
             checkpoint=checkpoint,
+            start=start,
+            finish=finish,
         )
 
     def _adopt(self, model: Model, **more: Any) -> Self:
@@ -343,13 +380,15 @@ class HedgerowEstimator(FitHooks, ModelFiles):
             warn_about_names(X, schema, type(self).__name__)
         return booster
 
-    def _raw(self, X: Any) -> FloatArray:
+    def _raw(self, X: Any, offset: Any = None) -> FloatArray:
         booster = self._fitted_booster(X)
-        return booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+        reader = type(self).__name__
+        return booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
 
-    def _staged_raw(self, X: Any) -> Iterator[FloatArray]:
+    def _staged_raw(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         booster = self._fitted_booster(X)
-        return booster.staged_raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+        reader = type(self).__name__
+        return booster.staged_raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Leaf that each row reaches in each tree.
@@ -386,7 +425,8 @@ class HedgerowEstimator(FitHooks, ModelFiles):
                 "oob_improvement_ needs rows that rounds leave out: fit with oob_score=True, "
                 "subsample below 1 and boosting='gbdt'."
             )
-        return np.array(curves["improvement"][: self.n_iter_])
+        first = self.booster_.model.training.get("init_rounds", 0)
+        return np.array(curves["improvement"][: self.n_iter_ - first])
 
     @property
     def oob_score_(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -12,6 +13,9 @@ from sklearn.base import ClassifierMixin
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.class_weights import corrected, rescaled
+from hedgerow.boosting.groups import read_groups
+from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
@@ -72,7 +76,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         attribute ``higher_is_better``.  The first metric decides early stopping.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class (1 where a dict is silent);
-        ``"balanced"`` gives every class the same total.
+        ``"balanced"`` gives every class the same total.  Trees are grown with these
+        weights, and ``predict`` decides by them; probabilities are corrected, so that
+        they are those of the classes as frequent as they are (docs/imbalanced.md).
     <training>
 
     Attributes
@@ -159,6 +165,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -219,6 +226,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             patience=patience,
             min_delta=min_delta,
             time_budget=time_budget,
+            warm_start=warm_start,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -238,6 +246,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
+        offset: Any = None,
+        offset_val: Any = None,
+        groups: Any = None,
+        init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = SECONDS,
     ) -> Self:
@@ -260,6 +272,17 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             Rows for learning curves and early stopping.
         sample_weight_val : array-like, optional
             Weights of the validation rows.
+        offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw score known beforehand: trees learn what it lacks.  Names are columns of
+            X (and X_val), which are then no features; the model remembers them and adds
+            them to its predictions.  Numbers are given again to ``predict``.
+        offset_val : array-like, optional
+            Of the validation rows, where ``offset`` is numbers.
+        groups : array-like of shape (n_rows,), optional
+            Rows of a group are set aside for early stopping together, or not at all.
+        init_model : Booster, fitted estimator, or path of a model file, optional
+            Model to go on from: ``n_estimators`` rounds are added to its trees
+            (docs/continue.md).
         checkpoint : str or path-like, optional
             Folder in which finished rounds are kept, for this fit alone.  If the fit
             is stopped in any way, the same call goes on from there, and its model
@@ -290,22 +313,31 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         reader = type(self).__name__
-        table = self._read(X, params)
+        start, source = self._start(init_model)
+        given = Offsets.of(X, offset, X_val, offset_val)
+        table = self._read(given.X, params, start)
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
-        classes, codes = labels.encode(y, weight)
+        classes, codes = labels.encode_as(y, weight, labels.known_classes(source, start))
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         objective = self._make_objective(classes, codes)
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
-            seen = read_any(X_val, table.schema, reader=reader)
+            seen = read_any(given.X_val, table.schema, reader=reader)
             y_val = labels.read_labels(y_val, seen.n_rows, "y_val", reader)
             codes_val = labels.indices_of(y_val, classes, "y_val")
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
             validation = _sample(seen, codes_val, weight_val, by_class)
-        train = _sample(table, codes, weight, by_class)
-        model = self._train(train, validation, objective, params, stopping, kept, classes_=classes)
+            validation = given.on(validation, objective.n_outputs, validation=True)
+        train = given.on(_sample(table, codes, weight, by_class), objective.n_outputs)
+        train = replace(train, group=read_groups(groups, train.n_rows))
+        if start is not None:
+            start = replace(start, model=rescaled(start.model, by_class))
+        model = self._train(
+            train, validation, objective, params, stopping, kept, start,
+            lambda found: given.noted(corrected(found, by_class)), classes_=classes,
+        )  # fmt: skip
         return self._adopt(model, classes_=classes)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
@@ -325,26 +357,30 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             )
         return name, len(classes) if several else 1
 
-    def predict(self, X: Any) -> AnyArray:
-        """Most probable class of each row.
+    def predict(self, X: Any, offset: Any = None) -> AnyArray:
+        """Most probable class of each row; with ``class_weight``, probable times its weight.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        offset : array-like, optional
+            As for :meth:`fit`, where it was numbers there.
 
         Returns
         -------
         ndarray of shape (n_rows,)
             Of the type of ``classes_``.
         """
-        return self._classes_of(self._raw(X))
+        return self._classes_of(self._raw(X, offset))
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Probability of each class.
+    def predict_proba(self, X: Any, offset: Any = None) -> FloatArray:
+        """Probability of each class, whatever the class weights.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        offset : array-like, optional
+            As for :meth:`fit`, where it was numbers there.
 
         Returns
         -------
@@ -352,45 +388,48 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             In the order of ``classes_``.
         """
         booster = self._fitted_booster(X)
-        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+        reader = type(self).__name__
+        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
         return booster.link(raw)
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> FloatArray:
         """Logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(self.predict_proba(X, offset))
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any, offset: Any = None) -> FloatArray:
         """Raw scores: log-odds of the second class, or one score for each class.
 
-        With the exponential loss half the log-odds.
+        With the exponential loss half the log-odds.  Free of class weights, as
+        probabilities are; :meth:`predict` takes these into account.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        offset : array-like, optional
+            As for :meth:`fit`, where it was numbers there.
 
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
             The former for two classes.
         """
-        return _decision(self._raw(X))
+        return _decision(self._raw(X, offset))
 
-    def staged_predict(self, X: Any) -> Iterator[AnyArray]:
+    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:
         """Yield :meth:`predict` of the model as it was after each round."""
-        return (self._classes_of(raw) for raw in self._staged_raw(X))
+        return (self._classes_of(raw) for raw in self._staged_raw(X, offset))
 
-    def staged_predict_proba(self, X: Any) -> Iterator[FloatArray]:
+    def staged_predict_proba(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield :meth:`predict_proba` of the model as it was after each round."""
-        return (self.booster_.link(raw) for raw in self._staged_raw(X))
+        return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))
 
-    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
+    def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield :meth:`decision_function` of the model as it was after each round."""
-        return (_decision(raw) for raw in self._staged_raw(X))
+        return (_decision(raw) for raw in self._staged_raw(X, offset))
 
     def _classes_of(self, raw: FloatArray) -> AnyArray:
-        index = (raw[0] > 0.0).astype(np.intp) if len(raw) == 1 else raw.argmax(axis=0)
-        return self.classes_[index]
+        return self.classes_[self.booster_.from_raw(raw, "value")]
 
     def _to_record(self) -> dict[str, Any]:
         return super()._to_record() | {"classes": labels.labels_to_record(self.classes_)}

@@ -21,18 +21,20 @@ from sklearn.base import clone
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster
+from hedgerow.boosting.class_weights import corrected, corrected_raw
 from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
 from hedgerow.boosting.cross_models import average_model, fold_model, refit_model, rounds_of
 from hedgerow.boosting.fit import check_out_of_bag
-from hedgerow.boosting.fold_rows import FoldRows, Weigh
+from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.groups import read_groups, refuse_several
+from hedgerow.boosting.metric_groups import read_groups, refuse_several
+from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import check_positions
 from hedgerow.boosting.queries import check_queries, read_qid
 from hedgerow.boosting.rounds import resolve
-from hedgerow.boosting.sample import Sample, check_offset, check_weight, with_own_levels
+from hedgerow.boosting.sample import Sample, check_weight, with_own_levels
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.data import SparseTable, numbers_of
+from hedgerow.data import SparseTable, Table, numbers_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import labels
 from hedgerow.estimators.base import HedgerowEstimator
@@ -126,9 +128,10 @@ def cross_fit(
         Rows of one group are never divided.
     qid : array-like of shape (n_rows,), optional
         Queries, for a ranker; they are never divided.
-    offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-        Raw scores that are known beforehand; trees learn the rest.  Models do not know
-        them: add them to raw scores of new rows.
+    offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        Raw scores that are known beforehand; trees learn the rest.  Names are columns of X,
+        which are then no features; the models remember them.  Numbers are given again to
+        ``predict``.
     stopping : {"pooled", "fold"}, default="pooled"
         With early stopping (``early_stopping`` True or ``"auto"``): all folds have as
         many rounds, those with the best mean score of the test rows, or each fold
@@ -170,7 +173,8 @@ def cross_fit(
     """
     _check(estimator, stopping, model)
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
-    problem = _read(estimator, X, y, sample_weight, qid, offset)
+    given = Offsets.of(X, offset)
+    problem = _read(estimator, given, y, sample_weight, qid)
     kept = problem.sample.without_zero_weights()
     problem.objective.check_target(kept.target)
     check_queries(kept, None, problem.objective, problem.params, estimator._stopping())
@@ -188,12 +192,13 @@ def cross_fit(
     refuse_several(metrics)
     rows = FoldRows(kept, problem.objective, params, threads)
     inner = _without_zero_weights(folds, problem.sample)
+    weights = _weights_of_folds(problem, rows, inner)
     grown = grow_folds(
         rows, inner, problem.objective, params, limits, metrics, threads, problem.weigh
     )
     models = [
-        fold_model(rows, fold, one, params, threads)
-        for fold, one in zip(inner, grown.folds, strict=True)
+        given.noted(corrected(fold_model(rows, fold, one, params, threads), by_class))
+        for fold, one, by_class in zip(inner, grown.folds, weights, strict=True)
     ]
     raw, prediction = _out_of_fold(folds, inner, grown, models, rows, problem, threads)
     return CrossFit(
@@ -204,7 +209,7 @@ def cross_fit(
         boosters=tuple(Booster(one) for one in models),
         best_rounds=np.array(rounds_of(grown.folds), dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
-        model=_merged(estimator, model, rows, grown, params, problem, threads),
+        model=_merged(estimator, model, rows, grown, params, problem, weights, given, threads),
     )
 
 
@@ -224,6 +229,34 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
                 f"{name}={getattr(estimator, name)!r} follows one fit, but cross_fit trains those "
                 f"of all folds at once: leave {name} out."
             )
+    if estimator.warm_start:
+        raise ParameterError(
+            "warm_start=True goes on from a fitted model, which has seen the rows that folds are "
+            "to test: use warm_start=False."
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ClassWeights:
+    """Weights of classes by the rows that a fold trains on, for these and its test rows."""
+
+    asked: Any
+    classes: AnyArray
+
+    def of(self, train: Sample) -> FloatArray:
+        """The weight of each class; 1 for one that is not there."""
+        found = labels.class_weights(self.asked, self.classes, train.target, train.weight)
+        assert found is not None
+        return found
+
+    def __call__(self, train: Sample, test: Sample) -> tuple[Sample, Sample]:
+        by_class = self.of(train)
+
+        def weighted(sample: Sample) -> Sample:
+            weight = labels.weights_by_class(sample.weight, sample.target, by_class)
+            return replace(sample, weight=weight)
+
+        return weighted(train), weighted(test)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,16 +266,17 @@ class _Problem:
     sample: Sample
     objective: Objective
     params: BoostParams
-    weigh: Weigh | None = None
+    weigh: _ClassWeights | None = None
     classes: AnyArray | None = None
 
 
-def _read(estimator: Any, X: Any, y: Any, weight: Any, qid: Any, offset: Any) -> _Problem:
+def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Problem:
     """What the estimator's fit makes of its arguments."""
     params = estimator._params()
     estimator._check_objective()
-    table = estimator._read(X, params)
-    weigh, classes = None, None
+    table = estimator._read(given.X, params)
+    weigh: _ClassWeights | None = None
+    classes: AnyArray | None = None
     if isinstance(estimator, HedgerowRanker):
         name = "lambdarank" if estimator.objective == "auto" else estimator.objective
         objective = make_objective(cast(str, name), parameters=estimator._loss_values())
@@ -255,7 +289,7 @@ def _read(estimator: Any, X: Any, y: Any, weight: Any, qid: Any, offset: Any) ->
         objective = estimator._make_objective(classes, codes)
         sample = Sample(table, codes, checked)
         if estimator.class_weight is not None:
-            weigh = _weigher(estimator.class_weight, classes)
+            weigh = _ClassWeights(estimator.class_weight, classes)
     else:
         assert isinstance(estimator, HedgerowRegressor)
         sample = estimator._sample(table, y, weight, "y", "sample_weight")
@@ -263,27 +297,30 @@ def _read(estimator: Any, X: Any, y: Any, weight: Any, qid: Any, offset: Any) ->
         objective = objective_for(chosen, sample.target, parameters=estimator._loss_values())
     if qid is not None and sample.query is None:
         raise ParameterError("qid has no effect here: use a HedgerowRanker, or groups.")
-    known = check_offset(offset, table.n_rows, objective.n_outputs)
+    sample = given.on(sample, objective.n_outputs)
     asked = resolve_constraints(resolve(params, objective), table.schema, objective)
-    return _Problem(replace(sample, offset=known), objective, asked, weigh, classes)
+    return _Problem(sample, objective, asked, weigh, classes)
 
 
-def _weigher(class_weight: Any, classes: AnyArray) -> Weigh:
-    """Weights of classes by the rows that a fold trains on, for these and its test rows."""
+def _weights_of_folds(
+    problem: _Problem, rows: FoldRows, folds: Sequence[Fold]
+) -> list[FloatArray | None]:
+    """Weights of the classes with which each fold is trained."""
+    weigh, sample = problem.weigh, rows.sample
+    if weigh is None:
+        return [None] * len(folds)
+    bare = replace(sample, table=Table(np.empty((sample.n_rows, 0)), sample.table.schema))
+    return [weigh.of(bare.take(fold.train)) for fold in folds]
 
-    def weigh(train: Sample, test: Sample) -> tuple[Sample, Sample]:
-        with np.errstate(divide="ignore"):
-            by_class = labels.class_weights(class_weight, classes, train.target, train.weight)
-        assert by_class is not None
-        by_class = np.where(np.isfinite(by_class), by_class, 1.0)  # of a class that is not there
 
-        def weighted(sample: Sample) -> Sample:
-            weight = labels.weights_by_class(sample.weight, sample.target, by_class)
-            return replace(sample, weight=weight)
-
-        return weighted(train), weighted(test)
-
-    return weigh
+def _mean_weights(weights: Sequence[FloatArray | None]) -> FloatArray | None:
+    """Weights whose logarithms are the means of those of the folds, as raw scores are averaged."""
+    known = [by_class for by_class in weights if by_class is not None]
+    if not known:
+        return None
+    if all(np.array_equal(by_class, known[0]) for by_class in known):
+        return known[0]
+    return np.asarray(np.exp(np.mean(np.log(known), axis=0)))
 
 
 def _limits(estimator: Any, stopping: str, problem: _Problem, n_rows: int) -> FoldStopping:
@@ -355,12 +392,13 @@ def _out_of_fold(
     linked: FloatArray | None = None
     for number, fold in enumerate(folds):
         tested = numbers[inner[number].test]
-        parts = [(tested, grown.folds[number].raw)]
+        booster = Booster(models[number])
+        parts = [(tested, corrected_raw(booster.model, grown.folds[number].raw))]
         others = fold.test[~counted[fold.test]]
         if len(others):
             parts.append((others, _raw_of(models[number], rows, sample.take(others), n_threads)))
         for place, scores in parts:
-            values = objective.predict(scores)
+            values = booster.link(scores)
             if linked is None:
                 linked = np.zeros((sample.n_rows, *values.shape[1:]))
             raw[:, place] += scores
@@ -403,6 +441,8 @@ def _merged(
     grown: GrownFolds,
     params: BoostParams,
     problem: _Problem,
+    weights: Sequence[FloatArray | None],
+    given: Offsets,
     n_threads: int,
 ) -> Any:
     """The fitted estimator."""
@@ -410,11 +450,14 @@ def _merged(
         return None
     if how == "average":
         found = average_model(rows, grown, params, n_threads)
+        by_class = _mean_weights(weights)
     else:
         rounds = np.mean(rounds_of(grown.folds))
         n_rounds = max(1, round(float(rounds)))
         found = refit_model(
             rows, grown, problem.objective, params, n_rounds, problem.weigh, n_threads
         )
+        by_class = None if problem.weigh is None else problem.weigh.of(rows.sample)
+    found = given.noted(corrected(found, by_class))
     more = {} if problem.classes is None else {"classes_": problem.classes}
     return clone(estimator)._adopt(found, **more)

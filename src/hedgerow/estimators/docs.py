@@ -184,6 +184,10 @@ time_budget : float > 0 or None, default=None
     Seconds that a fit may take, from its beginning to the model: it ends with the last
     round that can be expected to end in time, the first is always done.  How many
     there are depends on the machine; the trees do not.
+warm_start : bool, default=False
+    Fit again goes on from the fitted model: ``n_estimators`` is then the number of all
+    rounds, and the difference is trained, of the rows given.  The model of
+    ``fit(init_model=...)`` instead gets ``n_estimators`` more.
 n_jobs : int or None, default=None
     Threads of fit and predict: None for all available processors (or
     ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.

@@ -15,6 +15,7 @@ from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.file_rows import ReadTarget
+from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 from hedgerow.data.categories import Encoded
 from hedgerow.data.sources.columns import ReadColumn
@@ -204,11 +205,16 @@ def _fit(
     valid: FileDataset | None,
     checkpoint: Checkpoint | None,
 ) -> Any:
+    if estimator.warm_start:
+        raise ParameterError(
+            "warm_start=True goes on with rows in memory, and these are in files: use "
+            "warm_start=False."
+        )
     params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
     survey = TargetSurvey(loss, stopping, params.seed, valid is None)
     data.survey(survey.note, params, survey.may_set_aside)
     objective, set_aside = survey.finish()
-    return fit_data(
+    model = fit_data(
         data,
         objective,
         params,
@@ -221,6 +227,7 @@ def _fit(
         n_jobs=estimator.n_jobs,
         checkpoint=checkpoint,
     )
+    return with_offset_columns(model, data.offset_names)
 
 
 def asked_loss(

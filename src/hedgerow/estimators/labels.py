@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.sample import check_finite, check_length, check_weight
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 
@@ -103,7 +104,44 @@ def encode(labels: AnyArray, weight: FloatArray | None) -> tuple[AnyArray, Float
     return classes, codes
 
 
-def indices_of(labels: AnyArray, classes: AnyArray, name: str) -> FloatArray:
+def encode_as(
+    labels: AnyArray, weight: FloatArray | None, known: AnyArray | None
+) -> tuple[AnyArray, FloatArray]:
+    """As :func:`encode`, with the classes that a model to go on from has; None: its own.
+
+    Raises
+    ------
+    DataError
+        If a row of positive weight has another label.
+    """
+    if known is None:
+        return encode(labels, weight)
+    codes = np.zeros(len(labels))
+    counted = np.ones(len(labels), dtype=bool) if weight is None else weight > 0.0
+    codes[counted] = indices_of(labels[counted], known, "y", "the model to go on from")
+    return known, codes
+
+
+def known_classes(source: Any, start: Start | None) -> AnyArray | None:
+    """Classes of the model to go on from, if it is known what they are called.
+
+    Parameters
+    ----------
+    source : estimator, record of an estimator, or None
+    start : Start or None
+    """
+    if source is None or start is None:
+        return None
+    if not isinstance(source, Mapping):
+        found: AnyArray | None = getattr(source, "classes_", None)
+        return found
+    if "classes" not in source:
+        return None
+    several = start.model.objective in ("softmax", "one_vs_all")
+    return labels_from_record(source["classes"], start.forest.n_outputs if several else 2)
+
+
+def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y") -> FloatArray:
     """Index of each label in ``classes``.
 
     Raises
@@ -118,7 +156,8 @@ def indices_of(labels: AnyArray, classes: AnyArray, name: str) -> FloatArray:
         row = int(np.argmax(codes < 0))
         unknown = sorted({repr(label) for label in labels[codes < 0].tolist()})
         raise DataError(
-            f"{name} has labels that y has not: {', '.join(unknown[:5])} (the first in row {row})."
+            f"{name} has labels that {owner} has not: {', '.join(unknown[:5])} (the first in row "
+            f"{row})."
         )
     return codes
 
@@ -173,7 +212,9 @@ def class_weights(
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
         mass = np.bincount(codes.astype(np.intp), weights=weight, minlength=len(classes))
-        return np.asarray(mass.sum() / (len(classes) * mass))
+        present = mass > 0.0  # a class of the model to go on from may have no row
+        mass[~present] = mass.sum() / present.sum()
+        return np.asarray(mass[present].sum() / (present.sum() * mass))
     if not isinstance(class_weight, Mapping):
         raise ParameterError(
             f"class_weight must be None, 'balanced' or a dict from class to weight; "

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
@@ -187,6 +188,7 @@ class HedgerowRanker(HedgerowEstimator):
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -247,6 +249,7 @@ class HedgerowRanker(HedgerowEstimator):
             patience=patience,
             min_delta=min_delta,
             time_budget=time_budget,
+            warm_start=warm_start,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -273,6 +276,9 @@ class HedgerowRanker(HedgerowEstimator):
         y_val: Any = None,
         sample_weight_val: Any = None,
         qid_val: Any = None,
+        offset: Any = None,
+        offset_val: Any = None,
+        init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = SECONDS,
     ) -> Self:
@@ -304,6 +310,15 @@ class HedgerowRanker(HedgerowEstimator):
             Rows for learning curves and early stopping.
         sample_weight_val, qid_val : array-like, optional
             Weights and queries of the validation rows.
+        offset : str, list of str, or array-like of shape (n_rows,), optional
+            Raw score known beforehand: trees learn what it lacks.  Names are columns of
+            X (and X_val), which are then no features; the model remembers them and adds
+            them to its predictions.  Numbers are given again to ``predict``.
+        offset_val : array-like, optional
+            Of the validation rows, where ``offset`` is numbers.
+        init_model : Booster, fitted estimator, or path of a model file, optional
+            Model to go on from: ``n_estimators`` rounds are added to its trees
+            (docs/continue.md).
         checkpoint : str or path-like, optional
             Folder in which finished rounds are kept, for this fit alone.  If the fit
             is stopped in any way, the same call goes on from there, and its model
@@ -335,16 +350,22 @@ class HedgerowRanker(HedgerowEstimator):
         self._check_objective()
         name = "lambdarank" if self.objective == "auto" else self.objective
         objective = make_objective(cast(str, name), parameters=self._loss_values())
-        table = self._read(X, params)
-        train = self._sample(table, y, sample_weight, qid)
+        start, _ = self._start(init_model)
+        given = Offsets.of(X, offset, X_val, offset_val)
+        table = self._read(given.X, params, start)
+        train = given.on(self._sample(table, y, sample_weight, qid), 1)
         train = replace(train, position=read_position(position, table.n_rows))
         self._check_validation(X_val, y_val, sample_weight_val)
         self._check_queries_of_both(qid, X_val, qid_val)
         validation = None
         if X_val is not None:
-            seen = read_any(X_val, table.schema, reader=type(self).__name__)
+            seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
             validation = self._sample(seen, y_val, sample_weight_val, qid_val, "_val")
-        return self._adopt(self._train(train, validation, objective, params, stopping, kept))
+            validation = given.on(validation, 1, validation=True)
+        model = self._train(
+            train, validation, objective, params, stopping, kept, start, given.noted
+        )
+        return self._adopt(model)
 
     @staticmethod
     def _check_queries_of_both(qid: Any, X_val: Any, qid_val: Any) -> None:
@@ -384,12 +405,14 @@ class HedgerowRanker(HedgerowEstimator):
             raise AttributeError("position_bias_ needs positions: fit(..., position=...).")
         return dict(zip(found["positions"], found["bias"], strict=True))
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Score each row: within a query, higher ones come first.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        offset : array-like, optional
+            As for :meth:`fit`, where it was numbers there.
 
         Returns
         -------
@@ -397,12 +420,13 @@ class HedgerowRanker(HedgerowEstimator):
             Scores have no unit and cannot be compared between queries.
         """
         booster = self._fitted_booster(X)
-        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+        reader = type(self).__name__
+        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
         return booster.link(raw)
 
-    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
+    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield :meth:`predict` of the model as it was after each round."""
-        return (self.booster_.link(raw) for raw in self._staged_raw(X))
+        return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
         """Mean NDCG over the queries, of whole lists.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,6 +14,8 @@ from sklearn.utils.validation import column_or_1d
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.groups import read_groups
+from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
 from hedgerow.data import AnyTable, UnknownCategory, read_any
@@ -179,6 +182,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -239,6 +243,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             patience=patience,
             min_delta=min_delta,
             time_budget=time_budget,
+            warm_start=warm_start,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -261,6 +266,10 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
+        offset: Any = None,
+        offset_val: Any = None,
+        groups: Any = None,
+        init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = SECONDS,
     ) -> Self:
@@ -286,6 +295,17 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             Rows for learning curves and early stopping.
         sample_weight_val : array-like, optional
             Weights of the validation rows.
+        offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Raw score known beforehand: trees learn what it lacks.  Names are columns of
+            X (and X_val), which are then no features; the model remembers them and adds
+            them to its predictions.  Numbers are given again to ``predict``.
+        offset_val : array-like, optional
+            Of the validation rows, where ``offset`` is numbers.
+        groups : array-like of shape (n_rows,), optional
+            Rows of a group are set aside for early stopping together, or not at all.
+        init_model : Booster, fitted estimator, or path of a model file, optional
+            Model to go on from: ``n_estimators`` rounds are added to its trees
+            (docs/continue.md).
         checkpoint : str or path-like, optional
             Folder in which finished rounds are kept, for this fit alone.  If the fit
             is stopped in any way, the same call goes on from there, and its model
@@ -315,16 +335,24 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
-        table = self._read(X, params)
+        start, _ = self._start(init_model)
+        given = Offsets.of(X, offset, X_val, offset_val)
+        table = self._read(given.X, params, start)
         train = self._sample(table, y, sample_weight, "y", "sample_weight")
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
-            seen = read_any(X_val, table.schema, reader=type(self).__name__)
+            seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
             validation = self._sample(seen, y_val, sample_weight_val, "y_val", "sample_weight_val")
         chosen = "squared_error" if self.objective == "auto" else self.objective
         objective = objective_for(chosen, train.target, parameters=self._loss_values())
-        model = self._train(train, validation, objective, params, stopping, kept)
+        train = given.on(train, objective.n_outputs)
+        train = replace(train, group=read_groups(groups, train.n_rows))
+        if validation is not None:
+            validation = given.on(validation, objective.n_outputs, validation=True)
+        model = self._train(
+            train, validation, objective, params, stopping, kept, start, given.noted
+        )
         return self._adopt(model)
 
     def _sample(
@@ -341,12 +369,14 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             target = check_vector(column_or_1d(y, warn=True), table.n_rows, y_name)
         return Sample(table, target, check_weight(weight, table.n_rows, weight_name))
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the target of each row.
 
         Parameters
         ----------
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        offset : array-like, optional
+            As for :meth:`fit`, where it was numbers there.
 
         Returns
         -------
@@ -354,7 +384,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             The latter for several quantiles, ascending in each row.
         """
         booster = self._fitted_booster(X)
-        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+        reader = type(self).__name__
+        raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
         return booster.link(raw)
 
     def predict_distribution(self, X: Any) -> Distribution:
@@ -390,7 +421,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         """
         return self._fitted_booster(X).predict_interval(X, level, n_jobs=self.n_jobs)
 
-    def predict_survival_function(self, X: Any, times: Any = None) -> FloatArray:
+    def predict_survival_function(
+        self, X: Any, times: Any = None, offset: Any = None
+    ) -> FloatArray:
         """Probability that no event has happened up to each time.
 
         For ``objective="cox"`` and ``"aft"``.
@@ -400,13 +433,15 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         times : array-like of positive numbers, optional
             Default for ``"cox"``: ``booster_.event_times``.
+        offset : array-like, optional
+            As for :meth:`fit`, where it was numbers there.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, n_times)
         """
         booster = self._fitted_booster(X)
-        return booster.predict_survival_function(X, times, n_jobs=self.n_jobs)
+        return booster.predict_survival_function(X, times, n_jobs=self.n_jobs, offset=offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R2 of :meth:`predict`; Harrell's concordance for times of events.
@@ -431,6 +466,6 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         (metric,) = make_metrics("concordance", make_objective(self.objective))
         return metric.function(target, prediction, weight)
 
-    def staged_predict(self, X: Any) -> Iterator[FloatArray]:
+    def staged_predict(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield :meth:`predict` of the model as it was after each round."""
-        return (self.booster_.link(raw) for raw in self._staged_raw(X))
+        return (self.booster_.link(raw) for raw in self._staged_raw(X, offset))

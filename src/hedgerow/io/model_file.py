@@ -27,6 +27,8 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray
+from hedgerow.boosting.class_weights import RECORD as CLASS_WEIGHT
+from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Column, ColumnKind, Schema
 from hedgerow.data.statistics import Inputs
 from hedgerow.errors import ModelFormatError
@@ -48,7 +50,7 @@ from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 
 FORMAT = "hedgerow"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The newest; a model that does not need it is written in the oldest that it can be."""
 
 Record: TypeAlias = dict[str, Any]
@@ -164,6 +166,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
+    if any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT)):
+        return 3  # a reader of earlier ones would not know that predictions depend on it
     return 2 if model.schema.has_categories else 1
 
 
@@ -221,6 +225,12 @@ def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     return _read_model(header, payload, schema, tables, inputs)
 
 
+def _read_v3(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    """As version 2, or as version 1 where there are no levels of categories."""
+    has_levels = not header.entries.keys().isdisjoint(LEVEL_DTYPES)
+    return (_read_v2 if has_levels else _read_v1)(header, payload)
+
+
 def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
     """Check that the header names these arrays, no others, and all metadata."""
     if header.entries.keys() != dtypes.keys():
@@ -268,7 +278,7 @@ def _read_model(
     return model, None if text is None else _record(text, "estimator")
 
 
-_READERS = {1: _read_v1, 2: _read_v2}
+_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3}
 
 
 def _schema_text(schema: Schema) -> str:

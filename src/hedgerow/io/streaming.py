@@ -18,15 +18,17 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TextIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.offsets import offset_columns
 from hedgerow.data.files import BATCH_ROWS, Paths
 from hedgerow.data.model_rows import FileRows, ModelFiles, model_files
+from hedgerow.data.schema import Column, Schema
 from hedgerow.data.sources.arrow_files import arrow
 from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
 from hedgerow.io.table_files import check_output, write_table
@@ -64,11 +66,17 @@ def make_job(
     target = os.fspath(output)
     check_batch_rows(batch_rows)
     check_output(target)
-    files = model_files(paths, model.schema, columns, zero_based=zero_based)
+    files = model_files(paths, columns_of(model), columns, zero_based=zero_based)
     for path in files.paths:
         if os.path.realpath(path) == os.path.realpath(target):
             raise ParameterError(f"{target} is one of the files to predict: name another output.")
     return Job(files, target, int(batch_rows), progress)
+
+
+def columns_of(model: Model) -> Schema:
+    """Columns that a file must have: features and offsets."""
+    offsets = tuple(Column(name) for name in offset_columns(model))
+    return replace(model.schema, columns=(*model.schema.columns, *offsets))
 
 
 def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.boosting.class_weights import check_record
+from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io.levels import check_levels
@@ -186,6 +188,11 @@ def _check_objective(model: Model) -> None:
         raise ModelFormatError(f"training: {error}") from None
     _check_baseline(model)
     _check_positions(model)
+    _check_offset_columns(model)
+    try:
+        check_record(model.training, name, n_outputs)
+    except ValueError as error:
+        raise ModelFormatError(f"training: class_weight is malformed: {error}.") from None
 
 
 def _check_positions(model: Model) -> None:
@@ -203,6 +210,18 @@ def _check_positions(model: Model) -> None:
         right = False
     if not right:
         raise ModelFormatError("training: the biases of positions are malformed.")
+
+
+def _check_offset_columns(model: Model) -> None:
+    """Columns of offsets: one for each output, named as no feature is."""
+    names = model.training.get(OFFSET_COLUMNS)
+    if names is None:
+        return
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not texts or len(set(names)) != model.forest.n_outputs or len(names) != len(set(names)):
+        raise ModelFormatError("training: offset_columns must be one name for each output.")
+    if not model.schema.named or not set(names).isdisjoint(model.schema.names):
+        raise ModelFormatError("training: offset_columns must be columns beside the features.")
 
 
 def _check_baseline(model: Model) -> None:

@@ -168,7 +168,9 @@ def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
     """Column of each set of categories, and the sets with the bins that prediction adds, flat."""
     assert forest.categories is not None
     sets = forest.categories.sets.copy()
-    feature = np.zeros(len(sets), dtype=np.int64)
+    # Of a part of a forest no node has some of the sets: any category column will do for these.
+    some = int(np.argmax(np.diff(forest.categories.level_start) > 0))
+    feature = np.full(len(sets), some, dtype=np.int64)
     nodes = np.flatnonzero(forest.has_sets)
     numbers = forest.threshold[nodes]
     feature[numbers] = forest.feature[nodes]

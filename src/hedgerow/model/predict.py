@@ -149,6 +149,25 @@ class Predictor:
         self._add(batch, scores, n_threads, first_tree, stop_tree)
         return scores
 
+    def add_scores(
+        self, values: AnyArray | SparseTable, scores: FloatArray, n_threads: int = 1
+    ) -> None:
+        """Add all trees, in their order, to raw scores of any start; no base score.
+
+        Parameters
+        ----------
+        values : as for :meth:`raw_scores`
+        scores : float64, shape (n_outputs, n_rows), C order
+            Changed in place.
+        n_threads : int, default=1
+        """
+        if not isinstance(values, SparseTable):
+            self._add(self._batch(values), scores, n_threads, 0, self._n_trees)
+            return
+        for number in range(self._n_trees):
+            tree = Predictor(self.forest.tree(number), self._kinds)
+            scores[number % self._n_outputs] += tree.raw_scores(values, n_threads)[0]
+
     def staged(self, values: AnyArray | SparseTable, n_threads: int = 1) -> Iterator[FloatArray]:
         """Yield the raw scores after each round, each time a new array.
 

@@ -40,7 +40,7 @@ class Softmax:
             row = int(np.argmax(outside))
             raise DataError(
                 f"objective 'softmax' needs targets 0, 1, ... {self.n_outputs - 1}; "
-                f"row {first_row + row} holds {target[row]!r}."
+                f"row {first_row + row} holds {float(target[row])!r}."
             )
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:

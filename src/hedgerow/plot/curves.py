@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.data.frames import FrameLibrary, make_frame
@@ -41,16 +41,18 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
     Returns
     -------
     dict of lists
-        ``round`` from 1; ``seconds`` from the beginning of the fit to the end of the
+        ``round`` from 1, or from that after the rounds of a model that the fit has gone on
+        from; ``seconds`` from the beginning of the fit to the end of the
         round, NaN where they are not known; ``rows``: ``"validation"``, ``"train"`` or
         ``"out_of_bag"``; ``metric``; ``value``.
     """
     columns: dict[str, list[Any]] = {
         name: [] for name in ("round", "seconds", "rows", "metric", "value")
     }
+    first = model.training.get("init_rounds", 0)
     for rows, metric, scores in _history(model):
         seconds = (*model.seconds, *(len(scores) * [math.nan]))
-        columns["round"] += range(1, len(scores) + 1)
+        columns["round"] += range(first + 1, first + len(scores) + 1)
         columns["seconds"] += seconds[: len(scores)]
         columns["rows"] += len(scores) * [rows]
         columns["metric"] += len(scores) * [metric]
@@ -131,10 +133,12 @@ def plot_history(
         ) from error
     if ax is None:
         ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
+    first = model.training.get("init_rounds", 0)
     for rows, scores in curves.items():
         colour, dashes = _LINES.get(rows, _OTHER)
         label = rows.replace("_", " ")
-        ax.plot(range(1, len(scores) + 1), scores, dashes, color=colour, lw=1.8, label=label)
+        rounds = range(first + 1, first + len(scores) + 1)
+        ax.plot(rounds, scores, dashes, color=colour, lw=1.8, label=label)
     _mark_best(ax, model, next(iter(curves.values())))
     ax.set_xlabel("round", color=_INK)
     ax.set_ylabel(name, color=_INK)
@@ -169,7 +173,7 @@ def _mark_best(ax: Axes, model: Model, scores: Sequence[float]) -> None:
     best = model.training.get("best_round")
     if best is None:
         return
-    score = scores[best - 1]
+    score = scores[best - model.training.get("init_rounds", 0) - 1]
     ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
     # Its words stand in the legend, where they cover no curve.
     label = f"best: round {best}, {score:.5g}"
@@ -177,9 +181,42 @@ def _mark_best(ax: Axes, model: Model, scores: Sequence[float]) -> None:
 
 
 class CurveViews:
-    """The learning curves as a table and a picture."""
+    """What the training record tells: where it ended, and the learning curves."""
 
     model: Model
+
+    @property
+    def best_iteration(self) -> int | None:
+        """Round with the best validation score, with which the model ends.
+
+        None if it was trained without early stopping.
+        """
+        best: int | None = self.model.training.get("best_round")
+        return best
+
+    @property
+    def stopped_by(self) -> str | None:
+        """What ended the training.
+
+        ``"rounds"``, ``"early_stopping"``, ``"callback"``, ``"time_budget"`` or
+        ``"interrupt"``; None for a model of a version that did not note it.
+        """
+        reason: str | None = self.model.training.get("stopped_by")
+        return reason
+
+    @property
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
+
+        The key is ``"train"`` where there were no validation rows; empty if
+        nothing was to be evaluated.
+        """
+        history: Mapping[str, Mapping[str, Sequence[float]]]
+        history = self.model.training.get("history", {})
+        return {
+            rows: {name: list(scores) for name, scores in curves.items()}
+            for rows, curves in history.items()
+        }
 
     def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
         """The scores of all rounds as a data frame, one row for each score.

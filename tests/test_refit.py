@@ -1,0 +1,224 @@
+"""New leaf values for the trees of a model: LightGBM's meaning, and its own leaves again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, HedgerowClassifier, load, train
+from hedgerow.errors import DataError, ParameterError
+
+RNG = np.random.default_rng(0)
+N = 1500
+X = RNG.normal(size=(N, 4))
+SIGNAL = X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.4 * RNG.normal(size=N)
+WEIGHT = RNG.integers(0, 3, N).astype(float)
+TARGETS = {
+    "squared_error": SIGNAL,
+    "absolute_error": SIGNAL,
+    "huber": SIGNAL,
+    "logistic": (SIGNAL > 0.0).astype(float),
+    "softmax": np.digitize(SIGNAL, [-1.0, 1.0]).astype(float),
+    "one_vs_all": np.digitize(SIGNAL, [-1.0, 1.0]).astype(float),
+    "poisson": np.floor(np.exp(SIGNAL / 2.0)),
+}
+BASE = {"n_estimators": 8, "max_leaves": 8, "early_stopping": False}
+
+
+def naive_refit(leaves, old, derivatives, start, *, decay, rate, reg_lambda):
+    """Tree after tree: new = decay * old - (1 - decay) * rate * sum g / (sum h + lambda)."""
+    raw = np.full(len(leaves), start)
+    found = []
+    for tree, values in enumerate(old):
+        g, h = derivatives(raw)
+        new = dict(values)
+        for leaf in values:
+            rows = leaves[:, tree] == leaf
+            if rows.any():
+                step = -g[rows].sum() / (h[rows].sum() + reg_lambda)
+                new[leaf] = decay * values[leaf] + (1.0 - decay) * rate * step
+        raw = raw + np.array([new[leaf] for leaf in leaves[:, tree]])
+        found.append(new)
+    return found, raw
+
+
+def leaf_values(forest):
+    """Value of each leaf of each tree."""
+    parts = [slice(a, b) for a, b in zip(forest.tree_start, forest.tree_start[1:], strict=False)]
+    return [
+        {
+            node: value
+            for node, value in enumerate(forest.value[part])
+            if forest.feature[part][node] < 0
+        }
+        for part in parts
+    ]
+
+
+def squares(y):
+    return lambda raw: (raw - y, np.ones(len(y)))
+
+
+def log_losses(y):
+    def derivatives(raw):
+        p = 1.0 / (1.0 + np.exp(-raw))
+        return p - y, p * (1.0 - p)
+
+    return derivatives
+
+
+@pytest.mark.parametrize("objective", list(TARGETS))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_training_rows_give_the_leaves_again(objective, weighted) -> None:
+    data = Dataset(X, TARGETS[objective], WEIGHT if weighted else None)
+    booster = train({**BASE, "objective": objective}, data)
+    again = booster.refit(X, data.y, data.weight, decay=0.0)
+    forest, new = booster.model.forest, again.model.forest
+    # Sums of the fit are of integers with 30 bits.
+    np.testing.assert_allclose(new.value, forest.value, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(new.base_score, forest.base_score, atol=1e-12)
+    assert new.threshold is forest.threshold
+    unchanged = booster.refit(X[:50] + 1.0, data.y[:50], decay=1.0)
+    assert unchanged.model.forest.value.tobytes() == forest.value.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("objective", "derivatives"), [("squared_error", squares), ("logistic", log_losses)]
+)
+@pytest.mark.parametrize("decay", [0.0, 0.3, 0.9])
+def test_the_naive_way(objective, derivatives, decay) -> None:
+    y = TARGETS[objective]
+    offset = np.full(N, 0.3)
+    params = {**BASE, "objective": objective, "reg_lambda": 2.0, "learning_rate": 0.3}
+    booster = train(params, Dataset(X[:700], y[:700], offset=offset[:700]))
+    rest = slice(700, None)
+    new = booster.refit(X[rest], y[rest], decay=decay, offset=offset[rest])
+    leaves = booster.predict(X[rest], kind="leaf")
+    values, raw = naive_refit(
+        leaves, leaf_values(booster.model.forest), derivatives(y[rest]), 0.3,
+        decay=decay, rate=0.3, reg_lambda=2.0,
+    )  # fmt: skip
+    for found, expected in zip(leaf_values(new.model.forest), values, strict=True):
+        np.testing.assert_allclose(list(found.values()), list(expected.values()), atol=1e-12)
+    np.testing.assert_allclose(new.predict(X[rest], "raw", offset=offset[rest]), raw, atol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["regression", "binary"])
+@pytest.mark.parametrize("decay", [0.0, 0.9])
+def test_lightgbm_means_the_same(objective, decay) -> None:
+    """The naive way is that of LightGBM, so this one's is, too."""
+    lgb = pytest.importorskip("lightgbm")
+    y, derivatives = (
+        (TARGETS["logistic"], log_losses) if objective == "binary" else (SIGNAL, squares)
+    )
+    params = {
+        "objective": objective, "num_leaves": 8, "learning_rate": 0.3, "lambda_l2": 2.0,
+        "boost_from_average": False, "verbose": -1, "num_threads": 1, "min_data_in_leaf": 20,
+    }  # fmt: skip
+    booster = lgb.train(params, lgb.Dataset(X[:700], y[:700]), 5)
+    new = booster.refit(X[700:], y[700:], decay_rate=decay)
+    leaves = booster.predict(X[700:], pred_leaf=True)
+    old = [
+        {leaf: booster.get_leaf_output(tree, leaf) for leaf in np.unique(leaves[:, tree])}
+        for tree in range(5)
+    ]
+    _, raw = naive_refit(
+        leaves, old, derivatives(y[700:]), 0.0, decay=decay, rate=0.3, reg_lambda=2.0
+    )
+    np.testing.assert_allclose(new.predict(X[700:], raw_score=True), raw, rtol=1e-4, atol=1e-5)
+
+
+def test_a_shift_of_the_targets_is_followed() -> None:
+    booster = train(BASE, Dataset(X, SIGNAL))
+    moved = SIGNAL + 10.0
+    error = [
+        np.mean((booster.refit(X, moved, decay=d).predict(X) - moved) ** 2) for d in (0, 0.5, 1)
+    ]
+    assert error[0] < 0.7 < error[1] < error[2]
+    np.testing.assert_allclose(
+        booster.refit(X, moved, decay=0.0).predict(X), booster.predict(X) + 10.0, atol=1e-6
+    )
+
+
+def test_leaves_without_rows_keep_their_values() -> None:
+    booster = train(BASE, Dataset(X, SIGNAL))
+    rows = X[:, 0] > 1.0
+    new = booster.refit(X[rows], SIGNAL[rows], decay=0.0)
+    for tree, (old, found) in enumerate(
+        zip(leaf_values(booster.model.forest), leaf_values(new.model.forest), strict=True)
+    ):
+        reached = set(booster.predict(X[rows], kind="leaf")[:, tree].tolist())
+        assert reached < set(old)
+        assert all(old[leaf] == found[leaf] for leaf in set(old) - reached)
+
+
+def test_rows_of_weight_zero_are_absent_and_threads_do_not_count() -> None:
+    booster = train(BASE, Dataset(X, SIGNAL))
+    kept = WEIGHT > 0
+    one = booster.refit(X, SIGNAL, WEIGHT, 0.2, n_jobs=1)
+    two = booster.refit(X[kept], SIGNAL[kept], WEIGHT[kept], 0.2, n_jobs=2)
+    assert one.model.forest.value.tobytes() == two.model.forest.value.tobytes()
+
+
+def test_categories_and_a_file(tmp_path) -> None:
+    town = RNG.choice(list("abcdef"), N)
+    table = {"size": X[:, 0], "town": town}
+    y = SIGNAL + (town < "c")
+    params = {**BASE, "max_cat_to_onehot": 1, "min_data_per_group": 10}
+    booster = train(params, Dataset(table, y, unknown_category="backoff"))
+    booster.save(tmp_path / "m")
+    again = load(tmp_path / "m").refit(table, y, decay=0.0)
+    np.testing.assert_allclose(again.predict(table), booster.predict(table), atol=1e-6)
+    strange = {"size": X[:, 0], "town": np.where(town == "a", "z", town)}
+    found = booster.refit(strange, y + 1.0, decay=0.0)
+    assert np.isfinite(found.predict(strange)).all()
+    found.save(tmp_path / "n")
+    np.testing.assert_array_equal(load(tmp_path / "n").predict(table), found.predict(table))
+    assert found.model.training["refit"] == {"n_rows": N, "decay": 0.0}
+
+
+def test_class_weights_stay() -> None:
+    y = (SIGNAL > 1.5).astype(int)
+    model = HedgerowClassifier(n_estimators=8, class_weight="balanced").fit(X, y)
+    again = model.booster_.refit(X, y, decay=0.0)
+    np.testing.assert_allclose(again.predict(X, "probability"), model.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_times_and_rankings() -> None:
+    times = np.exp(SIGNAL) * np.where(RNG.random(N) < 0.3, -1.0, 1.0)
+    booster = train({**BASE, "objective": "cox"}, Dataset(X, times))
+    again = booster.refit(X, times, decay=0.0)
+    np.testing.assert_allclose(again.predict(X, "raw"), booster.predict(X, "raw"), atol=1e-5)
+    np.testing.assert_allclose(
+        again.predict_survival_function(X[:5]), booster.predict_survival_function(X[:5]), atol=1e-5
+    )
+    qid, y = np.repeat(np.arange(N // 10), 10), TARGETS["softmax"]
+    ranker = train({**BASE, "objective": "lambdarank"}, Dataset(X, y, qid=qid))
+    again = ranker.refit(X, y, decay=0.0, qid=qid)
+    np.testing.assert_allclose(again.predict(X), ranker.predict(X), atol=1e-4)
+    with pytest.raises(DataError, match="needs the query of each row: give qid"):
+        ranker.refit(X, y)
+
+
+def test_refusals() -> None:
+    booster = train(BASE, Dataset(X, SIGNAL))
+    for decay in (-0.1, 1.5, "much", None):
+        with pytest.raises(ParameterError, match="decay must be a number at least 0 and at most 1"):
+            booster.refit(X, SIGNAL, decay=decay)
+    with pytest.raises(DataError, match="y contains NaN"):
+        booster.refit(X, np.where(SIGNAL > 2, np.nan, SIGNAL))
+    with pytest.raises(DataError, match="X has 3 features"):
+        booster.refit(X[:, :3], SIGNAL)
+    with pytest.raises(DataError, match="training needs a target"):
+        booster.refit(X, None)
+    for change, words in [
+        ({"boosting": "dart"}, "boosting='dart', whose trees are rescaled"),
+        ({"boosting": "rf", "subsample": 0.5}, "boosting='rf'"),
+        ({"monotone_constraints": {0: 1}}, "monotone_constraints"),
+        ({"objective": lambda y, raw: (raw - y, np.ones_like(y))}, "a loss of your own"),
+    ]:
+        with pytest.raises(ParameterError, match=words):
+            train({**BASE, "n_estimators": 2, **change}, Dataset(X, SIGNAL)).refit(X, SIGNAL)
+    with pytest.raises(DataError, match=r"needs targets 0 or 1; row 0 holds -0\.67"):
+        train({**BASE, "objective": "logistic"}, Dataset(X, SIGNAL > 0)).refit(X, SIGNAL)
