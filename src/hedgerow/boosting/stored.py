@@ -51,7 +51,6 @@ from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.ranking import RankingLoss
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -135,9 +134,8 @@ def fit_stored(
         params = replace(params, oob_score=True)
     watched, part = (train, "train") if validation is None else (validation, "validation")
     scored = validation is not None or eval_metric is not None
-    if isinstance(objective, RankingLoss):
-        by_rows = params.oob_score or stopping.by_out_of_bag
-        metrics = metrics_of_all(metrics, objective, watched, others, scored, by_rows)
+    by_rows = params.oob_score or stopping.by_out_of_bag
+    metrics = metrics_of_all(metrics, objective, watched, others, scored, by_rows)
     check_stored(params, objective, train, n_rows, scored and validation is None)
     limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None

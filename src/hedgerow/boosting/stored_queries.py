@@ -122,13 +122,13 @@ def whole_queries(
 
 def metrics_of_all(
     metrics: Sequence[Metric],
-    objective: RankingLoss,
+    objective: Objective,
     watched: StoredSample,
     others: Communicator,
     scored: bool,
     by_rows: bool,
 ) -> tuple[Metric, ...]:
-    """Metrics that know the queries of the rows of all ranks, in order.
+    """Metrics that know the queries of the rows of all ranks, in order; of other losses as given.
 
     ``by_rows``: whether rows that a round leaves out are to be judged.
 
@@ -139,6 +139,8 @@ def metrics_of_all(
     ParameterError
         If single rows are to be judged.
     """
+    if not isinstance(objective, RankingLoss):
+        return tuple(metrics)
     if by_rows:
         raise ParameterError(
             "rows that a round leaves out are parts of queries, which cannot be scored: use "
