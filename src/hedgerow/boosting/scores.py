@@ -12,7 +12,7 @@ from hedgerow.boosting.assembly import make_forest
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
-from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
+from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores, add_vectors
 from hedgerow.model.predict import Predictor
 
 
@@ -92,8 +92,19 @@ class Scores:
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all."""
-        self.add_to(self.raw[output], tree, rows, factor)
+        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all.
+
+        A tree with vectors is added to all outputs, as it stands.
+        """
+        if tree.vectors is None:
+            self.add_to(self.raw[output], tree, rows, factor)
+            return
+        if isinstance(self.data.matrix, BinnedMatrix):
+            add_vectors(tree, self.data.matrix, rows, self.raw, self._n_threads)
+        elif len(rows) == 0:
+            self.raw += self._walked(tree, rows)
+        else:
+            self.raw[:, rows] += self._walked(tree, rows)
 
     def add_to(
         self, scores: FloatArray, tree: GrownTree, rows: RowArray = NO_ROWS, factor: float = 1.0
@@ -105,12 +116,18 @@ class Scores:
         if isinstance(matrix, BinnedMatrix):
             add_scores(tree, matrix, rows, scores, self._n_threads)
             return
-        table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
-        table = table if len(rows) == 0 else table.take(rows)
-        forest = make_forest([tree], np.zeros(1), table.n_features, self._spec)
-        predictor = Predictor(forest, table.schema.kinds)
-        added = predictor.raw_scores(numbers_of(table), self._n_threads)[0]
+        added = self._walked(tree, rows)[0]
         if len(rows) == 0:
             scores += added
         else:
             scores[rows] += added
+
+    def _walked(self, tree: GrownTree, rows: RowArray) -> FloatArray:
+        """What the tree adds to each output of these rows, by the values in the table."""
+        matrix = self.data.matrix
+        assert not isinstance(matrix, BinnedMatrix)
+        table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
+        table = table if len(rows) == 0 else table.take(rows)
+        n_added = 1 if tree.vectors is None else len(self.raw)
+        forest = make_forest([tree], np.zeros(n_added), table.n_features, self._spec)
+        return Predictor(forest, table.schema.kinds).raw_scores(numbers_of(table), self._n_threads)

@@ -21,6 +21,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from io import BufferedReader
 from typing import Any, TypeAlias, get_args
 
@@ -43,12 +44,12 @@ from hedgerow.io.statistics import (
     input_record,
     read_inputs,
 )
-from hedgerow.io.validate import FOREST_DTYPES, check_model
+from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model
 from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 
 FORMAT = "hedgerow"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """The newest; a model that does not need it is written in the oldest that it can be."""
 
 Record: TypeAlias = dict[str, Any]
@@ -157,6 +158,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
     if model.inputs is not None:
         metadata["inputs"] = strict_json.encode(input_record(model.inputs), "inputs")
         arrays |= input_arrays(model.inputs)
+    if model.forest.vectors is not None:
+        arrays["vector"] = model.forest.vectors.reshape(-1)
     # Stable, so that those of version 1 stay in the order of version 1.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
@@ -164,6 +167,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
+    if model.forest.vectors is not None:
+        return 3
     return 2 if model.schema.has_categories else 1
 
 
@@ -221,6 +226,21 @@ def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     return _read_model(header, payload, schema, tables, inputs)
 
 
+def _read_v3(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    """A model whose leaves hold vectors; all else is as in version 1 or 2."""
+    entries = {name: entry for name, entry in header.entries.items() if name != "vector"}
+    vector = header.entries.get("vector")
+    if vector is None or vector.dtype != VECTOR_DTYPES["vector"].newbyteorder("<"):
+        raise ModelFormatError("the array 'vector' is missing, or does not have dtype float64.")
+    read = _read_v2 if "category_set" in entries else _read_v1
+    model, estimator = read(replace(header, entries=entries), payload)
+    flat, forest = container.array_at(header, "vector", payload), model.forest
+    if len(flat) != len(forest.feature) * forest.n_outputs:
+        raise ModelFormatError("vector must hold a number for each node and output.")
+    vectors = flat.reshape(len(forest.feature), forest.n_outputs)
+    return replace(model, forest=replace(forest, vectors=vectors)), estimator
+
+
 def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:
     """Check that the header names these arrays, no others, and all metadata."""
     if header.entries.keys() != dtypes.keys():
@@ -268,7 +288,7 @@ def _read_model(
     return model, None if text is None else _record(text, "estimator")
 
 
-_READERS = {1: _read_v1, 2: _read_v2}
+_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3}
 
 
 def _schema_text(schema: Schema) -> str:
