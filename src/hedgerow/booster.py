@@ -23,7 +23,7 @@ from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, objective_of_record, parameters_of
+from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
 
@@ -71,7 +71,7 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
 
     @property
     def num_trees(self) -> int:
-        """Number of trees: ``num_rounds``, times the number of classes for softmax."""
+        """Number of trees: ``num_rounds``, times the number of outputs if each has its own."""
         return self.model.forest.n_trees
 
     @property
@@ -88,6 +88,12 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns, in the order of training."""
         return self._schema.names
+
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of the targets or labels; None if there is one target."""
+        known = self._objective
+        return known.names if isinstance(known, SeveralTargets) else None
 
     @property
     def best_iteration(self) -> int | None:
@@ -249,7 +255,7 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
             )
         if n_rounds != self.num_rounds:
             self._check_stages()
-        return int(n_rounds) * self.model.forest.n_outputs
+        return int(n_rounds) * self.model.forest.trees_per_round
 
     def _check_stages(self) -> None:
         """Refuse to look at the first rounds where later ones have rescaled their trees."""
@@ -279,6 +285,8 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
             return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
         if kind == "probability" or task_of(self._objective) == "regression":
             return self._objective.predict(raw)
+        if isinstance(self._objective, SeveralTargets):
+            return np.ascontiguousarray((raw > 0.0).T).astype(np.int64)
         if len(raw) == 1:
             return (raw[0] > 0.0).astype(np.int64)
         return raw.argmax(axis=0)

@@ -18,6 +18,7 @@ from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData
+from hedgerow.boosting.targets import same_targets
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
@@ -112,19 +113,17 @@ def train(
         )
     table = dataset.table(zero_missing=trees.zero_as_missing)
     name = given.get("objective", "squared_error")
-    target = dataset.target(table.n_rows, name)
-    objective = _objective_for(
-        name,
-        _counted(dataset, target),
-        _loss_values(given),
-    )
+    targets = dataset.targets(table.n_rows, name)
+    target = targets.values
+    objective = _objective_for(name, _counted(dataset, target), _loss_values(given), targets.names)
     validation = None
     if valid is not None:
         if (valid.offset is None) != (dataset.offset is None):
             which = "validation" if valid.offset is None else "training"
             raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
         seen = valid.table(table.schema)
-        validation = valid.sample(seen, valid.target(seen.n_rows, name), objective.n_outputs)
+        target_val = same_targets(valid.targets(seen.n_rows, name), targets, "y of valid")
+        validation = valid.sample(seen, target_val, objective.n_outputs)
     model = fit(
         dataset.sample(table, target, objective.n_outputs),
         objective,
@@ -204,9 +203,19 @@ def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
     return target if weight is None else target[weight > 0.0]
 
 
-def _objective_for(name: Any, target: FloatArray, parameters: Mapping[str, Any]) -> Objective:
-    """The objective, with as many outputs as the target has classes."""
+def _objective_for(
+    name: Any,
+    target: FloatArray,
+    parameters: Mapping[str, Any],
+    names: tuple[str, ...] | None = None,
+) -> Objective:
+    """The objective, with as many outputs as the target has classes, or as there are targets."""
     if name not in ("softmax", "one_vs_all"):
-        return objective_for(name, target, parameters=parameters)
+        return objective_for(name, target, parameters=parameters, names=names)
+    if target.ndim == 2:
+        raise ParameterError(
+            f"objective {name!r} has one target, but y has several columns: for labels use "
+            "'logistic', or train a model for each column."
+        )
     n_classes = count_classes(name, float(target.max(initial=-np.inf)), len(target))
     return objective_for(name, target, n_classes, parameters)

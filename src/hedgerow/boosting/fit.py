@@ -38,6 +38,7 @@ from hedgerow.boosting.statistics import (
     without_unused,
 )
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.boosting.watch import Watch, best_round_of, record_of
 from hedgerow.data import (
     numbers_of,
@@ -113,6 +114,7 @@ def fit(
     """
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
+    params = resolve_strategy(params, objective, train.table.schema)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None

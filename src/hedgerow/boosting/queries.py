@@ -154,7 +154,8 @@ def split_sample(
     A query is chosen by a hash of seed and its number: at least one, at most all but one.
     """
     if train.query is None:
-        return split_rows(train.target, fraction, task_of(objective) != "regression", seed)
+        by_class = task_of(objective) != "regression" and train.target.ndim == 1
+        return split_rows(train.target, fraction, by_class, seed)
     codes = first_seen(train.query)
     n_queries = int(codes.max()) + 1
     if n_queries < 2:

@@ -36,6 +36,7 @@ from hedgerow.boosting.stored_leaves import LeafQuantiles
 from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
+from hedgerow.boosting.strategy import resolve_stored
 from hedgerow.boosting.watch import RoundState, Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import GIVEN
@@ -117,6 +118,7 @@ def fit_stored(
     others: Communicator = ranks if mode == "data" else Alone()
     stopping = stopping or StoppingParams()
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
+    params = resolve_stored(params, objective, train.schema)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     for sample in (train, validation):

@@ -38,6 +38,7 @@ from hedgerow.params import (
     InteractionConstraints,
     LeafEstimation,
     MonotoneConstraints,
+    MultiStrategy,
     Sampling,
     Sketch,
     TargetStatistics,
@@ -99,6 +100,7 @@ class HedgerowEstimator(ModelFiles):
         sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
+        multi_strategy: MultiStrategy = "auto",
         drop_rate: float = 0.1,
         skip_drop: float = 0.5,
         max_drop: int = 50,
@@ -157,6 +159,7 @@ class HedgerowEstimator(ModelFiles):
         self.sketch_eps = sketch_eps
         self.boosting = boosting
         self.leaf_estimation = leaf_estimation
+        self.multi_strategy = multi_strategy
         self.drop_rate = drop_rate
         self.skip_drop = skip_drop
         self.max_drop = max_drop

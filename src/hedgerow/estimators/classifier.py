@@ -10,13 +10,16 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.booster import objective_of
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.checkpoint import SECONDS, Checkpoint
 from hedgerow.boosting.sample import Sample, check_weight
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.targets import has_columns, same_targets
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
-from hedgerow.estimators import labels
+from hedgerow.estimators import labels, multilabel
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -24,6 +27,7 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_for
 from hedgerow.params import (
     Boosting,
+    BoostParams,
     BundleConflicts,
     BundleOrder,
     ByFeature,
@@ -32,6 +36,7 @@ from hedgerow.params import (
     InteractionConstraints,
     LeafEstimation,
     MonotoneConstraints,
+    MultiStrategy,
     Sampling,
     Sketch,
     TargetStatistics,
@@ -75,7 +80,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels in order, of the type of y.
+        Labels in order, of the type of y.  For several labels the names of the columns of
+        y, or their numbers.
     <attributes>
 
     Examples
@@ -123,6 +129,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
+        multi_strategy: MultiStrategy = "auto",
         drop_rate: float = 0.1,
         skip_drop: float = 0.5,
         max_drop: int = 50,
@@ -185,6 +192,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             sketch_eps=sketch_eps,
             boosting=boosting,
             leaf_estimation=leaf_estimation,
+            multi_strategy=multi_strategy,
             drop_rate=drop_rate,
             skip_drop=skip_drop,
             max_drop=max_drop,
@@ -223,6 +231,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self.focal_alpha = focal_alpha
         self.class_weight = class_weight
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     def fit(
         self,
         X: Any,
@@ -245,8 +258,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             Numbers, dates, text or categories; NaN, null and ``None`` are
             missing values, infinities are values.  Frames of pandas, polars,
             pyarrow and others are read by column; one row may be a dict.
-        y : array-like of shape (n_rows,)
-            Labels: text, integers, booleans, or whole floats.
+        y : array-like of shape (n_rows,) or (n_rows, n_labels)
+            Labels: text, integers, booleans, or whole floats.  Two columns or more of 0
+            and 1 are several labels of a row (docs/several-targets.md).
         sample_weight : array-like of shape (n_rows,), optional
             Not negative; a row of weight 0 counts as absent.
         X_val, y_val : like X and y, optional
@@ -279,6 +293,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self._check_objective()
         reader = type(self).__name__
         table = self._read(X, params)
+        if has_columns(y):
+            return self._fit_labels(
+                table, y, sample_weight, (X_val, y_val, sample_weight_val), params, stopping, kept
+            )
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode(y, weight)
@@ -295,6 +313,33 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         train = _sample(table, codes, weight, by_class)
         model = self._train(train, validation, objective, params, stopping, kept)
         return self._adopt(model, classes_=classes)
+
+    def _fit_labels(
+        self,
+        table: AnyTable,
+        y: Any,
+        sample_weight: Any,
+        validation: tuple[Any, Any, Any],
+        params: BoostParams,
+        stopping: StoppingParams,
+        kept: Checkpoint | None,
+    ) -> Self:
+        """:meth:`fit` for several labels."""
+        targets = multilabel.read_indicators(y, table.n_rows, "y")
+        loss = multilabel.label_objective(self.objective, self.class_weight)
+        values, names = self._loss_values(), targets.names
+        objective = objective_for(loss, targets.values, 1, values, "two classes", names)
+        train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
+        X_val, y_val, sample_weight_val = validation
+        self._check_validation(X_val, y_val, sample_weight_val)
+        aside = None
+        if X_val is not None:
+            seen = read_any(X_val, table.schema, reader=type(self).__name__)
+            known = multilabel.read_indicators(y_val, seen.n_rows, "y_val")
+            weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
+            aside = Sample(seen, same_targets(known, targets, "y_val"), weight_val)
+        model = self._train(train, aside, objective, params, stopping, kept)
+        return self._adopt(model, classes_=multilabel.label_classes(objective))
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
         name, n_outputs = self._chosen_loss(classes)
@@ -323,7 +368,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of ``classes_``.
+            Of the type of ``classes_``.  For several labels int64 (n_rows, n_labels): 1
+            where the label is more probable than not.
         """
         return self._classes_of(self._raw(X))
 
@@ -337,7 +383,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            In the order of ``classes_``.
+            In the order of ``classes_``.  For several labels the probability of each,
+            shape (n_rows, n_labels); rows do not sum to 1.
         """
         booster = self._fitted_booster(X)
         raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
@@ -360,9 +407,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
-            The former for two classes.
+            The former for two classes.  For several labels the log-odds of each.
         """
-        return _decision(self._raw(X))
+        return self._decision(self._raw(X))
 
     def staged_predict(self, X: Any) -> Iterator[AnyArray]:
         """Yield :meth:`predict` of the model as it was after each round."""
@@ -374,17 +421,32 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
     def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
         """Yield :meth:`decision_function` of the model as it was after each round."""
-        return (_decision(raw) for raw in self._staged_raw(X))
+        return (self._decision(raw) for raw in self._staged_raw(X))
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether a row may have several labels."""
+        return self.booster_.target_names is not None
+
+    def _decision(self, raw: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(raw.T) if self._has_labels else _decision(raw)
 
     def _classes_of(self, raw: FloatArray) -> AnyArray:
+        if self._has_labels:
+            return multilabel.indicators_of(raw)
         index = (raw[0] > 0.0).astype(np.intp) if len(raw) == 1 else raw.argmax(axis=0)
         return self.classes_[index]
 
     def _to_record(self) -> dict[str, Any]:
+        if self._has_labels:  # their names are in the model's record
+            return super()._to_record()
         return super()._to_record() | {"classes": labels.labels_to_record(self.classes_)}
 
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
+        names = multilabel.label_classes(objective_of(model))
+        if names is not None:
+            return {"classes_": names}
         several = model.objective in ("softmax", "one_vs_all")
         n_classes = model.forest.n_outputs if several else 2
         if "classes" not in record:

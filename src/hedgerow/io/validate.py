@@ -103,7 +103,7 @@ def _check_vectors(forest: Forest) -> None:
         raise ModelFormatError(
             f"vector must hold {forest.n_outputs} numbers for each of {len(forest.feature)} nodes."
         )
-    _require_all(np.isfinite(vectors).all(axis=1), "vector", "finite")
+    _require_all(np.isfinite(vectors).reshape(-1), "vector", "finite")
     _require_all(forest.value == 0.0, "value", "0 where leaves hold vectors")
 
 

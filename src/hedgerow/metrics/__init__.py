@@ -26,6 +26,9 @@ name                  for             better  what
 ``precision@k``       ranking         higher  share of relevant rows of the first k
 ``err``, ``err@k``    ranking         higher  expected reciprocal rank
 ====================  ==============  ======  ===================================
+
+Of several targets, or labels, a score by name is the mean of the scores of each of them;
+a function of the user's is given them all, as arrays of shape (n_rows, n_targets).
 """
 
 from __future__ import annotations
@@ -44,6 +47,8 @@ from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.regression import PLAIN, WITH_PARAMETER, MeanOf, RowValues
 from hedgerow.metrics.scores import Explained, Mean, RowSums
 from hedgerow.metrics.survival import Concordance
+from hedgerow.metrics.targets import MeanOfTargets
+from hedgerow.objectives.targets import SeveralTargets
 
 if TYPE_CHECKING:
     from hedgerow.kernels.ranking import QueryRows
@@ -171,6 +176,9 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         found = ranking_metric(item, gains) if isinstance(item, str) else None
         if found is not None:
             return Metric(str(item), found, higher_is_better=True, tasks=("ranking",))
+    if isinstance(objective, SeveralTargets):
+        single = _make_metric(item, objective.single)
+        return replace(single, function=MeanOfTargets(single.function, objective), sums=None)
     if not isinstance(item, str) or item not in METRICS:
         known = ", ".join(map(repr, usable))
         raise ParameterError(

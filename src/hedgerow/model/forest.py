@@ -166,6 +166,27 @@ class Forest:
         )
 
 
+def without_vectors(forest: Forest) -> Forest:
+    """The same model with a tree for each output in every round: equal scores, to the last bit."""
+    if forest.vectors is None:
+        return forest
+    n_outputs, sizes = forest.n_outputs, np.diff(forest.tree_start)
+    tree = np.repeat(np.arange(forest.n_trees), n_outputs)
+    output = np.tile(np.arange(n_outputs), forest.n_trees)
+    start = np.concatenate([[0], np.cumsum(sizes[tree])]).astype(np.int64)
+    shift = np.repeat(forest.tree_start[tree] - start[:-1], sizes[tree])
+    place = np.arange(start[-1]) + shift
+    fields_of: dict[str, Any] = {name: getattr(forest, name)[place] for name in NODE_FIELDS}
+    fields_of["value"] = forest.vectors[place, np.repeat(output, sizes[tree])]
+    return Forest(
+        **fields_of,
+        tree_start=start,
+        base_score=forest.base_score,
+        n_features=forest.n_features,
+        categories=forest.categories,
+    )
+
+
 NODE_FIELDS: tuple[str, ...] = tuple(
     field.name
     for field in fields(Forest)

@@ -196,6 +196,7 @@ def gradients_at(
 ) -> tuple[FloatArray, FloatArray]:
     """G and h of every row, weights included, as the gradient pass of a tree has them."""
     if objective.kernel_id != GIVEN:
+        target = target if target.ndim == 1 else target[:, output]
         return gradients_of(objective.kernel_id, target, weight, raw, output, objective.level)
     g, h = np.empty((2, len(target)))
     rows = LossRows(target, raw, weight, round_)
