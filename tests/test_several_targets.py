@@ -237,8 +237,8 @@ def test_names_of_targets_are_kept(tmp_path) -> None:
     seen.fit(X, pd.DataFrame(Y, columns=names), X_val=X, y_val=turned)
     expected = mean_absolute_error(Y, seen.predict(X))
     assert seen.evals_result_["validation"]["mae"][-1] == pytest.approx(expected)
+    other = turned.rename(columns={"weight": "mass"})
     with pytest.raises(DataError, match="lacks the column 'weight'"):
-        other = turned.rename(columns={"weight": "mass"})
         seen.fit(X, pd.DataFrame(Y, columns=names), X_val=X, y_val=other)
 
 
