@@ -298,6 +298,97 @@ def test_a_split_table_of_a_tree_for_each_target() -> None:
     assert best["gain"] == pytest.approx(tree["gain"], rel=1e-5)
 
 
+# ------------------------------------------------------------------ categories
+
+
+@pytest.fixture(scope="module")
+def coloured():
+    """Two columns of categories, of few and of many levels, that two targets depend on."""
+    rng = np.random.default_rng(4)
+    n, levels = 3000, 30
+    town, colour = rng.integers(0, levels, n), rng.integers(0, 3, n)
+    of_town = rng.normal(size=(levels, 2))
+    Z = of_town[town] + np.array([[0, 1], [2, 0], [1, -1]])[colour] + 0.1 * rng.normal(size=(n, 2))
+    frame = pd.DataFrame({"x": rng.normal(size=n), "town": town, "colour": colour})
+    frame.loc[::50, "town"] = np.nan
+    return frame, Z
+
+
+CATEGORIES = {"categorical_features": ["town", "colour"], "n_jobs": 1, "min_data_per_group": 10}
+
+
+def test_equal_targets_split_categories_as_one(coloured) -> None:
+    frame, Z = coloured
+    settings = CATEGORIES | {"n_estimators": 15}
+    one = HedgerowRegressor(**settings).fit(frame, Z[:, 0])
+    same = HedgerowRegressor(**settings).fit(frame, Z[:, [0, 0]])
+    assert same.booster_.num_trees == 15
+    np.testing.assert_array_equal(same.predict(frame)[:, 1], one.predict(frame))
+    sets = [m.booster_.model.forest.categories.sets for m in (one, same)]
+    np.testing.assert_array_equal(*sets)
+
+
+def test_sets_of_categories_serve_both_targets(coloured) -> None:
+    frame, Z = coloured
+    settings = CATEGORIES | {"n_estimators": 80}
+    ours = HedgerowRegressor(**settings).fit(frame[:2000], Z[:2000])
+    apart = HedgerowRegressor(multi_strategy=ONE, **settings).fit(frame[:2000], Z[:2000])
+    assert ours.booster_.num_trees == 80
+    score = ours.score(frame[2000:], Z[2000:])
+    assert score > 0.9
+    assert score > apart.score(frame[2000:], Z[2000:]) - 0.03
+    threads = HedgerowRegressor(**settings | {"n_jobs": 3}).fit(frame[:2000], Z[:2000])
+    assert bytes_of(threads) == bytes_of(ours)
+
+
+def test_few_levels_are_tried_one_by_one(coloured) -> None:
+    frame, Z = coloured
+    settings = {"n_estimators": 1, "learning_rate": 1.0, "max_leaves": 2, "reg_lambda": 0.0}
+    model = HedgerowRegressor(categorical_features=["colour"], **settings).fit(frame[["colour"]], Z)
+    errors = {}
+    for level in range(3):
+        inside = (frame["colour"] == level).to_numpy()
+        means = np.where(inside[:, None], Z[inside].mean(axis=0), Z[~inside].mean(axis=0))
+        errors[level] = ((Z - means) ** 2).sum()
+    assert ((Z - model.predict(frame[["colour"]])) ** 2).sum() == pytest.approx(
+        min(errors.values())
+    )
+
+
+def test_many_levels_are_divided_along_what_tells_them_apart() -> None:
+    """Least squares: of all sets the one along the first principal component is near the best."""
+    rng = np.random.default_rng(8)
+    direction = np.array([0.6, -0.8, 0.0])
+    means = rng.normal(size=(9, 1)) * 3 * direction + 0.05 * rng.normal(size=(9, 3))
+    level = np.repeat(np.arange(9), 20)
+    Z = means[level] + 0.01 * rng.normal(size=(180, 3))
+    settings = {"n_estimators": 1, "learning_rate": 1.0, "max_leaves": 2, "reg_lambda": 0.0}
+    settings |= {"cat_smooth": 0.0, "cat_l2": 0.0, "min_data_per_group": 1, "min_samples_leaf": 1}
+    model = HedgerowRegressor(categorical_features=[0], **settings).fit(level[:, None], Z)
+    best = min(
+        sum(((Z[part] - Z[part].mean(axis=0)) ** 2).sum() for part in (inside, ~inside))
+        for inside in (np.isin(level, np.flatnonzero([mask >> j & 1 for j in range(9)]))
+                       for mask in range(1, 2**8))
+    )  # fmt: skip
+    assert ((Z - model.predict(level[:, None])) ** 2).sum() == pytest.approx(best, rel=1e-6)
+
+
+def test_unseen_categories_of_vectors(coloured, tmp_path) -> None:
+    frame, Z = coloured
+    for policy in ("missing", "backoff"):
+        settings = CATEGORIES | {"n_estimators": 8, "unknown_category": policy}
+        model = HedgerowRegressor(**settings)
+        model.fit(frame[500:], Z[500:], X_val=frame[:500], y_val=Z[:500])
+        new = frame[:40].assign(town=999)
+        assert np.isfinite(model.predict(new)).all()
+        *_, last = model.staged_predict(new)
+        np.testing.assert_array_equal(last, model.predict(new))
+        model.save(tmp_path / "model")
+        read = HedgerowRegressor.load(tmp_path / "model")
+        np.testing.assert_array_equal(read.predict(new), model.predict(new))
+        assert "colour" in model.booster_.to_text() or "town" in model.booster_.to_text()
+
+
 # ------------------------------------------------------------------ labels
 
 
@@ -464,14 +555,6 @@ def test_faults_of_targets_are_named() -> None:
     stored = Dataset.from_batches(lambda: iter([(X, L.sum(axis=1).astype(float))]))
     with pytest.raises(ParameterError, match="needs all rows in memory"):
         train({"objective": "softmax", "multi_strategy": ALL}, stored)
-
-
-def test_columns_of_categories_have_a_tree_for_each_target() -> None:
-    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
-    frame["colour"] = np.where(X[:, 3] > 0, "red", "blue")
-    model = HedgerowRegressor(**SMALL).fit(frame, Y)
-    assert model.booster_.num_trees == 75
-    assert model.predict(frame).shape == Y.shape
 
 
 def test_search_over_strategies() -> None:

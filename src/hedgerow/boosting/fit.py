@@ -114,7 +114,7 @@ def fit(
     """
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
-    params = resolve_strategy(params, objective, train.table.schema)
+    params = resolve_strategy(params, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None

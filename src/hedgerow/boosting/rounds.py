@@ -153,9 +153,8 @@ def rounds(
     StorageError
         If ``earlier`` is of other data.
     """
-    schema = _schema_of(data)
-    params = resolve_constraints(resolve(params, objective), schema, objective)
-    params = resolve_strategy(params, objective, schema)
+    params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
+    params = resolve_strategy(params, objective)
     matrix = data.matrix
     n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features)
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
@@ -257,7 +256,7 @@ def _make_grower(
     shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
     if holds_vectors(params):
         assert isinstance(data.matrix, BinnedMatrix)
-        return VectorGrower(data.matrix, *shared)
+        return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
     assert isinstance(data.matrix, ColumnBlocks)

@@ -118,7 +118,7 @@ def fit_stored(
     others: Communicator = ranks if mode == "data" else Alone()
     stopping = stopping or StoppingParams()
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
-    params = resolve_stored(params, objective, train.schema)
+    params = resolve_stored(params, objective)
     metrics = make_metrics(eval_metric, objective)
     listed = check_callbacks(callbacks)
     for sample in (train, validation):

@@ -52,7 +52,7 @@ def stored_fingerprint(
         Those whose scores are kept.
     """
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
-    params = resolve_stored(params, objective, train.schema)
+    params = resolve_stored(params, objective)
     settings = settings_of(objective, params, stopping, metrics)
     contents = {"columns": schema_digest(train.schema), "cuts": cuts_digest(train.store.spec)}
     contents |= _contents_of(train, "")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hedgerow.data.schema import Schema
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
@@ -23,7 +22,7 @@ def holds_vectors(params: BoostParams) -> bool:
     return params.multi_strategy == ALL_OUTPUTS
 
 
-def resolve_strategy(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Replace ``"auto"`` by what is meant; resolving again changes nothing.
 
     Parameters
@@ -31,8 +30,6 @@ def resolve_strategy(params: BoostParams, objective: Objective, schema: Schema) 
     params : BoostParams
         Resolved otherwise.
     objective : Objective
-    schema : Schema
-        Of the training table.
 
     Raises
     ------
@@ -51,7 +48,7 @@ def resolve_strategy(params: BoostParams, objective: Objective, schema: Schema) 
         return params
     if asked == ONE_OUTPUT or (asked == "auto" and not isinstance(objective, SeveralTargets)):
         return replace(params, multi_strategy=ONE_OUTPUT)
-    obstacle = _obstacle(params, schema)
+    obstacle = _obstacle(params)
     if obstacle is None:
         # Histograms of vectors know no bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
@@ -63,7 +60,7 @@ def resolve_strategy(params: BoostParams, objective: Objective, schema: Schema) 
     )
 
 
-def _obstacle(params: BoostParams, schema: Schema) -> str | None:
+def _obstacle(params: BoostParams) -> str | None:
     """The first setting that trees with vectors do not know, or None."""
     for name, known in (
         ("boosting", "gbdt"),
@@ -81,15 +78,12 @@ def _obstacle(params: BoostParams, schema: Schema) -> str | None:
             return f"{name}{shown}"
     if params.bundle_features is True:
         return "bundle_features=True"
-    for column in schema.columns:
-        if column.kind == "category":
-            return f"columns of categories ({column.name!r} is one)"
     return None
 
 
-def resolve_stored(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
     """:func:`resolve_strategy` for rows in parts, whose trees have one output each."""
-    params = resolve_strategy(params, objective, schema)
+    params = resolve_strategy(params, objective)
     if params.multi_strategy == ALL_OUTPUTS:
         raise ParameterError(
             "multi_strategy='multi_output_tree' needs all rows in memory: give the rows as a "

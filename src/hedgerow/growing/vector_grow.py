@@ -37,7 +37,7 @@ from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.grow import ORDER_STOP, build_node, partition_node, subtract_node
 from hedgerow.growing.leaves import finish_tree
 from hedgerow.growing.sampling import allow_children
-from hedgerow.growing.searching import write_found
+from hedgerow.growing.searching import is_better, write_found, write_set
 from hedgerow.growing.state import (
     FOUND_SCORE,
     IS_DROPPED_BITS,
@@ -57,6 +57,7 @@ from hedgerow.growing.state import (
     NODE_START,
     NUMBER_COVER,
     NUMBER_VALUE,
+    Categories,
     Rows,
     Settings,
     State,
@@ -67,6 +68,7 @@ from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, sha
 from hedgerow.kernels.histogram import Bins, Columns
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.split import NO_SPLIT, NodeSums, SplitRules, Units, complete_split
+from hedgerow.kernels.vector_category import Groups, find_vector_set
 from hedgerow.kernels.vector_split import (
     Sums,
     VectorNode,
@@ -100,6 +102,18 @@ class Outputs(NamedTuple):
     cover: FloatArray
 
 
+class Sets(NamedTuple):
+    """What the search of category columns needs.
+
+    categories  as for one output
+    groups      arrays of :class:`hedgerow.kernels.vector_category.Groups`, each with a
+                first axis of threads
+    """
+
+    categories: Categories
+    groups: Groups
+
+
 class Trial(NamedTuple):
     """Space for the search, a part for each thread.
 
@@ -107,12 +121,14 @@ class Trial(NamedTuple):
     totals  int64 (threads, n_outputs, 2)
     units   float64 (threads, n_outputs, 2)
     parent  float64 (threads, 2): score of the small and the large child as leaves
+    sets    for category columns; None: there are none
     """
 
     cuts: FloatArray
     totals: IntArray
     units: FloatArray
     parent: FloatArray
+    sets: Sets | None
 
 
 class VectorState(NamedTuple):
@@ -178,6 +194,41 @@ def build_vectors(
         )
 
 
+@kernel(inline=True, inner=True)
+def is_set(sets: Sets | None, feature: int) -> bool:
+    """Whether a column is searched for sets."""
+    if sets is None:
+        return False
+    return sets.categories.chosen[feature] == 1
+
+
+@kernel(inner=True)
+def search_set(
+    thread: int,
+    sums: Sums,
+    feature: int,
+    stride: int,
+    node: VectorNode,
+    rules: SplitRules,
+    found: IntArray,
+    sets: Sets,
+) -> None:
+    """Search one category column; note its best set if it beats what was found."""
+    groups, categories = sets.groups, sets.categories
+    mine = Groups(
+        groups.g[thread],
+        groups.h[thread],
+        groups.weight[thread],
+        groups.direction[thread],
+        groups.side[thread],
+    )
+    at = node.start + feature * stride
+    numbers, places = categories.numbers[thread], categories.places[thread]
+    split = find_vector_set(sums, at, stride, node, rules, categories.rules, numbers, places, mine)
+    if is_better(split.score, feature, found):
+        write_set(found, split, feature, split.score)
+
+
 @kernel(inner=True)
 def search_vectors(
     mine: tuple[int, int],
@@ -190,8 +241,13 @@ def search_vectors(
     outputs: Outputs,
     cuts: FloatArray,
     found: IntArray,
+    at_hand: tuple[int, Sets | None],
 ) -> float:
-    """Note the best cut of columns ``mine`` in ``found``; return the node's score as a leaf."""
+    """Note the best split of columns ``mine`` in ``found``; return the node's score as a leaf.
+
+    ``at_hand`` is the thread and what it needs for category columns.
+    """
+    thread, sets = at_hand
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
     parent = 0.0
@@ -206,7 +262,7 @@ def search_vectors(
         parent = score_totals(node, rules)
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
-        if not sampled or allowed[feature] == 1:
+        if (not sampled or allowed[feature] == 1) and not is_set(sets, feature):
             n_bins = np.int64(bins.n_bins[feature])
             best = search_column(sums, feature, n_bins, stride, node, rules, cuts, best)
     whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
@@ -215,6 +271,11 @@ def search_vectors(
         first_output, node.start, bins.n_bins, stride, whole, Units(1.0, 1.0), best
     )
     write_found(found, best, stride)
+    if sets is not None:
+        for k in range(mine[0], mine[1]):
+            feature = np.int64(features[k])
+            if (not sampled or allowed[feature] == 1) and is_set(sets, feature):
+                search_set(thread, sums, feature, stride, node, rules, found, sets)
     return parent
 
 
@@ -258,6 +319,7 @@ def search_children(thread: int, state: State, outputs: Outputs, trial: Trial) -
                 outputs,
                 trial.cuts[thread],
                 state.search.found[thread, child],
+                (thread, trial.sets),
             )
     barrier(crew)
 

@@ -16,11 +16,12 @@ from hedgerow.compile import announce_compilation
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
-from hedgerow.growing.grower import TreeGrower, make_state
+from hedgerow.growing.grower import TreeGrower, for_copies, make_state
 from hedgerow.growing.setup import begin_tree
 from hedgerow.growing.tree import GrownTree
-from hedgerow.growing.vector_grow import Outputs, Trial, VectorState, work_vectors
+from hedgerow.growing.vector_grow import Outputs, Sets, Trial, VectorState, work_vectors
 from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.vector_category import SCRATCH_SIZE, Groups
 from hedgerow.kernels.vector_split import CUT_CELLS, Sums
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import GIVEN
@@ -48,6 +49,8 @@ class VectorGrower(TreeGrower):
         Helpers are started at once; :meth:`close` ends them.
     adds_scores : bool, default=True
         False: leave the raw scores to the caller.
+    n_copies : int, default=1
+        How often each row is there, for ``cat_smooth``.
     """
 
     def __init__(
@@ -60,14 +63,18 @@ class VectorGrower(TreeGrower):
         params: BoostParams,
         n_threads: int,
         adds_scores: bool = True,
+        n_copies: int = 1,
     ) -> None:
         announce_compilation()
         self._matrix = matrix
         self._params = params
         n_outputs = len(raw)
         state = make_state(matrix, target, weight, raw, objective, params, n_threads, n_outputs)
-        assert state.extras is None, "vector leaves know none of the extras"
-        everything = _make_everything(state, target, objective, int(adds_scores))
+        sets = None
+        if state.extras is not None:
+            sets = _make_sets(for_copies(state.extras, n_copies), n_outputs, n_threads)
+            state = state._replace(extras=None)
+        everything = _make_everything(state, target, objective, int(adds_scores), sets)
         self._everything, self._state = everything, everything.state
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
@@ -93,7 +100,11 @@ class VectorGrower(TreeGrower):
 
 
 def _make_everything(
-    state: layout.State, target: FloatArray, objective: Objective, adds_scores: int
+    state: layout.State,
+    target: FloatArray,
+    objective: Objective,
+    adds_scores: int,
+    sets: Sets | None,
 ) -> VectorState:
     """The state of a single output, and all that the others need."""
     n_outputs, n_rows = state.loss_data.raw.shape
@@ -113,6 +124,7 @@ def _make_everything(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
         parent=aligned_zeros((n_threads, 2), np.float64),
+        sets=sets,
     )
     data = state.loss_data
     if objective.kernel_id == GIVEN:
@@ -126,6 +138,23 @@ def _make_everything(
         scalars=scalars,
     )
     return VectorState(single, outputs, trial)
+
+
+def _make_sets(extras: layout.Extras, n_outputs: int, n_threads: int) -> Sets:
+    """Space for the search of category columns."""
+    categories = extras.categories
+    others = (extras.bundles, extras.lists, extras.constraints, extras.sampler)
+    assert categories is not None
+    assert not any(part is not None for part in others), "vectors know none of these"
+    shape = (n_threads, n_outputs, SCRATCH_SIZE)
+    groups = Groups(
+        g=aligned_zeros(shape, np.int64),
+        h=aligned_zeros(shape, np.int64),
+        weight=aligned_zeros(shape, np.float64),
+        direction=aligned_zeros((n_threads, 3, n_outputs), np.float64),
+        side=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+    )
+    return Sets(categories, groups)
 
 
 def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:

@@ -111,7 +111,18 @@ def round_key(key: float) -> float:
 
 @kernel(inner=True)
 def sort_bins(places: IntArray, numbers: FloatArray, n_groups: int, smooth: float) -> int:
-    """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
+    """Sort the groups that have rows by ``G / (H + smooth)``; return their number."""
+    key = numbers[KEY]
+    for group in range(n_groups):
+        below = float(places[GROUP_H, group]) + smooth
+        exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
+        key[group] = round_key(exact)
+    return order_groups(places, numbers, n_groups)
+
+
+@kernel(inner=True)
+def order_groups(places: IntArray, numbers: FloatArray, n_groups: int) -> int:
+    """Sort the groups that have rows by their keys; return their number.
 
     Shell sort; equal keys stand in the order of their bins.
     """
@@ -121,9 +132,6 @@ def sort_bins(places: IntArray, numbers: FloatArray, n_groups: int, smooth: floa
         if places[GROUP_N, group] > 0:
             order[n] = group
             n += 1
-        below = float(places[GROUP_H, group]) + smooth
-        exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
-        key[group] = round_key(exact)
     gap = np.int64(1)
     while gap < n // 3:
         gap = 3 * gap + 1
