@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import random
 import signal
@@ -26,9 +27,10 @@ from hedgerow.boosting import fit as fit_module
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.checkpoint import Checkpoint, Rounds, joined, one_round
 from hedgerow.boosting.dataset import Dataset as Rows
+from hedgerow.boosting.following import INTERRUPTS
 from hedgerow.boosting.rounds import rounds
 from hedgerow.cli.main import main
-from hedgerow.errors import HedgerowError, ParameterError, StorageError
+from hedgerow.errors import HedgerowError, InterruptedFitWarning, ParameterError, StorageError
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes
 from hedgerow.io.checkpoint_folder import FIT_FILE, LOCK_FILE, CheckpointFolder
 from hedgerow.objectives import make_objective
@@ -298,7 +300,9 @@ def _plain(history):
     return {rows: {name: list(curve) for name, curve in c.items()} for rows, c in history.items()}
 
 
-def test_an_interrupt_writes_a_last_part_and_leaves_the_estimator(tmp_path) -> None:
+def test_an_interrupt_writes_a_last_part_and_a_second_leaves_the_estimator(
+    tmp_path, monkeypatch
+) -> None:
     X, y = table()
 
     def interrupt(state):
@@ -308,9 +312,16 @@ def test_an_interrupt_writes_a_last_part_and_leaves_the_estimator(tmp_path) -> N
     model = HedgerowClassifier(**SMALL).fit(X[:200], y[:200])
     before = content(model.booster_)
     model.set_params(callbacks=interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    with pytest.warns(InterruptedFitWarning, match="6 of"):
         model.fit(X, y, checkpoint=tmp_path)
-    assert content(model.booster_) == before
+    assert len(model.evals_result_.get("validation", {"": [0] * 6}).popitem()[1]) == 6
+    assert model.stopped_by_ == "interrupt"
+    interrupted = content(model.booster_)
+    with pytest.raises(KeyboardInterrupt):  # the second one
+        model.set_params(random_state=1).fit(X, y)
+    assert content(model.booster_) == interrupted != before
+    model.set_params(random_state=None)
     assert parts_of(tmp_path) == ["hedgerow-rounds-00000001-00000005.safetensors"]
     model.set_params(callbacks=None).fit(X, y, checkpoint=str(tmp_path))
     assert content(model.booster_) == content(HedgerowClassifier(**SMALL).fit(X, y).booster_)
@@ -521,10 +532,11 @@ def test_interrupts_at_any_call(tmp_path, monkeypatch) -> None:
     for at in range(1, 1000):
         folder, stopped = tmp_path / str(at), False
         with monkeypatch.context() as patch:
+            patch.setattr(INTERRUPTS, "last", -math.inf if at % 2 else math.inf)
             Faults(patch, interrupt, at)
             try:
                 run(fit, folder, checkpoint_every=0)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, InterruptedFitWarning):  # warnings are errors here
                 stopped = True
         assert run(fit, folder) == whole
         if not stopped:

@@ -83,15 +83,15 @@ def same(one: Rounds, other: Rounds) -> bool:
 
 
 def same_tree(one: GrownTree, other: GrownTree) -> bool:
-    return arrays_of(one).keys() == arrays_of(other).keys() and all(
-        array.tobytes() == arrays_of(other)[name].tobytes()
-        and array.dtype == arrays_of(other)[name].dtype
-        and array.shape == arrays_of(other)[name].shape
-        for name, array in arrays_of(one).items()
+    return parts_of(one).keys() == parts_of(other).keys() and all(
+        array.tobytes() == parts_of(other)[name].tobytes()
+        and array.dtype == parts_of(other)[name].dtype
+        and array.shape == parts_of(other)[name].shape
+        for name, array in parts_of(one).items()
     )
 
 
-def arrays_of(tree: GrownTree) -> dict[str, np.ndarray]:
+def parts_of(tree: GrownTree) -> dict[str, np.ndarray]:
     known = {f.name: getattr(tree, f.name) for f in fields(GrownTree)}
     return {name: array for name, array in known.items() if array is not None}
 
@@ -129,7 +129,7 @@ def test_what_is_written_comes_back(some_rounds, ended, on_bins, n_metrics) -> N
     assert same(part, again)
     assert b"".join(rounds_to_bytes(again, "aa")) == data
     # Kernels are compiled for arrays that can be written to.
-    assert all(array.flags.writeable for array in arrays_of(again.trees[0]).values())
+    assert all(array.flags.writeable for array in parts_of(again.trees[0]).values())
 
 
 @pytest.mark.parametrize("n_outputs", [2, 5])
@@ -140,7 +140,7 @@ def test_vectors_come_back(some_rounds, n_outputs) -> None:
     assert same(part, again)
     assert again.of_round(1) == again.trees[1:2]
     assert again.head(2).trees == again.trees[:2]
-    assert all(array.flags.writeable for array in arrays_of(again.trees[0]).values())
+    assert all(array.flags.writeable for array in parts_of(again.trees[0]).values())
     broken = replace(part, base_score=np.zeros(n_outputs + 1))
     with pytest.raises(ModelFormatError):
         rounds_from_bytes(b"".join(rounds_to_bytes(broken, "aa")), "aa")

@@ -12,6 +12,7 @@ import pytest
 from chunked import TableData
 from hedgerow import Dataset, train
 from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.following import INTERRUPTS
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_data import TargetSurvey
 from hedgerow.cli.main import main
@@ -309,10 +310,11 @@ def stop_at(number: int):
         ("own", {"subsample": 0.5, "early_stopping": "oob"}),
     ],
 )
-def test_a_fit_goes_on_where_it_was_stopped(case, more, tmp_path) -> None:
+def test_a_fit_goes_on_where_it_was_stopped(case, more, tmp_path, monkeypatch) -> None:
     settings, data = make(case)
     settings |= {"n_estimators": 7, **more}
     whole = bytes_of(settings, Dataset(**data))
+    monkeypatch.setattr(INTERRUPTS, "last", math.inf)  # a second interrupt
     with pytest.raises(KeyboardInterrupt):
         bytes_of(settings, batches_of(data, 70), checkpoint=tmp_path, callbacks=stop_at(4))
     rounds = []

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
+    from hedgerow.boosting.memory_estimate import estimate_memory
     from hedgerow.distributed import DaskHedgerowClassifier, DaskHedgerowRegressor
     from hedgerow.errors import (
         CommunicationError,
         DataError,
         DataTypeError,
         HedgerowError,
+        InterruptedFitWarning,
         LossError,
         ModelFormatError,
         ParameterError,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
+    from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -38,6 +41,7 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
+    "CrossFit",
     "DaskHedgerowClassifier",
     "DaskHedgerowRegressor",
     "DataError",
@@ -47,27 +51,33 @@ __all__ = [
     "HedgerowError",
     "HedgerowRanker",
     "HedgerowRegressor",
+    "InterruptedFitWarning",
     "LossError",
     "ModelFormatError",
     "ParameterError",
     "__version__",
+    "cross_fit",
+    "estimate_memory",
     "load",
     "train",
 ]
 
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
+    "hedgerow.boosting.memory_estimate": ("estimate_memory",),
     "hedgerow.distributed": ("DaskHedgerowClassifier", "DaskHedgerowRegressor"),
     "hedgerow.errors": (
         "CommunicationError",
         "DataError",
         "DataTypeError",
         "HedgerowError",
+        "InterruptedFitWarning",
         "LossError",
         "ModelFormatError",
         "ParameterError",
     ),
     "hedgerow.training": ("train",),
+    "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (
         "CARTClassifier",
         "CARTRegressor",

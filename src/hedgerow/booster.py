@@ -20,10 +20,11 @@ from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
-from hedgerow.model.model import Model
+from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
+from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
 
@@ -34,7 +35,7 @@ FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPredictions):
+class Booster(TreeViews, CurveViews, MonotoneChecks, StreamedPredictions, SurvivalPredictions):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so
@@ -103,6 +104,16 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
         """
         best: int | None = self.model.training.get("best_round")
         return best
+
+    @property
+    def stopped_by(self) -> str | None:
+        """What ended the training.
+
+        ``"rounds"``, ``"early_stopping"``, ``"callback"``, ``"time_budget"`` or
+        ``"interrupt"``; None for a model of a version that did not note it.
+        """
+        reason: str | None = self.model.training.get("stopped_by")
+        return reason
 
     @property
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
@@ -259,6 +270,11 @@ class Booster(TreeViews, MonotoneChecks, StreamedPredictions, SurvivalPrediction
 
     def _check_stages(self) -> None:
         """Refuse to look at the first rounds where later ones have rescaled their trees."""
+        if AVERAGED in self.model.training:
+            raise ParameterError(
+                "this model is the mean of several, whose trees stand one behind the other: its "
+                "first rounds alone are no model. Ask the models of the folds."
+            )
         mode = self.model.training.get("parameters", {}).get("boosting", "gbdt")
         if mode != "gbdt":
             raise ParameterError(

@@ -25,7 +25,8 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
+from numba.core.event import TimingListener, register, unregister
 from numba.core.typed_passes import NativeLowering
 
 logger = logging.getLogger("hedgerow")
@@ -260,6 +262,23 @@ def is_cached() -> bool:
     """Whether kernels of these sources were compiled on this machine before."""
     folder = cache_folder()
     return folder is not None and any(folder.glob("*.nbi"))
+
+
+@contextmanager
+def compile_seconds() -> Iterator[Callable[[], float]]:
+    """Count the seconds in which this process compiles or loads kernels.
+
+    Yields
+    ------
+    callable
+        Gives the seconds so far.
+    """
+    listener = TimingListener()
+    register("numba:compiler_lock", listener)
+    try:
+        yield lambda: listener.duration if listener.done else 0.0
+    finally:
+        unregister("numba:compiler_lock", listener)
 
 
 @functools.cache

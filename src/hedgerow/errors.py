@@ -35,6 +35,10 @@ class LossError(HedgerowError, ValueError):
     """A user-written objective or metric returned something unusable."""
 
 
+class InterruptedFitWarning(UserWarning):
+    """An interrupt (Ctrl-C) ended a fit: its model holds the rounds up to then."""
+
+
 class CommunicationError(HedgerowError, RuntimeError):
     """Another process of a training is lost, does not answer, or sends what is not expected."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.schedules import is_number, rate_at, read_rate
 
 GrowPolicy = Literal["leafwise", "depthwise"]
 TreeMethod = Literal["hist", "approx", "exact"]
@@ -76,11 +77,12 @@ class BoostParams:
     The names and meanings are those of :class:`hedgerow.HedgerowClassifier`;
     here all but ``leaf_estimation`` are resolved (no ``"auto"``).  What names
     columns is kept as given until the table is known
-    (:func:`hedgerow.growing.constraints.resolve_constraints`).
+    (:func:`hedgerow.growing.constraints.resolve_constraints`).  A sequence of learning
+    rates becomes a tuple.
     """
 
     n_estimators: int = 100
-    learning_rate: float = 0.1
+    learning_rate: Any = 0.1
     max_leaves: int | None = 31
     max_depth: int | None = None
     min_samples_leaf: int = 20
@@ -132,6 +134,9 @@ class BoostParams:
             value = getattr(self, name)
             if value is None and name in _OPTIONAL:
                 continue
+            if name == "learning_rate" and not is_number(value) and not isinstance(value, str):
+                object.__setattr__(self, name, read_rate(value, self.n_estimators))
+                continue
             if value not in allowed:
                 none = ", or None" if name in _OPTIONAL else ""
                 raise ParameterError(f"{name} must be {allowed}{none}; got {value!r}.")
@@ -156,6 +161,18 @@ class BoostParams:
         _check_statistics(self.target_statistics)
         self._check_that_all_is_used()
         self._check_sampling()
+
+    def at_round(self, number: int) -> BoostParams:
+        """The same with the learning rate of round ``number``, 0 for the first."""
+        if is_number(self.learning_rate):
+            return self
+        return replace(self, learning_rate=rate_at(self.learning_rate, number))
+
+    def with_rounds(self, n_rounds: int) -> BoostParams:
+        """The same for the first ``n_rounds`` rounds alone."""
+        rate = self.learning_rate
+        kept = rate[:n_rounds] if isinstance(rate, tuple) else rate
+        return replace(self, n_estimators=n_rounds, learning_rate=kept)
 
     def _check_that_all_is_used(self) -> None:
         """Refuse a value that differs from the default where nothing reads it."""

@@ -4,13 +4,14 @@ Kernels release the interpreter lock and never start threads themselves (no
 OpenMP, no TBB): a fit or a prediction uses a private pool that this file owns,
 so a forked child, two fits at once or a joblib worker cannot abort or hang.
 
-Three ways to have several threads:
+Four ways to have several threads:
 
 :func:`run_blocks`   one call per block of rows, for work without exchange
 :class:`Team`        workers parked inside compiled code for the length of a
                      fit; the stages of a tree are separated by a barrier
                      (:mod:`hedgerow.kernels.barrier`)
 :func:`work_ahead`   items made in the background before they are asked for
+:func:`take_turns`   long tasks of many steps, kept abreast of each other
 """
 
 from __future__ import annotations
@@ -200,6 +201,99 @@ class _Lane:
         self._room.release()
         if self.thread.ident is not None:
             self.thread.join()
+
+
+def take_turns(
+    advance: Callable[[int], bool],
+    n_tasks: int,
+    n_threads: int,
+    settle: Callable[[], bool] = lambda: False,
+) -> None:
+    """Do ``n_tasks`` tasks of many steps, so that none is more than a step ahead for long.
+
+    A thread that is free does the next step of the task that is furthest behind, of
+    several the first.  Which thread does a step is not fixed; a task is never with two.
+
+    Parameters
+    ----------
+    advance : callable
+        ``advance(task)`` does the next step and returns True if it was the last.
+    n_tasks, n_threads : int
+        The caller's thread is one of them; the others end before this returns.
+    settle : callable, optional
+        Called after each step, by one thread at a time; True ends all tasks.
+
+    The first exception of a step ends all tasks and is raised here.
+    """
+    turns = _Turns(advance, n_tasks, settle)
+    helpers = [
+        threading.Thread(target=turns.follow, name=f"hedgerow-turns-{t}", daemon=True)
+        for t in range(1, min(n_threads, n_tasks))
+    ]
+    for helper in helpers:
+        helper.start()
+    try:
+        turns.run()
+    finally:
+        turns.end()
+        for helper in helpers:
+            helper.join()
+    if turns.error is not None:
+        raise turns.error
+
+
+class _Turns:
+    """Who does what in :func:`take_turns`."""
+
+    def __init__(
+        self, advance: Callable[[int], bool], n_tasks: int, settle: Callable[[], bool]
+    ) -> None:
+        self._advance, self._settle = advance, settle
+        self._steps = dict.fromkeys(range(n_tasks), 0)  # of tasks that nobody works on
+        self._n_busy = 0
+        self._ended = False
+        self._changed = threading.Condition()
+        self.error: BaseException | None = None
+
+    def follow(self) -> None:
+        """What a helper does; its exception is kept for the caller."""
+        try:
+            self.run()
+        except BaseException as error:
+            with self._changed:
+                self.error = self.error or error
+            self.end()
+
+    def end(self) -> None:
+        """No further step is begun."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """Do steps until there are none."""
+        task = self._choose()
+        while task is not None:
+            number, n_steps = task
+            done = self._advance(number)
+            with self._changed:
+                self._n_busy -= 1
+                if not done:
+                    self._steps[number] = n_steps + 1
+                self._ended = self._ended or self._settle()
+                self._changed.notify_all()
+            task = self._choose()
+
+    def _choose(self) -> tuple[int, int] | None:
+        """A task with its steps so far; None if all have ended."""
+        with self._changed:
+            while not self._steps and self._n_busy and not self._ended:
+                self._changed.wait()
+            if self._ended or not self._steps:
+                return None
+            number = min(self._steps, key=lambda task: (self._steps[task], task))
+            self._n_busy += 1
+            return number, self._steps.pop(number)
 
 
 def wait_addresses() -> tuple[int, int]:

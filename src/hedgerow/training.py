@@ -24,7 +24,7 @@ from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
-_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta")
+_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget")
 _TRAIN_NAMES = (
     *BOOST_PARAMETER_NAMES,
     *_STOPPING_NAMES,
@@ -65,7 +65,7 @@ def train(
         Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
         and ends the training by returning True.
     progress : bool, default=False
-        Draw a progress bar if standard error is a terminal.
+        Draw a progress bar in a notebook, or if standard error is a terminal.
     checkpoint : str or path-like, optional
         Folder in which finished rounds are kept.  If the training is stopped in any
         way, the same call goes on from there, and its model has the same bytes as
@@ -86,6 +86,12 @@ def train(
     StorageError
         If the folder of the checkpoint cannot be used.
 
+    Warns
+    -----
+    InterruptedFitWarning
+        If an interrupt (Ctrl-C) has ended the training: the booster has the rounds that
+        were done, up to the best one.  Before the first round it comes through.
+
     Examples
     --------
     >>> from hedgerow import Dataset, train
@@ -98,6 +104,7 @@ def train(
     """
     given = dict(params or {})
     check_names(given)
+    stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
         if "seed" in given:
@@ -105,7 +112,7 @@ def train(
         given["seed"] = given.pop("random_state")
     trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
     if isinstance(dataset, StoredData):
-        return _train_stored(given, trees, dataset, valid, callbacks, progress, kept)
+        return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
     if isinstance(valid, StoredData):
         raise DataError(
             "the validation rows are read batch by batch, but the training rows are in memory: "
@@ -129,7 +136,7 @@ def train(
         objective,
         trees,
         validation=validation,
-        stopping=stopping_of(given),
+        stopping=stopping,
         eval_metric=given.get("eval_metric"),
         callbacks=callbacks,
         progress=progress,
@@ -142,6 +149,7 @@ def train(
 def _train_stored(
     given: Mapping[str, Any],
     trees: BoostParams,
+    stopping: StoppingParams,
     dataset: StoredData,
     valid: Dataset | StoredData | None,
     callbacks: Callback | Sequence[Callback] | None,
@@ -152,7 +160,6 @@ def _train_stored(
     # Most trainings are of tables in memory, and need not wait for these imports.
     from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 
-    stopping = stopping_of(given)
     survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
     dataset.survey(survey.note, trees, survey.may_set_aside)
     objective, set_aside = survey.finish()

@@ -7,8 +7,6 @@ leaves the estimator as it was.
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +15,9 @@ from typing import TextIO, TypeAlias, overload
 
 import numpy as np
 
+from hedgerow.boosting.displays import Display, find_display
 from hedgerow.errors import ParameterError
+from hedgerow.model.model import Model
 
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``history["validation"]["auc"][i]`` is the score after round ``i + 1``."""
@@ -52,6 +52,10 @@ class Curve(Sequence[float]):
         return f"Curve({list(self)!r})"
 
 
+def _no_model() -> Model:
+    raise RuntimeError("this Round was made by hand: it belongs to no fit that has a model.")
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """What a callback sees after a round.
@@ -68,12 +72,21 @@ class Round:
         nothing is there without an ``eval_metric`` either.
     elapsed : float
         Seconds since the fit began.
+    is_last : bool
+        Whether the fit ends with this round for all that is known before callbacks are
+        asked: it is the last one asked for, or patience is at its end.
+    model : callable
+        ``model()`` puts together the :class:`hedgerow.model.model.Model` that the fit
+        would give if it ended now, for :class:`hedgerow.Booster`.  It takes time: about
+        as long as to copy all trees.
     """
 
     round: int
     n_rounds: int
     history: Mapping[str, Mapping[str, Sequence[float]]]
     elapsed: float
+    is_last: bool = False
+    model: Callable[[], Model] = _no_model
 
 
 Callback: TypeAlias = Callable[[Round], "bool | None"]
@@ -105,7 +118,8 @@ def check_callbacks(
     if not isinstance(listed, Sequence) or not all(callable(item) for item in listed):
         raise ParameterError(
             "callbacks must be None, a callable or a sequence of callables "
-            f"(each takes one hedgerow.boosting.callbacks.Round); got {callbacks!r}."
+            f"(each takes one hedgerow.boosting.callbacks.Round); got {callbacks!r}. "
+            "Callbacks of scikit-learn are for estimators."
         )
     return tuple(listed)
 
@@ -131,32 +145,26 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
 
 
 class ProgressBar:
-    """A callback that draws one line on a terminal, and nothing elsewhere.
-
-    ::
-
-        [##########..............]  42/100  validation loss 0.3127  1.8 s
+    """A callback that draws the progress of a fit, see :mod:`hedgerow.boosting.displays`.
 
     Parameters
     ----------
     stream : text file, optional
-        Standard error by default.
+        A notebook, or standard error, by default.
     """
 
-    CELLS = 24
     SECONDS_BETWEEN = 0.1
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._shown = self._stream is not None and self._stream.isatty()
+        self._display = find_display(stream)
         self._last = -1.0
         self._state: Round | None = None
 
     def __call__(self, state: Round) -> None:
-        """Draw the line anew, ten times a second at most."""
+        """Draw anew, ten times a second at most."""
         now = time.monotonic()
-        if self._shown and (state.round == state.n_rounds or self._is_due(now)):
-            self._draw(state)
+        if self._display is not None and (state.round == state.n_rounds or self._is_due(now)):
+            self._draw(self._display, state)
             self._last = now
             self._state = None
         else:
@@ -164,21 +172,19 @@ class ProgressBar:
 
     def close(self) -> None:
         """Draw the last state and end the line."""
-        if self._shown and (self._state is not None or self._last >= 0.0):
+        if self._display is not None and (self._state is not None or self._last >= 0.0):
             if self._state is not None:
-                self._draw(self._state)
-            self._stream.write("\n")
-            self._stream.flush()
+                self._draw(self._display, self._state)
+            self._display.close()
 
     def _is_due(self, now: float) -> bool:
         return self._last < 0.0 or now - self._last >= self.SECONDS_BETWEEN
 
-    def _draw(self, state: Round) -> None:
-        filled = self.CELLS * state.round // state.n_rounds
-        parts = [f"[{'#' * filled}{'.' * (self.CELLS - filled)}] {state.round}/{state.n_rounds}"]
-        for rows, curves in state.history.items():
-            parts += [f"{rows} {name} {scores[-1]:.5g}" for name, scores in curves.items()]
-        line = "  ".join([*parts, f"{state.elapsed:.1f} s"])
-        width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[2K{line[:width]}")
-        self._stream.flush()
+    @staticmethod
+    def _draw(display: Display, state: Round) -> None:
+        words = [
+            f"{rows} {name} {scores[-1]:.5g}"
+            for rows, curves in state.history.items()
+            for name, scores in curves.items()
+        ]
+        display.show(state.round, state.n_rounds, [*words, f"{state.elapsed:.1f} s"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
@@ -16,6 +16,7 @@ from hedgerow.errors import DataError
 
 if TYPE_CHECKING:
     from hedgerow.boosting.file_dataset import FileDataset
+    from hedgerow.boosting.memory_estimate import MemoryEstimate
     from hedgerow.data.sources.batches import BatchFunction
     from hedgerow.data.sources.paths import PathLike
 
@@ -225,6 +226,14 @@ class Dataset:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns; ``x0``, ``x1``, ... where there are none."""
         return self.table().schema.names
+
+    def estimate_memory(
+        self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
+    ) -> MemoryEstimate:
+        """Estimate how much memory a training takes; see :func:`hedgerow.estimate_memory`."""
+        from hedgerow.boosting.memory_estimate import estimate_memory
+
+        return estimate_memory(self.X, params, n_outputs=n_outputs)
 
     def table(self, schema: Schema | None = None, zero_missing: bool = False) -> AnyTable:
         """Read X, with the schema of a training table if this is not one."""

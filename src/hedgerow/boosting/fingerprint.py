@@ -5,7 +5,8 @@ Glossary
 setting  a short text that can be shown: ``learning_rate`` is ``0.1``
 content  a digest of an array or a schema: equal or not, no more can be said
 
-Left out is what has no part in a model: threads, callbacks, the progress bar, and
+Left out is what has no part in a model: threads, callbacks, the progress bar, the
+time budget, which each run has anew, and
 ``n_estimators``, for the trees of a fit do not depend on how many more follow.  A
 metric that the user wrote counts by its name; what it computes cannot be known.
 
@@ -19,7 +20,7 @@ import functools
 import hashlib
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,14 @@ import numpy as np
 from hedgerow import __version__
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stopping import CLOCK_FIELDS, StoppingParams
 from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.own import Linked
 from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_text
 from hedgerow.threads import run_blocks
 
 _BLOCK_BYTES = 1 << 22
@@ -43,7 +45,16 @@ _DIGEST_BYTES = 20
 _LONGEST = 200
 """Longest text of a setting; of longer ones a digest is kept."""
 
-_SOURCES = ("boosting", "data", "growing", "kernels", "metrics", "objectives", "params.py")
+_SOURCES = (
+    "boosting",
+    "data",
+    "growing",
+    "kernels",
+    "metrics",
+    "objectives",
+    "params.py",
+    "schedules.py",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +139,8 @@ def settings_of(
     metrics: Sequence[Metric],
 ) -> dict[str, str]:
     """All that is no data: versions, parameters, loss, metrics."""
-    asked = {name: value for name, value in asdict(params).items() if name != "n_estimators"}
+    plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a text of its own
+    asked = {name: value for name, value in plain.items() if name != "n_estimators"}
     named = {"random_state" if name == "seed" else name: value for name, value in asked.items()}
     texts = {
         "Hedgerow": f"{__version__} ({_digest_of_sources()})",
@@ -142,8 +154,13 @@ def settings_of(
             f"{metric.name} ({'higher' if metric.higher_is_better else 'lower'} is better)"
             for metric in metrics
         ),
-        **{field.name: _text(getattr(stopping, field.name)) for field in fields(stopping)},
+        **{
+            field.name: _text(getattr(stopping, field.name))
+            for field in fields(stopping)
+            if field.name not in CLOCK_FIELDS
+        },
         **{name: _text(value) for name, value in named.items()},
+        "learning_rate": rate_text(params.learning_rate, params.n_estimators),
     }
     return {name: text if len(text) <= _LONGEST else _short(text) for name, text in texts.items()}
 

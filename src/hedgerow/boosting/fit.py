@@ -15,20 +15,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
+from hedgerow.boosting.budget import Budget, budget_of
 from hedgerow.boosting.callbacks import (
     Callback,
     ProgressBar,
     check_callbacks,
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
+from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.following import follow
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
-from hedgerow.boosting.rounds import resolve, rounds
+from hedgerow.boosting.rounds import TrainingData, resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.statistics import (
@@ -39,10 +41,7 @@ from hedgerow.boosting.statistics import (
 )
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.strategy import resolve_strategy
-from hedgerow.boosting.watch import Watch, best_round_of, record_of
-from hedgerow.data import (
-    numbers_of,
-)
+from hedgerow.boosting.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import (
@@ -52,7 +51,6 @@ from hedgerow.metrics import (
 )
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
@@ -126,10 +124,10 @@ def fit(
         return fingerprint(train, validation, objective, params, stopping, named, n_threads)
 
     try:
-        with recording(checkpoint, describe) as recorder:
+        with budget_of(stopping) as budget, recording(checkpoint, describe) as recorder:
             return _fit(
                 train, validation, objective, params, stopping, metrics, bool(named), told,
-                n_threads, recorder,
+                n_threads, recorder, budget,
             )  # fmt: skip
     finally:
         if bar is not None:
@@ -147,13 +145,19 @@ def _fit(
     callbacks: tuple[Callback, ...],
     n_threads: int,
     recorder: Recorder | None,
+    budget: Budget | None,
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
+    check_folds(stopping, validation is not None)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
+    chosen = None
+    if stopping.by_folds and stops is not None:
+        chosen = choose_rounds(train, objective, params, stops, metrics, n_threads, budget)
+        train, stops, scored = chosen.rows.sample, None, False
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
     objective, metrics = with_queries(
@@ -168,16 +172,48 @@ def _fit(
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=callbacks,
         n_rounds=params.n_estimators,
+        started=stopping.began,
+        budget=budget,
     )
+
+    def assemble(forest: Forest) -> Model:
+        return _assemble(forest, train, encoded, params, watch, chosen, n_threads)
+
+    watch.assemble = assemble
     asked = constraints_of_inputs(params, encoded.inputs)
-    forest = _grow(encoded, objective, asked, watch, n_threads, recorder)
+    data = None
+    if chosen is not None:
+        data = chosen.rows.whole()
+        watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
+        asked = asked.with_rounds(chosen.n_rounds)
+    seen, unseen = prepare_rows(encoded, asked, n_threads) if data is None else (data, None)
+    n_rows = encoded.train.n_rows // encoded.n_copies
+    can_split = n_rows >= 2 * params.min_samples_leaf
+    forest = _grow(seen, unseen, can_split, objective, asked, watch, n_threads, recorder)
+    if watch.stopped_by == "rounds" and asked.n_estimators < params.n_estimators:
+        watch.stopped_by = "early_stopping"
+    return assemble(forest)
+
+
+def _assemble(
+    forest: Forest,
+    train: Sample,
+    encoded: Encoded,
+    params: BoostParams,
+    watch: Watch,
+    chosen: ChosenRounds | None,
+    n_threads: int,
+) -> Model:
+    """The model of a forest, with the record of its training."""
     record = record_of(train.n_rows, params, watch)
-    record |= _found_by_loss(train, objective, forest, n_threads)
-    inputs = encoded.inputs
+    if chosen is not None:
+        record["best_round"] = min(chosen.n_rounds, watch.n_kept)
+    record |= found_by_loss(train, watch.objective, forest, n_threads)
+    inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
         record["copies"] = encoded.n_copies
-    return Model(forest, train.table.schema, objective.name, record, inputs)
+    return Model(forest, schema, watch.objective.name, record, inputs, tuple(watch.seconds))
 
 
 def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
@@ -213,7 +249,7 @@ def _prepare(
     if validation is not None:
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
-    elif stops and not stopping.by_out_of_bag:
+    elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
         kept, aside = split_sample(train, objective, stopping.validation_fraction, seed)
         train, validation = train.take(kept), train.take(aside)
         # A category that only rows set aside have is no mistake of the user.
@@ -224,7 +260,9 @@ def _prepare(
 
 
 def _grow(
-    encoded: Encoded,
+    seen: TrainingData,
+    unseen: TrainingData | None,
+    can_split: bool,
     objective: Objective,
     params: BoostParams,
     watch: Watch,
@@ -235,38 +273,14 @@ def _grow(
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(params.n_estimators)
-    seen, unseen = prepare_rows(encoded, params, n_threads)
-    n_rows = encoded.train.n_rows // encoded.n_copies
-    can_split = n_rows >= 2 * params.min_samples_leaf
     states = rounds(seen, objective, params, unseen, n_threads, earlier)
     with closing(states):
-        for state in states:
-            if not can_split:
-                return state.freeze(0)
-            if earlier is not None and state.n_rounds == earlier.n_rounds:
-                stop = watch.take_over(earlier, state)
-            else:
-                stop = watch.after_round(state)
-                if recorder is not None:
-                    recorder.note(watch.last_round(state, stop))
-            if stop:
-                break
-        watch.note_forest(state, seen)
-        return state.freeze(watch.best.round if watch.best is not None else None)
-
-
-def _found_by_loss(
-    train: Sample, objective: Objective, forest: Forest, n_threads: int
-) -> dict[str, Any]:
-    """What a loss adds to the record once the trees are known: a baseline hazard."""
-    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
-    if describe is None:
-        return {}
-    predictor = Predictor(forest, train.table.schema.kinds)
-    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
-    if train.offset is not None:
-        raw = raw + train.offset
-    return describe(train.target, raw, train.weight)
+        if not can_split:
+            return next(states).freeze(0)
+        state = follow(states, watch, recorder)
+        if watch.stopped_by != "interrupt":
+            watch.note_forest(state, seen)
+        return state.freeze(watch.n_kept)
 
 
 __all__ = ["Sample", "StoppingParams", "fit"]

@@ -8,7 +8,7 @@ dart   some earlier trees, drawn at random, are taken out of the sum while a tre
 
            k rounds dropped:  new tree x 1 / (k + nu), dropped ones x k / (k + nu)
 
-       (``nu``, the learning rate, is in the tree's values already)
+       (``nu``, the learning rate of the round, is in the tree's values already)
 rf     every tree is grown at the start scores on its own sample; the model is
        the mean of the trees (Breiman 2001)
 """
@@ -25,6 +25,7 @@ from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors
 from hedgerow.growing.tree import GrownTree
 from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_at
 
 _DROP_STREAM = 5 << 40
 
@@ -147,7 +148,9 @@ class Dropout:
 
     def _share(self, n_dropped: int) -> float:
         """What a new tree and the dropped ones are divided by."""
-        return n_dropped + self._params.learning_rate if n_dropped else 1.0
+        if n_dropped == 0:
+            return 1.0
+        return n_dropped + rate_at(self._params.learning_rate, len(self._steps))
 
     def _draw(self, number: int) -> np.ndarray:
         """Rounds to drop: each with chance ``drop_rate``, in a share of the rounds none."""

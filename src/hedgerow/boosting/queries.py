@@ -141,7 +141,7 @@ def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -
     """Whether the fit stops early; a single query cannot be divided."""
     on = stopping.is_on(train.n_rows, has_validation)
     if on and train.query is not None and not has_validation:
-        automatic = isinstance(stopping.early_stopping, str)
+        automatic = isinstance(stopping.early_stopping, str) and not stopping.by_folds
         return not (automatic and bool((train.query == train.query[0]).all()))
     return on
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
-from hedgerow.boosting.modes import Average, Mode, make_mode
+from hedgerow.boosting.modes import Additive, Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
@@ -50,6 +50,9 @@ they divide the search for splits; the margin is for cores that are not free."""
 
 class Grower(Protocol):
     """What grows the trees of a fit."""
+
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
 
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow a tree on the gradients at the raw scores."""
@@ -100,11 +103,22 @@ class BoostState:
         self.oob_improvement: list[float] = []
         self.train_raw = train.raw
         self.validation_raw = None if validation is None else validation.raw
+        self._validation = validation
 
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         return make_forest(self._mode.trees(kept), self.base_score, self._n_features, self._spec)
+
+    def validation_scores(self, n_rounds: int) -> FloatArray:
+        """Raw scores of the validation rows by the first ``n_rounds`` rounds alone."""
+        assert self._validation is not None
+        if n_rounds == self.n_rounds and isinstance(self._mode, Additive):
+            return self._validation.raw
+        scores = self._validation.restarted(self.base_score)
+        for number, tree in enumerate(self._mode.trees(n_rounds)):
+            scores.add(tree, number % len(self.base_score))
+        return scores.raw
 
     def newest(self) -> list[GrownTree]:
         """The trees of the last round, one for each output, as they were grown."""
@@ -175,8 +189,11 @@ def rounds(
             yield state
         for number in range(state.n_rounds, params.n_estimators):
             mode.start_round(number)
+            now = params.at_round(number)
+            if now is not params:
+                grower.set_rate(now.learning_rate)
             try:
-                _grow_round(number, grower, mode, train, objective, params, state)
+                _grow_round(number, grower, mode, train, objective, now, state)
             except LossError as error:
                 raise LossError(f"round {number + 1}: {error}") from error.__cause__
             mode.end_round()

@@ -14,6 +14,7 @@ from hedgerow.data import (
     Table,
     fit_bins,
 )
+from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled, bin_unseen
@@ -23,9 +24,12 @@ from hedgerow.params import BoostParams
 
 
 def prepare_rows(
-    encoded: Encoded, params: BoostParams, n_threads: int
+    encoded: Encoded, params: BoostParams, n_threads: int, spec: BinSpec | None = None
 ) -> tuple[TrainingData, TrainingData | None]:
-    """The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
+    """The rows in the form that ``tree_method`` searches: bins, or columns sorted once.
+
+    ``spec`` are cuts of the encoded columns that were found before.
+    """
     train, validation = encoded.train, encoded.validation
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
@@ -36,8 +40,9 @@ def prepare_rows(
         table = _sortable(train.table, params.tree_method)
         seen = data(train, sort_columns(table, n_threads))
         return seen, None if validation is None else data(validation, validation.table)
-    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
-    spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
+    if spec is None:
+        most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+        spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
     rules = BundleRules(
         params.bundle_features,
         params.bundle_order,

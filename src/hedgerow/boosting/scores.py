@@ -89,6 +89,10 @@ class Scores:
             self.raw += data.offset
         self._n_threads = n_threads
 
+    def restarted(self, base: FloatArray) -> Scores:
+        """The scores of the same rows before the first tree."""
+        return Scores(self.data, base, self._n_threads, self._spec)
+
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:

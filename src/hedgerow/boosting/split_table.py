@@ -32,7 +32,7 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.branches import is_constrained
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
-from hedgerow.model.model import Model
+from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective
 from hedgerow.objectives.given import gradients_at
@@ -146,6 +146,11 @@ def _category_block(
 
 def _params_of(model: Model) -> BoostParams:
     params = boost_params(model.training.get("parameters", {}))
+    if AVERAGED in model.training:
+        raise ParameterError(
+            "the values of a model that is the mean of several were divided: ask the model of a "
+            "fold for its splits."
+        )
     if params.boosting == "dart":
         raise ParameterError(
             "the trees of a model with boosting='dart' were rescaled after they were grown: the "

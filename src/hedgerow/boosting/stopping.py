@@ -11,6 +11,7 @@ patience        rounds in a row without improvement after which the fit ends
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -28,9 +29,13 @@ MANY_ROWS = 10_000
 VALIDATION_STREAM = 2
 """Stream of :mod:`hedgerow.kernels.hashing` for the choice of validation rows."""
 
+CLOCK_FIELDS = ("time_budget", "began")
+"""Settings that say how long a run may take, not what it computes."""
+
 _FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
 _PATIENCE = Interval(1, 10_000_000, integer=True)
 _MIN_DELTA = Interval(0.0, math.inf, high_open=True)
+_SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +44,38 @@ class StoppingParams:
 
     Attributes
     ----------
-    early_stopping : bool, "auto" or "oob"
+    early_stopping : bool, "auto", "oob" or "cv"
         ``"auto"``: if validation rows are given, or there are more than 10,000 rows.
         ``"oob"``: by the rows that each round leaves out; none is set aside.
+        ``"cv"``: by fits of five folds, after which all rows are trained on.
     validation_fraction : float in (0, 1)
         Share of the rows that is set aside if no validation rows are given.
     patience : int
         Rounds in a row without improvement after which the fit ends.
     min_delta : float
         An improvement is a change of the watched score by more than this.
+    time_budget : float > 0 or None
+        Seconds that the fit may take from ``began`` on, see
+        :mod:`hedgerow.boosting.budget`.
+    began : float
+        When the fit began, in the seconds of :func:`time.monotonic`: make these
+        settings first.
     """
 
-    early_stopping: bool | Literal["auto", "oob"] = "auto"
+    early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
     validation_fraction: float = 0.1
     patience: int = 10
     min_delta: float = 0.0
+    time_budget: float | None = None
+    began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         choice = self.early_stopping
         if not isinstance(choice, (bool, np.bool_)) and not (
-            isinstance(choice, str) and choice in ("auto", "oob")
+            isinstance(choice, str) and choice in ("auto", "oob", "cv")
         ):
             raise ParameterError(
-                f"early_stopping must be True, False, 'auto' or 'oob'; got {choice!r}."
+                f"early_stopping must be True, False, 'auto', 'oob' or 'cv'; got {choice!r}."
             )
         for name, allowed in (
             ("validation_fraction", _FRACTION),
@@ -71,11 +85,28 @@ class StoppingParams:
             value = getattr(self, name)
             if value not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+        if self.time_budget is not None and self.time_budget not in _SECONDS:
+            raise ParameterError(
+                f"time_budget must be {_SECONDS} (seconds), or None; got {self.time_budget!r}."
+            )
 
     @property
     def by_out_of_bag(self) -> bool:
         """Whether the rows that a round leaves out decide."""
         return isinstance(self.early_stopping, str) and self.early_stopping == "oob"
+
+    @property
+    def by_folds(self) -> bool:
+        """Whether fits of folds decide."""
+        return isinstance(self.early_stopping, str) and self.early_stopping == "cv"
+
+    def check_without_table(self, where: str) -> None:
+        """Raise ``ParameterError`` for what needs a table in memory; rows are ``where``."""
+        if self.by_folds:
+            raise ParameterError(
+                f"early_stopping='cv' divides a table in memory into folds, but the rows are "
+                f"{where}: use early_stopping=True, which sets rows aside, or 'oob'."
+            )
 
     def is_on(self, n_rows: int, has_validation: bool) -> bool:
         """Whether a fit of ``n_rows`` rows stops early."""
@@ -112,6 +143,10 @@ class BestRound:
     score: float = math.nan
     _reference: float = field(default=math.nan, repr=False)
     _reference_round: int = field(default=0, repr=False)
+
+    def again(self) -> BestRound:
+        """The same before the first round."""
+        return BestRound(self.metric, self.patience, self.min_delta)
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Note the score after ``n_rounds`` rounds; True if the fit should end."""

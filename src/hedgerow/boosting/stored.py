@@ -26,9 +26,11 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.assembly import make_forest
+from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import check_out_of_bag
+from hedgerow.boosting.following import follow
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams
@@ -136,25 +138,27 @@ def fit_stored(
     limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     watch = StoredWatch(
-        objective=objective,
-        metrics=metrics if scored else (),
-        sample=None,
-        rows="train" if validation is None else "validation",
-        best=best_round_of(metrics[0], stopping, limits),
-        by_out_of_bag=stopping.by_out_of_bag,
-        callbacks=listed if bar is None else (*listed, bar),
-        n_rounds=params.n_estimators,
-    )
+        objective, metrics if scored else (), None, "train" if validation is None else "validation",
+        best_round_of(metrics[0], stopping, limits), listed if bar is None else (*listed, bar),
+        params.n_estimators, stopping.by_out_of_bag, stopping.began,
+    )  # fmt: skip
     plan = _Plan(
         train, validation, watched, objective, params, watch.metrics, n_rows,
         n_validation or n_rows, resolve_threads(n_jobs), ranks, others, mode,
     )  # fmt: skip
+
+    def assemble(forest: Forest) -> Model:
+        record = record_of(n_rows, params, watch)
+        seconds = tuple(watch.seconds)
+        return Model(forest, train.schema, objective.name, record, None, seconds)
+
+    watch.assemble = assemble
     try:
-        forest = _grow(plan, watch, recorder)
+        with budget_of(stopping) as watch.budget:
+            return assemble(_grow(plan, watch, recorder))
     finally:
         if bar is not None:
             bar.close()
-    return Model(forest, train.schema, objective.name, record_of(n_rows, params, watch), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +216,7 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
             else:
                 fit.validation_tally = tally
         if params.leaf_estimation == "line_search":
-            leaves = LeafQuantiles(train.store, grower, objective, params, spec.schema, rows)
+            leaves = LeafQuantiles(train.store, grower, objective, spec.schema, rows)
             fit.search = leaves.search
         return _run(fit, watch, plan.ranks, recorder)
 
@@ -220,27 +224,21 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
 def _run(
     fit: StoredFit, watch: StoredWatch, ranks: Communicator, recorder: Recorder | None
 ) -> Forest:
-    number = 0
     earlier = None if recorder is None else recorder.earlier
     if earlier is not None:
         earlier = earlier.head(fit.params.n_estimators)
+
+    def agree(place: int) -> int:
+        # A callback or the clock may have ended the fit on one rank alone.
+        return int(ranks.allreduce(np.array([place], dtype=np.int64), "max")[0])
+
+    states = stored_rounds(fit, earlier)
     try:
-        for state in stored_rounds(fit, earlier):
-            number = state.n_rounds
-            is_old = earlier is not None and number == earlier.n_rounds
-            if is_old and earlier is not None:
-                stop = watch.take_over(earlier, state)
-            else:
-                stop = watch.after_round(state)
-            if ranks.size > 1:  # a callback may have ended the fit on one rank alone
-                stop = bool(ranks.allreduce(np.array([stop], dtype=np.int64), "max")[0])
-            if recorder is not None and not is_old:
-                recorder.note(watch.last_round(state, stop))
-            if stop:
-                break
+        state = follow(states, watch, recorder, agree if ranks.size > 1 else None)
     except LossError as error:
-        raise LossError(f"round {number + 1}: {error}") from error.__cause__
-    return state.freeze(watch.best.round if watch.best is not None else None)
+        n_done = max(len(watch.seconds), 0 if earlier is None else earlier.n_rounds)
+        raise LossError(f"round {n_done + 1}: {error}") from error.__cause__
+    return state.freeze(watch.n_kept)
 
 
 def check_targets(sample: StoredSample, objective: Objective, others: Communicator) -> int:
@@ -287,6 +285,7 @@ def check_targets(sample: StoredSample, objective: Objective, others: Communicat
 def _check_stopping(
     stopping: StoppingParams, stops: bool, has_validation: bool, params: BoostParams, n_rows: int
 ) -> None:
+    stopping.check_without_table("in chunks")
     if stopping.by_out_of_bag:
         check_out_of_bag(params, n_rows)
     elif stops and not has_validation:

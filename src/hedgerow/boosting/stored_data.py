@@ -66,6 +66,7 @@ class TargetSurvey:
         seed: int,
         sets_aside: bool,
     ) -> None:
+        stopping.check_without_table("read batch by batch")
         self.n_rows = 0
         self.largest = -np.inf
         self._stopping = stopping

@@ -85,8 +85,6 @@ class LeafQuantiles:
         Has grown the last tree on them, and added no tree since.
     objective : Objective
         A :class:`QuantileLoss`.
-    params : BoostParams
-        Resolved.
     schema : Schema
     rows : AllRows
         Training rows.
@@ -97,13 +95,12 @@ class LeafQuantiles:
         store: RowStore,
         grower: StoredGrower,
         objective: Objective,
-        params: BoostParams,
         schema: Schema,
         rows: AllRows,
     ) -> None:
         self._store, self._grower = store, grower
         self._objective = cast(QuantileLoss, objective)
-        self._params, self._schema = params, schema
+        self._schema = schema
         self._communicator = rows.communicator
         total, self._n_rows = ExactSum(), 0
         for target, weight in rows.batches():
@@ -114,8 +111,11 @@ class LeafQuantiles:
         self._n_rows = int(counts[0])
         self._unit = unit_of(total)
 
-    def search(self, tree: GrownTree, output: int) -> GrownTree:
-        """The tree that was grown last, for ``output``, with its leaves' quantiles."""
+    def search(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
+        """The tree that was grown last, for ``output``, with its leaves' quantiles.
+
+        ``params`` are resolved, and those of the round.
+        """
         leaves = np.flatnonzero(tree.feature < 0)
         place = np.full(len(tree.left), -1, dtype=np.int64)
         place[leaves] = np.arange(len(leaves))
@@ -124,7 +124,7 @@ class LeafQuantiles:
         steps = self._quantiles(asked)
         if steps is None:  # a small sample may be empty
             return tree
-        return with_steps(tree, leaves, steps, self._params, self._schema)
+        return with_steps(tree, leaves, steps, params, self._schema)
 
     def _unit_for(self, rule: QuantileRule) -> float:
         """The unit of weights; where a rule changes these, that of the tree's rows."""

@@ -39,6 +39,9 @@ from hedgerow.params import BoostParams
 class StoredGrower(Protocol):
     """What grows the trees: :class:`hedgerow.growing.chunk_grower.ChunkGrower`."""
 
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+
     def start(self, base: FloatArray) -> None:
         """Set the raw scores to ``base``, plus offsets."""
 
@@ -127,7 +130,8 @@ class StoredFit:
         Evaluates the training rows after each round.
     validation_tally : Tally or None
     search : callable or None
-        Takes a tree and its output, and returns it with the leaf values of a line search.
+        Takes a tree, its output and the parameters of the round, and returns the tree
+        with the leaf values of a line search.
     """
 
     grower: StoredGrower
@@ -139,7 +143,7 @@ class StoredFit:
     others: Communicator
     train_tally: Tally | None = None
     validation_tally: Tally | None = None
-    search: Callable[[GrownTree, int], GrownTree] | None = None
+    search: Callable[[GrownTree, int, BoostParams], GrownTree] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -228,10 +232,13 @@ def _grow_round(number: int, fit: StoredFit, state: StoredState) -> None:
     """One tree per output, and a pass over the training rows where their scores are asked for."""
     n_outputs, grower = fit.objective.n_outputs, fit.grower
     left_out = LeftOut(fit) if fit.params.oob_score else None
+    now = fit.params.at_round(number)
+    if now is not fit.params:
+        grower.set_rate(now.learning_rate)
     for output in range(n_outputs):
         tree = grower.grow(number * n_outputs + output, output)
         if fit.search is not None:
-            tree = fit.search(tree, output)
+            tree = fit.search(tree, output, now)
         if left_out is not None and output == 0 and n_outputs > 1:
             grower.settle(before=left_out.before)
         # A tree that the grower adds by itself is new to no training row.

@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.callbacks import (
     Callback,
     History,
@@ -29,6 +30,7 @@ from hedgerow.boosting.checkpoint import Rounds, one_round
 from hedgerow.boosting.rounds import BoostState, TrainingData
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams
+from hedgerow.data import numbers_of
 from hedgerow.errors import LossError, StorageError
 from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import (
@@ -37,8 +39,14 @@ from hedgerow.metrics import (
     make_metrics,
     scored_as,
 )
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_record
+
+StoppedBy: TypeAlias = Literal["rounds", "early_stopping", "callback", "time_budget", "interrupt"]
 
 _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
 
@@ -56,10 +64,37 @@ class RoundState(Protocol):
     def newest(self) -> list[GrownTree]:
         """The trees of the last round as they were added."""
 
+    def freeze(self, n_rounds: int | None = None) -> Forest:
+        """The forest of the first ``n_rounds`` rounds (default: of all)."""
+
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """Scores, early stopping and callbacks of one fit."""
+    """Scores, early stopping, budget and callbacks of one fit.
+
+    Attributes
+    ----------
+    objective, metrics, sample, rows
+        What is evaluated, by which metrics, on which rows; what history calls these.
+    best : BestRound or None
+    callbacks : tuple of callable
+    n_rounds : int
+        Rounds asked for.
+    by_out_of_bag : bool
+        Whether the rows that a round leaves out decide.
+    started : float
+        When the fit began, in the seconds of :func:`time.monotonic`.
+    budget : Budget or None
+    assemble : callable or None
+        Makes the model of a forest; set before the first round.
+    history, out_of_bag : dict
+        Scores, as the record has them.
+    seconds : list of float
+        From the beginning of the fit to the end of each round; NaN for those of an
+        earlier run.
+    stopped_by : str
+        What ended the fit; see :mod:`hedgerow.boosting.following`.
+    """
 
     objective: Objective
     metrics: tuple[Metric, ...]
@@ -69,9 +104,13 @@ class Watch:
     callbacks: tuple[Callback, ...]
     n_rounds: int
     by_out_of_bag: bool = False
+    started: float = field(default_factory=time.monotonic)
+    budget: Budget | None = None
+    assemble: Callable[[Forest], Model] | None = None
     history: History = field(default_factory=dict)
     out_of_bag: dict[str, float] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
+    seconds: list[float] = field(default_factory=list)
+    stopped_by: StoppedBy = "rounds"
 
     def after_round(self, state: RoundState) -> bool:
         """Note the scores, tell the callbacks; True if the fit should end."""
@@ -85,11 +124,48 @@ class Watch:
                 stop = self.best.observe(state.n_rounds, scores[self.metrics[0].name])
         if state.oob_improvement:
             stop = self._note_out_of_bag(state) or stop
+        elapsed = time.monotonic() - self.started
+        self.seconds.append(elapsed)
+        if stop:
+            self.stopped_by = "early_stopping"
         if self.callbacks:
-            elapsed = time.monotonic() - self.started
-            seen = Round(state.n_rounds, self.n_rounds, read_only(self.history), elapsed)
-            stop = call_all(self.callbacks, seen) or stop
+            seen = Round(
+                state.n_rounds,
+                self.n_rounds,
+                read_only(self.history),
+                elapsed,
+                stop or state.n_rounds == self.n_rounds,
+                lambda: self.model_of(state),
+            )
+            if call_all(self.callbacks, seen) and not stop:
+                self.stopped_by, stop = "callback", True
+        if not stop and self.budget is not None and state.n_rounds < self.n_rounds:
+            stop = self.budget.is_spent(state.n_rounds, lambda: self.model_of(state))
+            if stop:
+                self.stopped_by = "time_budget"
         return stop
+
+    @property
+    def n_kept(self) -> int:
+        """Rounds that the model keeps, of those that are done."""
+        return self.best.round if self.best is not None else len(self.seconds)
+
+    def model_of(self, state: RoundState) -> Model:
+        """The model as it is if the fit ends now."""
+        assert self.assemble is not None
+        return self.assemble(state.freeze(self.n_kept))
+
+    def keep_whole_rounds(self) -> bool:
+        """Forget what an interrupted round has left; False if no round was whole."""
+        whole = len(self.seconds)
+        for curves in self.history.values():
+            for scores in curves.values():
+                del scores[whole:]
+        if self.best is not None:
+            self.best = self.best.again()
+            self._observe_again(whole)
+        self.stopped_by = "interrupt"
+        return whole > 0
 
     def take_over(self, earlier: Rounds, state: RoundState) -> bool:
         """Note the scores of rounds that were done before; True if the fit ended with them."""
@@ -103,17 +179,30 @@ class Watch:
             self.history[self.rows] = dict(zip(names, earlier.scores.T.tolist(), strict=True))
         if state.oob_improvement:
             self.history["out_of_bag"] = {"improvement": list(state.oob_improvement)}
-        if self.best is not None:
-            for n_rounds in range(1, earlier.n_rounds + 1):
-                if self.by_out_of_bag:
-                    score = math.fsum(state.oob_improvement[:n_rounds])
-                else:
-                    score = self.history[self.rows][self.metrics[0].name][n_rounds - 1]
-                self.best.observe(n_rounds, score)
+        self.seconds = [math.nan] * earlier.n_rounds
+        out_of_patience = self._observe_again(earlier.n_rounds)
+        if earlier.ended:
+            self.stopped_by = "early_stopping" if out_of_patience else "callback"
+        if self.budget is not None:
+            self.budget.begin_rounds()
         return earlier.ended
 
-    def last_round(self, state: RoundState, ended: bool) -> Rounds:
+    def _observe_again(self, n_rounds: int) -> bool:
+        """Look for the best of rounds that are in the history; True if patience is at its end."""
+        stop = False
+        for number in range(n_rounds if self.best is not None else 0):
+            if self.by_out_of_bag:
+                score = math.fsum(self.history["out_of_bag"]["improvement"][: number + 1])
+            else:
+                score = self.history[self.rows][self.metrics[0].name][number]
+            assert self.best is not None
+            stop = self.best.observe(number + 1, score)
+        return stop
+
+    def last_round(self, state: RoundState) -> Rounds:
         """The last round with its scores, to be recorded."""
+        # A fit that has run out of time goes on in the next run.
+        ended = self.stopped_by in ("early_stopping", "callback")
         scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
         return one_round(
@@ -145,15 +234,19 @@ class Watch:
     def _scores(self, state: RoundState) -> dict[str, float]:
         assert isinstance(state, BoostState)
         raw = state.train_raw if self.rows == "train" else state.validation_raw
-        sample = self.sample
         assert raw is not None
+        try:
+            return self.score(raw)
+        except LossError as error:
+            raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+
+    def score(self, raw: FloatArray) -> dict[str, float]:
+        """The score of each metric for raw scores of the watched rows."""
+        sample = self.sample
         assert sample is not None
         if raw.shape[1] != sample.n_rows:  # copies of the rows: the first speaks for all
             raw = np.ascontiguousarray(raw[:, : sample.n_rows])
-        try:
-            return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
-        except LossError as error:
-            raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+        return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
 
 
 def best_round_of(
@@ -169,7 +262,9 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     """What the model file tells of the training; nothing of threads, time or machine."""
     objective = watch.objective
     best = watch.best.round if watch.best is not None and watch.history else None
-    parameters = {name: _plain(value) for name, value in asdict(params).items()}
+    plain = asdict(replace(params, learning_rate=1.0))
+    plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept)
+    parameters = {name: _plain(value) for name, value in plain.items()}
     if params.max_conflict_rate == 0.0:
         # Whether and how features share columns has then no part in the model.
         for name in ("bundle_features", "bundle_order", "bundle_conflicts"):
@@ -177,11 +272,29 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     return {
         "parameters": parameters,
         "n_rows": n_rows,
-        "history": watch.history,
+        "history": {
+            rows: {name: list(scores) for name, scores in curves.items()}
+            for rows, curves in watch.history.items()
+        },
         "best_round": best,
+        "stopped_by": watch.stopped_by,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),
     }
+
+
+def found_by_loss(
+    train: Sample, objective: Objective, forest: Forest, n_threads: int
+) -> dict[str, Any]:
+    """What a loss adds to the record once the trees are known: a baseline hazard."""
+    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
+    if describe is None:
+        return {}
+    predictor = Predictor(forest, train.table.schema.kinds)
+    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
+    if train.offset is not None:
+        raw = raw + train.offset
+    return describe(train.target, raw, train.weight)
 
 
 def _plain(value: Any) -> Any:

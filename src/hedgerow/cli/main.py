@@ -1,7 +1,9 @@
 """Entry point of ``hedgerow``: commands, errors, exit codes.
 
 Exit codes: 0 done; 1 a fault of Hedgerow itself; 2 something in the command,
-its files or parameters has to change; 130 interrupted.
+its files or parameters has to change; 130 interrupted (also if `train` has
+written the model of the rounds up to then: what follows should not go on as
+if it were whole).
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = build_parser().parse_args(arguments)
         options.run(options)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+    except KeyboardInterrupt as interrupt:
+        return _fail(str(interrupt) or "interrupted", 130)
     except BrokenPipeError:
         # The reader of our output has gone (`hedgerow inspect ... | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

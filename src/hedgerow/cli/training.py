@@ -6,10 +6,12 @@ import argparse
 import os
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from hedgerow.cli.usage import UsageError
+from hedgerow.errors import InterruptedFitWarning
 
 LIMIT_HELP = (
     "memory that the data may take, such as '2 GB'; beyond it rows are read in batches and kept on "
@@ -88,7 +90,9 @@ def run(options: argparse.Namespace) -> None:
     _check_paths(options)
     way = batches.choose_way(options.data, options.memory_limit)
     train = _train_in_memory if way.in_memory else _train_out_of_core
-    start, estimator = train(options, way)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedFitWarning)  # told below
+        start, estimator = train(options, way)
     trees = estimator.booster_.num_trees
     print(f"trained {trees} trees in {time.perf_counter() - start:.2f} s")
     from hedgerow.cli import engine
@@ -96,6 +100,13 @@ def run(options: argparse.Namespace) -> None:
     for line in engine.score_lines(estimator):
         print(line)
     estimator.save(options.model)
+    if estimator.stopped_by_ == "interrupt":
+        raise KeyboardInterrupt(
+            f"interrupted: the model of the first {estimator.n_iter_} rounds is written to "
+            f"{options.model}"
+        )
+    if estimator.stopped_by_ == "time_budget":
+        print(f"the time budget ended the training with {estimator.n_iter_} rounds in the model")
     print(f"model written to {options.model}")
 
 

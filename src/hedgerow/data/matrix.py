@@ -20,11 +20,11 @@ PAD     rows of zeros after the last one, so that fetching ahead of the last row
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, BinArray, aligned_zeros
+from hedgerow.arrays import MISSING_KEY, BinArray, IntArray, aligned_empty, aligned_zeros
 from hedgerow.data.bins import BinSpec, codes_of
 from hedgerow.data.bundles import BundleRules, Layout, lay_out, may_pay, one_each
 from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
@@ -128,6 +128,24 @@ class BinnedMatrix:
     def n_bytes(self) -> int:
         """Memory of both layouts."""
         return self.by_row.nbytes + self.by_column.nbytes
+
+    def take(self, rows: IntArray, columns: bool = True) -> BinnedMatrix:
+        """Some of the rows, in the given order, with the same cuts.
+
+        ``columns``: also the layout by column, which growing needs.
+        """
+        n_rows = len(rows)
+        by_row = aligned_empty((self.n_tiles, n_rows + PAD, self.tile_width), np.uint8)
+        n_columns = len(self.by_column) if columns else 0
+        by_column = aligned_empty((n_columns, n_rows + PAD), np.uint8)
+        # One block after the other: only into a whole block does numpy copy without a buffer.
+        for source, copy in (
+            *zip(self.by_row, by_row, strict=True),
+            *zip(self.by_column, by_column, strict=False),
+        ):
+            np.take(source, rows, axis=0, out=copy[:n_rows], mode="clip")
+            copy[n_rows:] = 0
+        return replace(self, by_row=by_row, by_column=by_column)
 
 
 def tile_shape(n_features: int) -> tuple[int, int, int]:

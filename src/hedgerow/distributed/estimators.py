@@ -44,6 +44,11 @@ class OnCluster(HedgerowEstimator):
                     f"{name}={getattr(self, name)!r} is called in the process that trains, and "
                     f"these are the workers of a cluster: leave {name} out."
                 )
+        if vars(self).get("_skl_callbacks"):
+            raise ParameterError(
+                "callbacks of scikit-learn are called in the process that trains, and these are "
+                "the workers of a cluster: remove them by set_callbacks()."
+            )
         client = client or _default_client()
         if train[1] is None:
             raise DataError(

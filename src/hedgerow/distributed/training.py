@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from hedgerow.booster import Booster
+from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
@@ -132,6 +135,7 @@ def train_on_workers(
         client,
         replace(
             work,
+            stopping=_with_what_is_left(work.stopping),
             mode=mode,
             has_validation=validation is not None,
             checkpoint_every=resilience.checkpoint_every,
@@ -142,6 +146,14 @@ def train_on_workers(
         resilience=resilience,
     )
     return model_from_bytes(content)[0]
+
+
+def _with_what_is_left(stopping: StoppingParams) -> StoppingParams:
+    """The same with the time budget that is left: clocks of other machines start elsewhere."""
+    if stopping.time_budget is None:
+        return stopping
+    left = stopping.time_budget - (time.monotonic() - stopping.began)
+    return replace(stopping, time_budget=max(left, sys.float_info.min))
 
 
 def _least_memory(client: Any) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -79,8 +80,12 @@ class TrainWork:
     checkpoint_every: float = 10.0
     checksums: tuple[Sequence[int], Sequence[int]] = ((), ())
 
+    def __post_init__(self) -> None:
+        self.stopping.check_without_table("on a cluster")
+
     def __call__(self, ranks: Communicator, shard: Shard) -> bytes:
         """Train with the others; the bytes of the model."""
+        began = time.monotonic()  # by the clock of this machine
         others: Communicator = ranks if self.mode == "data" else Alone()
         n_threads = self.n_jobs or shard.n_threads
         for partitions, numbers, known in (
@@ -129,7 +134,7 @@ class TrainWork:
                 objective,
                 self.params,
                 validation=validation,
-                stopping=self.stopping,
+                stopping=replace(self.stopping, began=began),
                 eval_metric=self.eval_metric,
                 n_jobs=n_threads,
                 communicator=ranks,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,10 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.data.frames import FrameLibrary
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.metrics import MetricFunction
 from hedgerow.model.model import Model
@@ -45,6 +48,10 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.schedules import LearningRate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
@@ -56,11 +63,12 @@ _FITTED = (
     "n_iter_",
     "best_iteration_",
     "evals_result_",
+    "stopped_by_",
     "classes_",
 )
 
 
-class HedgerowEstimator(ModelFiles):
+class HedgerowEstimator(FitHooks, ModelFiles):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster
@@ -69,6 +77,7 @@ class HedgerowEstimator(ModelFiles):
     n_iter_: int
     best_iteration_: int | None
     evals_result_: dict[str, dict[str, list[float]]]
+    stopped_by_: str | None
 
     _objectives: ClassVar[tuple[str, ...]]
     _loss_parameters: ClassVar[tuple[str, ...]]
@@ -77,7 +86,7 @@ class HedgerowEstimator(ModelFiles):
         self,
         *,
         n_estimators: int = 100,
-        learning_rate: float = 0.1,
+        learning_rate: LearningRate = 0.1,
         max_leaves: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
@@ -126,10 +135,11 @@ class HedgerowEstimator(ModelFiles):
         forced_bins: ForcedBins = None,
         objective: OwnObjective = "auto",
         eval_metric: EvalMetric = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -189,6 +199,7 @@ class HedgerowEstimator(ModelFiles):
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.min_delta = min_delta
+        self.time_budget = time_budget
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callbacks = callbacks
@@ -214,7 +225,11 @@ class HedgerowEstimator(ModelFiles):
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(
-            self.early_stopping, self.validation_fraction, self.patience, self.min_delta
+            self.early_stopping,
+            self.validation_fraction,
+            self.patience,
+            self.min_delta,
+            self.time_budget,
         )
 
     def _check_objective(self) -> None:
@@ -261,7 +276,9 @@ class HedgerowEstimator(ModelFiles):
         params: BoostParams,
         stopping: StoppingParams,
         checkpoint: Checkpoint | None = None,
+        **known: Any,
     ) -> Model:
+        """Train; ``known`` are fitted attributes beside those that the model has."""
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
         return fit(
@@ -271,7 +288,7 @@ class HedgerowEstimator(ModelFiles):
             validation=validation,
             stopping=stopping,
             eval_metric=self.eval_metric,
-            callbacks=self.callbacks,
+            callbacks=self._round_callbacks(lambda model: self._fitted(model, **known)),
             progress=bool(self.progress),
             n_jobs=self.n_jobs,
             checkpoint=checkpoint,
@@ -279,6 +296,14 @@ class HedgerowEstimator(ModelFiles):
 
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Take a trained model as one's own, in one step."""
+        fitted = self._fitted(model, **more)
+        kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
+        self.__dict__ = kept | fitted
+        return self
+
+    @staticmethod
+    def _fitted(model: Model, **more: Any) -> dict[str, Any]:
+        """What an estimator has after its fit."""
         booster = Booster(model)
         fitted: dict[str, Any] = {
             "booster_": booster,
@@ -286,13 +311,12 @@ class HedgerowEstimator(ModelFiles):
             "n_iter_": booster.num_rounds,
             "best_iteration_": booster.best_iteration,
             "evals_result_": booster.evals_result,
+            "stopped_by_": booster.stopped_by,
             **more,
         }
         if model.schema.named:
             fitted["feature_names_in_"] = np.array(booster.feature_names, dtype=object)
-        kept = {name: value for name, value in vars(self).items() if name not in _FITTED}
-        self.__dict__ = kept | fitted
-        return self
+        return fitted
 
     # -- prediction ----------------------------------------------------------
 
@@ -367,6 +391,22 @@ class HedgerowEstimator(ModelFiles):
         gain = self.booster_.feature_importance("gain")
         total = gain.sum()
         return gain / total if total > 0.0 else gain
+
+    def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
+        """Learning curves as a data frame; see :meth:`hedgerow.Booster.history_frame`."""
+        check_is_fitted(self)
+        return self.booster_.history_frame(backend)
+
+    def plot_history(
+        self,
+        metric: str | None = None,
+        ax: Axes | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Axes:
+        """Draw learning curves; see :func:`hedgerow.plot.plot_history`."""
+        check_is_fitted(self)
+        return self.booster_.plot_history(metric, ax, path=path)
 
     def verify_monotone(
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000

@@ -22,6 +22,7 @@ from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels, multilabel
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_for
@@ -42,6 +43,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
@@ -106,7 +108,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self,
         *,
         n_estimators: int = 100,
-        learning_rate: float = 0.1,
+        learning_rate: LearningRate = 0.1,
         max_leaves: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
@@ -158,10 +160,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         focal_gamma: float | None = None,
         focal_alpha: float | None = None,
         class_weight: ClassWeight = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -222,6 +225,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -236,6 +240,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         tags.classifier_tags.multi_label = True
         return tags
 
+    @with_hooks
     def fit(
         self,
         X: Any,
@@ -250,7 +255,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -287,6 +293,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)
@@ -311,7 +322,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
             validation = _sample(seen, codes_val, weight_val, by_class)
         train = _sample(table, codes, weight, by_class)
-        model = self._train(train, validation, objective, params, stopping, kept)
+        model = self._train(train, validation, objective, params, stopping, kept, classes_=classes)
         return self._adopt(model, classes_=classes)
 
     def _fit_labels(
@@ -338,8 +349,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             known = multilabel.read_indicators(y_val, seen.n_rows, "y_val")
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
             aside = Sample(seen, same_targets(known, targets, "y_val"), weight_val)
-        model = self._train(train, aside, objective, params, stopping, kept)
-        return self._adopt(model, classes_=multilabel.label_classes(objective))
+        classes = multilabel.label_classes(objective)
+        model = self._train(train, aside, objective, params, stopping, kept, classes_=classes)
+        return self._adopt(model, classes_=classes)
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
         name, n_outputs = self._chosen_loss(classes)

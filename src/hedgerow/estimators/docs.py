@@ -11,8 +11,10 @@ TREES = """
 n_estimators : int, default=100
     Boosting rounds: trees, or with more than two classes groups of one
     tree for each class.
-learning_rate : float > 0, default=0.1
-    Factor on the values of every tree.
+learning_rate : float > 0, sequence of n_estimators such, or callable, default=0.1
+    Factor on the values of every tree.  A sequence has one for each round; a callable
+    takes the rounds done before, 0 for the first; :mod:`hedgerow.schedules` has
+    ready ones.
 max_leaves : int from 2 to 65535, or None, default=31
     Most leaves of a tree; None for no limit.
 max_depth : int from 1 to 62, or None, default=None
@@ -162,12 +164,14 @@ forced_bins : dict of column to ascending numbers, or None
 """
 
 TRAINING = """
-early_stopping : bool, "auto" or "oob", default="auto"
+early_stopping : bool, "auto", "oob" or "cv", default="auto"
     End the fit when the score on validation rows has not improved for
     ``patience`` rounds, and keep the trees up to the best round.
     ``"auto"``: if ``X_val`` is given or there are more than 10,000 rows.
     ``"oob"``: judge by the rows that each round leaves out (``subsample``
     below 1); no row is set aside.
+    ``"cv"``: find the best number of rounds by fits of five folds of the rows,
+    and train on all rows for as many (docs/cross-fitting.md); for tables in memory.
 validation_fraction : float in (0, 1), default=0.1
     Share of the rows that early stopping sets aside where ``X_val`` is not
     given; for classification the same share of each class.
@@ -175,18 +179,22 @@ patience : int >= 1, default=10
     Rounds in a row without improvement after which the fit ends.
 min_delta : float >= 0, default=0.0
     An improvement is a change of the score by more than this.
+time_budget : float > 0 or None, default=None
+    Seconds that a fit may take, from its beginning to the model: it ends with the last
+    round that can be expected to end in time, the first is always done.  How many
+    there are depends on the machine; the trees do not.
 n_jobs : int or None, default=None
     Threads of fit and predict: None for all available processors (or
     ``OMP_NUM_THREADS``), -1 for all.  The model is the same for any number.
 random_state : int, RandomState or None, default=None
     Seed of row and column sampling, of rounding and of the validation
     rows.  None is 0: the same data and parameters give the same model.
-callbacks : callable or sequence of callables, default=None
-    Each is called after every round with a
+callbacks : callable, callback of scikit-learn, or sequence of these, default=None
+    A callable is called after every round with a
     :class:`hedgerow.boosting.callbacks.Round` and ends the fit by
-    returning True.
+    returning True; for callbacks of scikit-learn see :mod:`hedgerow.estimators.hooks`.
 progress : bool, default=False
-    Draw a progress bar if standard error is a terminal.
+    Draw a progress bar in a notebook, or if standard error is a terminal.
 """
 
 ATTRIBUTES = """
@@ -197,12 +205,17 @@ feature_names_in_ : ndarray of str, shape (n_features_in_,)
 n_iter_ : int
     Rounds in the model.
 best_iteration_ : int or None
-    Round with the best validation (or out-of-bag) score, equal to ``n_iter_``; None
-    without early stopping.
+    Round with the best validation (or out-of-bag, or cross-validation) score, equal to
+    ``n_iter_``; None without early stopping.
+stopped_by_ : str
+    What ended the fit: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
+    ``"time_budget"`` or ``"interrupt"``.
 evals_result_ : dict
     ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
     The key is ``"train"`` without validation rows, and there is none without
-    an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.
+    an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.  With
+    ``early_stopping="cv"`` it is ``"cv"``, with the scores of the rows of all folds, each
+    by the fold that tests it.
 oob_improvement_ : ndarray of float64, shape (n_iter_,)
     Only with ``oob_score`` and ``boosting="gbdt"``: by how much each
     round lowered the loss of the rows that it was not grown on.

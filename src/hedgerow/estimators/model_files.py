@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,6 +15,7 @@ from hedgerow.errors import DataTypeError, ModelFormatError
 from hedgerow.io import load_model, save_model
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
+from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule_record
 
 
 class ModelFiles(BaseEstimator):
@@ -113,11 +114,14 @@ def _to_json(name: str, value: Any) -> Any:
         return [_to_json(name, item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, tuple(SCHEDULES.values())):
+        return {"schedule": schedule_record(cast(Schedule, value))}
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    cleared = 0.1 if name == "learning_rate" else None
     raise DataTypeError(
         f"parameter {name}={value!r} cannot be kept in a model file: clear it first "
-        f"(set_params({name}=None)), or save the model alone (booster_.save)."
+        f"(set_params({name}={cleared})), or save the model alone (booster_.save)."
     )
 
 
@@ -125,6 +129,8 @@ def _from_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         pairs: Sequence[Any] = value.get("pairs", ())
         try:
+            if "schedule" in value:
+                return schedule_of_record(value["schedule"])
             return {_from_json(key): _from_json(item) for key, item in pairs}
         except (TypeError, ValueError):
             raise ModelFormatError("a parameter in the model file is malformed.") from None

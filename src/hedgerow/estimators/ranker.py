@@ -19,6 +19,7 @@ from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
@@ -40,6 +41,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 RankingObjective: TypeAlias = (
     "Literal['auto', 'lambdarank', 'rank_map', 'rank_pairwise', 'rank_xendcg']"
@@ -119,7 +121,7 @@ class HedgerowRanker(HedgerowEstimator):
         self,
         *,
         n_estimators: int = 100,
-        learning_rate: float = 0.1,
+        learning_rate: LearningRate = 0.1,
         max_leaves: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
@@ -174,10 +176,11 @@ class HedgerowRanker(HedgerowEstimator):
         normalize_pairs: bool | None = None,
         sigmoid: float | None = None,
         label_gain: Sequence[float] | None = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -238,6 +241,7 @@ class HedgerowRanker(HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -250,6 +254,7 @@ class HedgerowRanker(HedgerowEstimator):
         self.sigmoid = sigmoid
         self.label_gain = label_gain
 
+    @with_hooks
     def fit(
         self,
         X: Any,
@@ -266,7 +271,8 @@ class HedgerowRanker(HedgerowEstimator):
     ) -> Self:
         """Train on the rows of queries.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -306,6 +312,11 @@ class HedgerowRanker(HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)

@@ -21,6 +21,7 @@ from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
+from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
 from hedgerow.objectives import make_objective, objective_for
@@ -41,6 +42,7 @@ from hedgerow.params import (
     TargetStatistics,
     TreeMethod,
 )
+from hedgerow.schedules import LearningRate
 
 
 @shared_texts
@@ -115,7 +117,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         self,
         *,
         n_estimators: int = 100,
-        learning_rate: float = 0.1,
+        learning_rate: LearningRate = 0.1,
         max_leaves: int | None = 31,
         max_depth: int | None = None,
         min_samples_leaf: int = 20,
@@ -170,10 +172,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         tweedie_power: float | None = None,
         aft_distribution: Distribution | None = None,
         aft_scale: float | None = None,
-        early_stopping: bool | Literal["auto", "oob"] = "auto",
+        early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
         patience: int = 10,
         min_delta: float = 0.0,
+        time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Callback | Sequence[Callback] | None = None,
@@ -234,6 +237,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            time_budget=time_budget,
             n_jobs=n_jobs,
             random_state=random_state,
             callbacks=callbacks,
@@ -251,6 +255,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         tags.target_tags.multi_output = True
         return tags
 
+    @with_hooks
     def fit(
         self,
         X: Any,
@@ -265,7 +270,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     ) -> Self:
         """Train on X and y.
 
-        A fit that fails or is interrupted leaves the estimator as it was.
+        A fit that fails, or is interrupted before its first round is done, leaves the
+        estimator as it was; an interrupt later ends it with the rounds that are done.
 
         Parameters
         ----------
@@ -306,6 +312,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             (``TypeError``) for columns of mixed types, objects.
         StorageError
             (``OSError``) if the folder of the checkpoint cannot be used.
+
+        Warns
+        -----
+        InterruptedFitWarning
+            If an interrupt (Ctrl-C) has ended the fit.
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)

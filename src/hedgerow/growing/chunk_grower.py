@@ -147,6 +147,11 @@ class ChunkGrower:
         """
         self._changes = [Base(np.array(base, dtype=np.float64))]
 
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        self._settings = self._settings._replace(learning_rate=rate)
+        self._tree.set_rate(rate)
+
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output`` on the gradients at the raw scores."""
         sent_before = self._exchange.sent

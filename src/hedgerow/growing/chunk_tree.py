@@ -106,6 +106,10 @@ class ChunkTree:
 
     # -- the root -----------------------------------------------------------------------
 
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        self._settings = self._settings._replace(learning_rate=rate)
+
     def begin(self, tree: int, output: int, n_outputs: int) -> None:
         """Note which tree it is, and draw its columns."""
         begin_tree(self.scalars, tree, output, n_outputs)

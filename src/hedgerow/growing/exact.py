@@ -99,6 +99,11 @@ class ExactGrower:
             lambda: stages.work(0, self._state, ORDER_STOP),
         )
 
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        settings = self._state.settings._replace(learning_rate=rate)
+        self._state = self._state._replace(settings=settings)
+
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output``.
 

@@ -56,6 +56,9 @@ from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _PADDING = 64
+CELL_BYTES = 20
+"""Of the wide sums: g and h of 8 bytes each, and a row count of 4."""
+
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for reuse in at most this much memory; nodes beyond it
 are built from their rows."""
@@ -109,6 +112,11 @@ class TreeGrower:
             lambda thread: work(thread, self._state, ORDER_GROW),
             lambda: work(0, self._state, ORDER_STOP),
         )
+
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        settings = self._state.settings._replace(learning_rate=rate)
+        self._state = self._state._replace(settings=settings)
 
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output``.
@@ -175,7 +183,7 @@ def make_state(
     n_rows, n_features = matrix.n_rows, matrix.n_features
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
     max_leaves = most_leaves(params, n_rows)
-    n_slots = int(min(max_leaves, max(2, _SLOT_BYTES // (20 * slot_cells * n_parts))))
+    n_slots = most_slots(max_leaves, slot_cells * n_parts)
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
     n_cells = (n_slots + 2 + n_threads) * slot_cells
@@ -196,6 +204,11 @@ def make_state(
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
     )
+
+
+def most_slots(max_leaves: int, slot_cells: int) -> int:
+    """Histograms of so many cells that are kept for reuse."""
+    return int(min(max_leaves, max(2, _SLOT_BYTES // (CELL_BYTES * slot_cells))))
 
 
 def _make_extras(

@@ -24,6 +24,7 @@ from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import LossData
 from hedgerow.objectives.given import first_column, prepared_shape
 from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.schedules import is_number
 
 _COLUMN_STREAM = 4 << 40
 
@@ -45,7 +46,8 @@ def settings_of(
         max_leaves=max_leaves,
         max_depth=params.max_depth if params.max_depth is not None else 1 << 30,
         depthwise=int(params.grow_policy == "depthwise"),
-        learning_rate=float(params.learning_rate),
+        # With a schedule the rate of each round is set before its trees are grown.
+        learning_rate=float(params.learning_rate) if is_number(params.learning_rate) else math.nan,
         seed=np.uint64(params.seed),
         subsample=row_share(params),
         columns_by_level=float(params.colsample_bylevel),

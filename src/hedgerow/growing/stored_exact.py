@@ -153,6 +153,10 @@ class StoredExactGrower:
         self._final = tree_arrays(0, 0)
         self._leaf_of = np.zeros(0, dtype=np.int64)
 
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        self._settings = self._settings._replace(learning_rate=rate)
+
     def grow(self, tree: int, output: int) -> GrownTree:
         """Grow tree number ``tree`` for ``output``.
 

@@ -84,6 +84,11 @@ class VectorGrower(TreeGrower):
             lambda: work_vectors(0, self._everything, ORDER_STOP),
         )
 
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        super().set_rate(rate)
+        self._everything = self._everything._replace(state=self._state)
+
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree``, that of round ``tree``, for all outputs."""
         scalars = self._everything.outputs.scalars

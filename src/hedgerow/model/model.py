@@ -10,6 +10,9 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.statistics import Inputs
 from hedgerow.model.forest import Forest
 
+AVERAGED = "averaged"
+"""Key of the record of a model that is the mean of others: how many they are."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
@@ -27,6 +30,9 @@ class Model:
         Never needed for prediction.
     inputs : Inputs, optional
         What the trees split, where it is not the columns of the schema as they are.
+    seconds : tuple of float
+        From the beginning of the fit to the end of each of its rounds, NaN where it is
+        not known; empty for a model that was read, as files hold no times.
     """
 
     forest: Forest
@@ -34,6 +40,7 @@ class Model:
     objective: str
     training: Mapping[str, Any] = field(default_factory=dict)
     inputs: Inputs | None = None
+    seconds: tuple[float, ...] = ()
 
     @property
     def split_schema(self) -> Schema:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hedgerow.plot.curves import plot_history
     from hedgerow.plot.divisions import Division
     from hedgerow.plot.dot import tree_dot
     from hedgerow.plot.labels import Labelled
@@ -18,6 +19,7 @@ __all__ = [
     "Division",
     "Labelled",
     "forest_frame",
+    "plot_history",
     "plot_tree",
     "tree_dot",
     "tree_rules",
@@ -28,6 +30,7 @@ _HOME_OF = {
     "Division": "divisions",
     "Labelled": "labels",
     "forest_frame": "text",
+    "plot_history": "curves",
     "plot_tree": "picture",
     "tree_dot": "dot",
     "tree_rules": "text",

@@ -1,0 +1,314 @@
+"""The folds of a table grown abreast: a round of each, then the next.
+
+Glossary
+--------
+test rows       rows of a fold that its trees are not grown on; they are scored after
+                each round, by their bins
+pooled score    mean of the scores of all folds after as many rounds, each with the mass
+                of its test rows; for the loss that is the loss of all rows
+mass            sum of weights; for rankings of the queries
+
+::
+
+    fold 0   round 1   round 2   round 3 ...        free threads take the fold that is
+    fold 1   round 1   round 2   round 3 ...        furthest behind; small folds are
+    fold 2   round 1   round 2   ...                grown by one thread each
+               |         |
+               v         v
+             score of all folds: go on or stop      (or each fold stops by itself)
+
+A fold is a fit of its own; how many are grown at the same time changes no bit of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.fold_rows import FoldData, FoldRows, Weigh
+from hedgerow.boosting.folds import Fold
+from hedgerow.boosting.queries import with_queries
+from hedgerow.boosting.rounds import BoostState, rounds
+from hedgerow.boosting.stopping import BestRound, StoppingParams
+from hedgerow.boosting.watch import Watch, best_round_of
+from hedgerow.data.statistics import Inputs
+from hedgerow.errors import LossError
+from hedgerow.metrics import Metric
+from hedgerow.metrics.queries import query_rows, query_weights
+from hedgerow.model.forest import Forest
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import take_turns
+
+
+@dataclass(frozen=True, slots=True)
+class FoldStopping:
+    """When folds end.
+
+    Attributes
+    ----------
+    limits : tuple of patience and min_delta, or None
+        None: all rounds are done.
+    pooled : bool
+        All folds have as many rounds, those with the best pooled score.
+    by_out_of_bag : bool
+        Each fold is judged by the rows that its rounds leave out.
+    is_late : callable
+        Whether folds that are judged together have no more time.
+    """
+
+    limits: tuple[int, float] | None = None
+    pooled: bool = False
+    by_out_of_bag: bool = False
+    is_late: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownFold:
+    """A fold when all is done.
+
+    Attributes
+    ----------
+    forest : Forest
+        Up to the best round.
+    inputs : Inputs or None
+        What the trees split; also statistics that no tree asks.
+    n_copies : int
+    raw : float64 (n_outputs, n_test)
+        Raw scores of the test rows by the forest.
+    watch : Watch
+        With the scores after each round.
+    params : BoostParams
+    n_rows : int
+        Rows that the trees were grown on.
+    mass : float
+        Of the test rows.
+    scores : dict from str to float
+        Of the test rows by the forest; metrics by name.
+    """
+
+    forest: Forest
+    inputs: Inputs | None
+    n_copies: int
+    raw: FloatArray
+    watch: Watch
+    params: BoostParams
+    n_rows: int
+    mass: float
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownFolds:
+    """All folds.
+
+    Attributes
+    ----------
+    folds : list of GrownFold
+    best : BestRound or None
+        The best round by the pooled score, where that decides.
+    curves : dict from str to list of float
+        Pooled score of each metric after each round that all folds did.
+    """
+
+    folds: list[GrownFold]
+    best: BestRound | None
+    curves: dict[str, list[float]]
+
+
+def grow_folds(
+    rows: FoldRows,
+    folds: Sequence[Fold],
+    objective: Objective,
+    params: BoostParams,
+    stopping: FoldStopping,
+    metrics: Sequence[Metric],
+    n_threads: int = 1,
+    weigh: Weigh | None = None,
+) -> GrownFolds:
+    """Grow the trees of all folds.
+
+    Parameters
+    ----------
+    rows : FoldRows
+    folds : sequence of Fold
+        Each with rows of both kinds.
+    objective : Objective
+    params : BoostParams
+        Resolved.
+    stopping : FoldStopping
+    metrics : sequence of Metric
+        The first decides.
+    n_threads : int, default=1
+        Folds grown at the same time at most; what is left over goes to each of them.
+    weigh : callable, optional
+        Changes the weights of a fold's rows.
+
+    Raises
+    ------
+    LossError
+        That names the fold.
+    """
+    at_once = min(n_threads, len(folds))
+    shared = _Shared(rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once)
+    fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
+    pool = _Pool(fits, metrics[0], stopping)
+    try:
+        take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.settle)
+        grown = [fit.finish(pool.best, pool.n_rounds) for fit in fits]
+    finally:
+        for fit in fits:
+            fit.close()
+    return GrownFolds(grown, pool.best, pooled_curves(grown))
+
+
+def pooled_curves(folds: Sequence[GrownFold]) -> dict[str, list[float]]:
+    """Mean over the folds of each score after each round, by mass."""
+    masses = [fold.mass for fold in folds]
+    curves = [fold.watch.history.get(fold.watch.rows, {}) for fold in folds]
+    return {
+        name: [pooled(scores, masses) for scores in zip(*(c[name] for c in curves), strict=False)]
+        for name in curves[0]
+    }
+
+
+def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
+    """Mean of the scores of folds, with their masses."""
+    if not all(map(math.isfinite, scores)):
+        return float(np.mean(scores))
+    weighted = math.fsum(score * mass for score, mass in zip(scores, masses, strict=True))
+    return weighted / math.fsum(masses)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shared:
+    """What all folds have in common."""
+
+    rows: FoldRows
+    objective: Objective
+    params: BoostParams
+    stopping: FoldStopping
+    metrics: tuple[Metric, ...]
+    weigh: Weigh | None
+    n_threads: int
+
+
+class _FoldFit:
+    """The fit of one fold, a round at a time.  Its rows are there while it lasts."""
+
+    def __init__(self, shared: _Shared, number: int, fold: Fold) -> None:
+        self._shared, self._number, self._fold = shared, number, fold
+        self._states: Generator[BoostState, None, None] | None = None
+        self._state: BoostState | None = None
+        self._data: FoldData | None = None
+        self.curve: list[float] = []
+        self.mass = 0.0
+
+    def advance(self) -> bool:
+        """Do a round; True if it was the last."""
+        try:
+            if self._states is None:
+                self._states = self._begin()
+            state = self._state = next(self._states)
+            ended = self._watch.after_round(state)
+        except LossError as error:
+            raise LossError(f"fold {self._number}, {error}") from error.__cause__
+        name = self._watch.metrics[0].name
+        self.curve.append(self._watch.history[self._watch.rows][name][-1])
+        return ended or state.n_rounds == self._shared.params.n_estimators
+
+    def _begin(self) -> Generator[BoostState, None, None]:
+        shared, stopping = self._shared, self._shared.stopping
+        data = self._data = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
+        objective, metrics = with_queries(
+            shared.objective, shared.metrics, data.encoded, data.test, data.params.seed,
+            shared.n_threads,
+        )  # fmt: skip
+        asked = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
+        limits = None if stopping.pooled else stopping.limits
+        self._watch = Watch(
+            objective=objective,
+            metrics=metrics,
+            sample=data.test,
+            rows="validation",
+            best=best_round_of(metrics[0], asked, limits),
+            by_out_of_bag=stopping.by_out_of_bag,
+            callbacks=(),
+            n_rounds=data.params.n_estimators,
+        )
+        self.mass = _mass(data)
+        return rounds(data.seen, objective, data.params, data.unseen, shared.n_threads)
+
+    def finish(self, best: BestRound | None, n_rounds: int | None) -> GrownFold:
+        """The forest and the scores, and no more work.
+
+        ``best`` is that of the pooled score, which has seen ``n_rounds`` rounds.
+        """
+        state, data, watch = self._state, self._data, self._watch
+        assert state is not None
+        assert data is not None
+        if best is not None:
+            watch.best = best
+            for curves in watch.history.values():
+                for curve in curves.values():
+                    del curve[n_rounds:]
+        watch.note_forest(state, data.seen)
+        kept = state.n_rounds if watch.best is None else watch.best.round
+        if data.train.n_rows < 2 * data.params.min_samples_leaf:
+            kept = 0  # no tree has a split
+        raw = np.ascontiguousarray(state.validation_scores(kept))
+        scored = watch.score(raw)
+        watch.sample = None
+        grown = GrownFold(
+            state.freeze(kept), data.inputs, data.seen.n_copies, raw, watch, data.params,
+            data.train.n_rows, self.mass, scored,
+        )  # fmt: skip
+        self.close()
+        return grown
+
+    def close(self) -> None:
+        """End the threads of the grower, and let go of the rows."""
+        if self._states is not None:
+            self._states.close()
+        self._states = self._state = self._data = None
+
+
+def _mass(data: FoldData) -> float:
+    test = data.test
+    if test.query is not None:
+        queries = query_rows(test.query, test.n_rows)
+        weights = query_weights(queries, test.weight)
+        return float(len(queries.starts) - 1) if weights is None else math.fsum(weights)
+    return float(test.n_rows) if test.weight is None else math.fsum(test.weight)
+
+
+@dataclass(slots=True, eq=False)
+class _Pool:
+    """Looks for the best round of all folds."""
+
+    fits: list[_FoldFit]
+    metric: Metric
+    stopping: FoldStopping
+    best: BestRound | None = field(init=False)
+    n_rounds: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        asked = self.stopping
+        self.best = None
+        if asked.pooled and asked.limits is not None:
+            self.best = BestRound(self.metric, *asked.limits)
+
+    def settle(self) -> bool:
+        """Note the rounds that all folds have done; True if none is to follow."""
+        if self.best is None:
+            return False
+        while all(len(fit.curve) > self.n_rounds for fit in self.fits):
+            scores = [fit.curve[self.n_rounds] for fit in self.fits]
+            self.n_rounds += 1
+            if self.best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits])):
+                return True
+        return self.n_rounds > 0 and self.stopping.is_late()

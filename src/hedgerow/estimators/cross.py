@@ -1,0 +1,426 @@
+"""Cross-fitting: :func:`cross_fit`, which trains all folds of a table in one call.
+
+Glossary
+--------
+out-of-fold prediction   of a row, by the model of the fold that tests it: a model that
+                         was not trained on the row
+averaged model           one model whose raw score is the mean of those of all folds
+refitted model           one trained on all rows, for as many rounds as folds say
+"""
+
+# ruff: noqa: SLF001  (it does what the estimators' own fits do)
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+from sklearn.base import clone
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.booster import Booster
+from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
+from hedgerow.boosting.cross_models import average_model, fold_model, refit_model, rounds_of
+from hedgerow.boosting.fit import check_out_of_bag
+from hedgerow.boosting.fold_rows import FoldRows, Weigh
+from hedgerow.boosting.folds import Fold
+from hedgerow.boosting.queries import check_queries, read_qid
+from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.sample import Sample, check_offset, check_weight, with_own_levels
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.strategy import resolve_strategy
+from hedgerow.boosting.targets import has_columns
+from hedgerow.data import SparseTable, numbers_of
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.estimators import labels
+from hedgerow.estimators.base import HedgerowEstimator
+from hedgerow.estimators.classifier import HedgerowClassifier
+from hedgerow.estimators.ranker import HedgerowRanker
+from hedgerow.estimators.regressor import HedgerowRegressor
+from hedgerow.estimators.splits import folds_of
+from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.metrics import make_metrics
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective, make_objective, objective_for
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+Merge: TypeAlias = "Literal['average', 'refit']"
+Stopping: TypeAlias = "Literal['pooled', 'fold']"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CrossFit:
+    """What :func:`cross_fit` returns.
+
+    Attributes
+    ----------
+    oof_prediction : float64 (n_rows,), (n_rows, n_classes) or (n_rows, n_levels)
+        Out-of-fold predictions: values, probabilities of the classes of a classifier,
+        scores of a ranker.  The mean where several folds test a row; NaN where none does.
+    oof_raw : float64 (n_rows,) or (n_rows, n_outputs)
+        Raw scores likewise; they include ``offset``.
+    scores : dict from str to float64 (n_folds,)
+        Score of the test rows of each fold by its own model, for each metric of
+        ``eval_metric`` (by default the loss).
+    curves : dict from str to float64 (n_rounds, n_folds)
+        The same after each round; NaN where a fold had ended.
+    boosters : tuple of Booster
+        The model of each fold.
+    best_rounds : int64 (n_folds,)
+        Number of rounds in each of them.
+    splits : tuple of (train, test)
+        Row numbers of each fold, int64, as ``cv`` gave them.
+    model : estimator or None
+        Fitted: the averaged or the refitted model.
+    """
+
+    oof_prediction: FloatArray
+    oof_raw: FloatArray
+    scores: Mapping[str, FloatArray]
+    curves: Mapping[str, FloatArray]
+    boosters: tuple[Booster, ...]
+    best_rounds: IntArray
+    splits: tuple[tuple[IntArray, IntArray], ...]
+    model: Any = None
+
+
+def cross_fit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    cv: Any = 5,
+    *,
+    sample_weight: Any = None,
+    groups: Any = None,
+    qid: Any = None,
+    offset: Any = None,
+    stopping: Stopping = "pooled",
+    model: Merge | None = "average",
+    n_jobs: int | None = None,
+) -> CrossFit:
+    """Train one model for each fold of the rows, and predict each row by a model that is new to it.
+
+    The table is read and binned once, and the folds are grown abreast, small ones with
+    a thread each.  Apart from the bins and the known categories, which come from the
+    values (not the targets) of all rows, each fold is the fit that its rows alone give.
+
+    Parameters
+    ----------
+    estimator : HedgerowClassifier, HedgerowRegressor or HedgerowRanker
+        With the parameters; it is not changed.
+    X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+        As for ``fit`` of the estimator.
+    cv : int, splitter or iterable of (train, test), default=5
+        A number: folds are drawn by a hash of ``random_state`` and row number; each
+        class is spread evenly.  A splitter of scikit-learn (``KFold``,
+        ``RepeatedKFold``, ``TimeSeriesSplit``, ...), or pairs of row numbers or of
+        truth values.
+    sample_weight : array-like of shape (n_rows,), optional
+        Rows of weight 0 are not trained on and not scored, but predicted.
+    groups : array-like of shape (n_rows,), optional
+        Rows of one group are never divided.
+    qid : array-like of shape (n_rows,), optional
+        Queries, for a ranker; they are never divided.
+    offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        Raw scores that are known beforehand; trees learn the rest.  Models do not know
+        them: add them to raw scores of new rows.
+    stopping : {"pooled", "fold"}, default="pooled"
+        With early stopping (``early_stopping`` True or ``"auto"``): all folds have as
+        many rounds, those with the best mean score of the test rows, or each fold
+        those that are best on its own test rows.  The former is steadier.
+        ``early_stopping="oob"`` needs ``"fold"``.
+    model : {"average", "refit"} or None, default="average"
+        What ``model`` of the result is: the mean of the raw scores of all folds, in
+        one forest; or a fit of all rows with the pooled best, or the mean, number of
+        rounds.
+    n_jobs : int, optional
+        Threads in all; by default those of the estimator.  The result does not depend
+        on it.
+
+    Returns
+    -------
+    CrossFit
+
+    Raises
+    ------
+    ParameterError, DataError, DataTypeError, LossError
+        If something cannot be used; the message says what, and in which split.
+
+    Notes
+    -----
+    With early stopping the test rows choose the number of rounds.  With
+    ``early_stopping=False`` or ``"oob"`` no out-of-fold prediction depends on the
+    target of its own row in any way.
+
+    Examples
+    --------
+    >>> from hedgerow import HedgerowClassifier, cross_fit
+    >>> from hedgerow.datasets import load_pima
+    >>> X, y, *_ = load_pima()
+    >>> result = cross_fit(HedgerowClassifier(n_estimators=200), X, y)
+    >>> result.oof_prediction.shape, len(result.boosters)
+    ((768, 2), 5)
+    >>> result.model.predict_proba(X[:2]).shape
+    (2, 2)
+    """
+    _check(estimator, stopping, model)
+    threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
+    problem = _read(estimator, X, y, sample_weight, qid, offset)
+    kept = problem.sample.without_zero_weights()
+    problem.objective.check_target(kept.target)
+    check_queries(kept, None, problem.objective, problem.params, estimator._stopping())
+    limits = _limits(estimator, stopping, problem, kept.n_rows)
+    held = _groups(groups, problem)
+    folds = folds_of(
+        cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed, held,
+        qid if groups is None else groups,
+    )  # fmt: skip
+    params = problem.params
+    if limits.by_out_of_bag:
+        params = replace(params, oob_score=True)
+    metrics = make_metrics(estimator.eval_metric, problem.objective)
+    rows = FoldRows(kept, problem.objective, params, threads)
+    inner = _without_zero_weights(folds, problem.sample)
+    grown = grow_folds(
+        rows, inner, problem.objective, params, limits, metrics, threads, problem.weigh
+    )
+    models = [
+        fold_model(rows, fold, one, params, threads)
+        for fold, one in zip(inner, grown.folds, strict=True)
+    ]
+    raw, prediction = _out_of_fold(folds, inner, grown, models, rows, problem, threads)
+    return CrossFit(
+        oof_prediction=prediction,
+        oof_raw=raw,
+        scores={m.name: np.array([one.scores[m.name] for one in grown.folds]) for m in metrics},
+        curves=_curves(grown),
+        boosters=tuple(Booster(one) for one in models),
+        best_rounds=np.array(rounds_of(grown.folds), dtype=np.int64),
+        splits=tuple((fold.train, fold.test) for fold in folds),
+        model=_merged(estimator, model, rows, grown, params, problem, threads),
+    )
+
+
+def _check(estimator: Any, stopping: str, model: str | None) -> None:
+    if not isinstance(estimator, HedgerowEstimator) or hasattr(estimator, "to_local"):
+        raise ParameterError(
+            "cross_fit trains a HedgerowClassifier, HedgerowRegressor or HedgerowRanker on a table "
+            f"in memory; got {type(estimator).__name__}."
+        )
+    if model is not None and model not in get_args(Literal["average", "refit"]):
+        raise ParameterError(f"model must be 'average', 'refit' or None; got {model!r}.")
+    if stopping not in get_args(Literal["pooled", "fold"]):
+        raise ParameterError(f"stopping must be 'pooled' or 'fold'; got {stopping!r}.")
+    for name in ("callbacks", "progress"):
+        if getattr(estimator, name):
+            raise ParameterError(
+                f"{name}={getattr(estimator, name)!r} follows one fit, but cross_fit trains those "
+                f"of all folds at once: leave {name} out."
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Problem:
+    """All rows, and what is to be learned from them."""
+
+    sample: Sample
+    objective: Objective
+    params: BoostParams
+    weigh: Weigh | None = None
+    classes: AnyArray | None = None
+
+
+def _read(estimator: Any, X: Any, y: Any, weight: Any, qid: Any, offset: Any) -> _Problem:
+    """What the estimator's fit makes of its arguments."""
+    params = estimator._params()
+    estimator._check_objective()
+    table = estimator._read(X, params)
+    weigh, classes = None, None
+    if isinstance(estimator, HedgerowRanker):
+        name = "lambdarank" if estimator.objective == "auto" else estimator.objective
+        objective = make_objective(cast(str, name), parameters=estimator._loss_values())
+        sample = estimator._sample(table, y, weight, qid)
+    elif isinstance(estimator, HedgerowClassifier):
+        if has_columns(y):
+            raise DataError(
+                "cross_fit takes one label for each row, but y has several columns: call it for "
+                "each column."
+            )
+        y = labels.read_labels(y, table.n_rows, "y", type(estimator).__name__)
+        checked = check_weight(weight, table.n_rows)
+        classes, codes = labels.encode(y, checked)
+        labels.class_weights(estimator.class_weight, classes, codes, checked)
+        objective = estimator._make_objective(classes, codes)
+        sample = Sample(table, codes, checked)
+        if estimator.class_weight is not None:
+            weigh = _weigher(estimator.class_weight, classes)
+    else:
+        assert isinstance(estimator, HedgerowRegressor)
+        targets = estimator._targets(y, table.n_rows, "y")
+        sample = Sample(table, targets.values, check_weight(weight, table.n_rows))
+        chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
+        values, names = estimator._loss_values(), targets.names
+        objective = objective_for(chosen, sample.target, parameters=values, names=names)
+    if qid is not None and sample.query is None:
+        raise ParameterError("qid has no effect here: use a HedgerowRanker, or groups.")
+    known = check_offset(offset, table.n_rows, objective.n_outputs)
+    asked = resolve_constraints(resolve(params, objective), table.schema, objective)
+    asked = resolve_strategy(asked, objective)
+    return _Problem(replace(sample, offset=known), objective, asked, weigh, classes)
+
+
+def _weigher(class_weight: Any, classes: AnyArray) -> Weigh:
+    """Weights of classes by the rows that a fold trains on, for these and its test rows."""
+
+    def weigh(train: Sample, test: Sample) -> tuple[Sample, Sample]:
+        with np.errstate(divide="ignore"):
+            by_class = labels.class_weights(class_weight, classes, train.target, train.weight)
+        assert by_class is not None
+        by_class = np.where(np.isfinite(by_class), by_class, 1.0)  # of a class that is not there
+
+        def weighted(sample: Sample) -> Sample:
+            weight = labels.weights_by_class(sample.weight, sample.target, by_class)
+            return replace(sample, weight=weight)
+
+        return weighted(train), weighted(test)
+
+    return weigh
+
+
+def _limits(estimator: Any, stopping: str, problem: _Problem, n_rows: int) -> FoldStopping:
+    asked: StoppingParams = estimator._stopping()
+    if asked.by_folds:
+        raise ParameterError(
+            "early_stopping='cv' divides rows into folds of its own: with cross_fit use "
+            "early_stopping=True, which is judged by the test rows of the folds."
+        )
+    if asked.by_out_of_bag:
+        if stopping != "fold":
+            raise ParameterError(
+                "early_stopping='oob' judges each fold by rows of its own: use stopping='fold'."
+            )
+        check_out_of_bag(problem.params, n_rows)
+    if not asked.is_on(n_rows, True):
+        if stopping == "fold":
+            raise ParameterError(
+                "stopping='fold' has no effect with early_stopping=False: leave it out."
+            )
+        return FoldStopping()
+    limits = (asked.patience, asked.min_delta)
+    return FoldStopping(limits, stopping == "pooled", asked.by_out_of_bag)
+
+
+def _groups(groups: Any, problem: _Problem) -> IntArray | None:
+    """A number for the rows that must stay together."""
+    sample = problem.sample
+    if sample.query is not None:
+        if groups is not None:
+            raise ParameterError("groups beside qid: queries are the groups; leave groups out.")
+        return sample.query
+    return read_qid(groups, sample.n_rows, "groups")
+
+
+def _without_zero_weights(folds: Sequence[Fold], sample: Sample) -> list[Fold]:
+    """The folds in the numbers of rows that count."""
+    if sample.weight is None or (sample.weight > 0.0).all():
+        return list(folds)
+    counts = sample.weight > 0.0
+    place = np.cumsum(counts) - 1
+    found = []
+    for number, fold in enumerate(folds):
+        train, test = (rows[counts[rows]] for rows in (fold.train, fold.test))
+        for rows, name in ((train, "train"), (test, "test")):
+            if len(rows) == 0:
+                raise DataError(f"cv: all {name} rows of split {number} have sample_weight 0.")
+        found.append(Fold(place[train], place[test]))
+    return found
+
+
+def _out_of_fold(
+    folds: Sequence[Fold],
+    inner: Sequence[Fold],
+    grown: GrownFolds,
+    models: Sequence[Model],
+    rows: FoldRows,
+    problem: _Problem,
+    n_threads: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Means of raw scores and predictions of each row over the folds that test it."""
+    sample, objective = problem.sample, problem.objective
+    counted = np.ones(sample.n_rows, dtype=np.bool_)
+    if sample.weight is not None:
+        counted = sample.weight > 0.0
+    numbers = np.flatnonzero(counted)
+    n_tests = np.zeros(sample.n_rows)
+    raw = np.zeros((objective.n_outputs, sample.n_rows))
+    linked: FloatArray | None = None
+    for number, fold in enumerate(folds):
+        tested = numbers[inner[number].test]
+        parts = [(tested, grown.folds[number].raw)]
+        others = fold.test[~counted[fold.test]]
+        if len(others):
+            parts.append((others, _raw_of(models[number], rows, sample.take(others), n_threads)))
+        for place, scores in parts:
+            values = objective.predict(scores)
+            if linked is None:
+                linked = np.zeros((sample.n_rows, *values.shape[1:]))
+            raw[:, place] += scores
+            linked[place] += values
+            n_tests[place] += 1.0
+    assert linked is not None
+    n_tests[n_tests == 0.0] = np.nan
+    raw /= n_tests
+    linked /= n_tests.reshape(-1, *[1] * (linked.ndim - 1))
+    return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T), linked
+
+
+def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> FloatArray:
+    """Raw scores of rows of weight 0, which the bins do not hold."""
+    _, seen = with_own_levels(rows.given, sample, lenient=True)
+    assert seen is not None
+    values = numbers_of(seen.table)
+    if model.inputs is not None and not isinstance(values, SparseTable):
+        values = model.inputs.values(values, model.schema, n_threads)
+    raw = Predictor(model.forest, model.split_schema.kinds).raw_scores(values, n_threads)
+    return raw if sample.offset is None else raw + sample.offset
+
+
+def _curves(grown: GrownFolds) -> dict[str, FloatArray]:
+    histories = [one.watch.history[one.watch.rows] for one in grown.folds]
+    found = {}
+    for name in histories[0]:
+        longest = max(len(history[name]) for history in histories)
+        curves = np.full((longest, len(histories)), np.nan)
+        for number, history in enumerate(histories):
+            curves[: len(history[name]), number] = history[name]
+        found[name] = curves
+    return found
+
+
+def _merged(
+    estimator: Any,
+    how: str | None,
+    rows: FoldRows,
+    grown: GrownFolds,
+    params: BoostParams,
+    problem: _Problem,
+    n_threads: int,
+) -> Any:
+    """The fitted estimator."""
+    if how is None:
+        return None
+    if how == "average":
+        found = average_model(rows, grown, params, n_threads)
+    else:
+        rounds = np.mean(rounds_of(grown.folds))
+        n_rounds = max(1, round(float(rounds)))
+        found = refit_model(
+            rows, grown, problem.objective, params, n_rounds, problem.weigh, n_threads
+        )
+    more = {} if problem.classes is None else {"classes_": problem.classes}
+    return clone(estimator)._adopt(found, **more)

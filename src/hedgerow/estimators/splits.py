@@ -1,0 +1,119 @@
+"""``cv`` as users give it: a number, a splitter of scikit-learn, or the splits themselves."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.folds import Fold, draw_folds
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+
+
+def folds_of(
+    cv: Any,
+    X: Any,
+    y: Any,
+    target: FloatArray,
+    stratify: bool,
+    seed: int,
+    groups: IntArray | None,
+    given_groups: Any,
+) -> list[Fold]:
+    """The folds that ``cv`` stands for.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test)
+        A number: folds are drawn (:func:`hedgerow.boosting.folds.draw_folds`).
+    X, y, given_groups
+        For ``cv.split``.
+    target : float64 (n_rows,)
+    stratify : bool
+        Whether targets are classes.
+    seed : int
+    groups : int64 (n_rows,), optional
+        Rows that must not be divided.
+
+    Raises
+    ------
+    ParameterError, DataError, DataTypeError
+        If it is none of the three, or a split cannot be used.
+    """
+    n_rows = len(target)
+    if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
+        if not 2 <= int(cv) <= n_rows:
+            raise ParameterError(
+                f"cv must be at least 2 and at most the number of rows, {n_rows}; got {cv!r}."
+            )
+        return draw_folds(target, int(cv), stratify, seed, groups)
+    text = isinstance(cv, str | bytes)
+    if hasattr(cv, "split") and not text:
+        table = X if hasattr(X, "shape") and len(X.shape) == 2 else np.zeros((n_rows, 1))
+        pairs: Iterable[Any] = cv.split(table, y, given_groups)
+    elif isinstance(cv, Iterable) and not text:
+        pairs = cv
+    else:
+        raise ParameterError(
+            "cv must be a number of folds, a splitter with a method split, or an iterable of "
+            f"(train, test) row numbers; got {cv!r}."
+        )
+    folds = [_fold(pair, number, n_rows) for number, pair in enumerate(pairs)]
+    if not folds:
+        raise ParameterError("cv has no splits: give at least one pair (train, test).")
+    if groups is not None:
+        for number, fold in enumerate(folds):
+            _check_groups(fold, number, groups)
+    return folds
+
+
+def _fold(pair: Any, number: int, n_rows: int) -> Fold:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ParameterError(f"cv: split {number} must be a pair (train, test); got {pair!r}.")
+    names = ("train", "test")
+    train, test = (
+        _rows(rows, f"{name} rows of split {number}", n_rows)
+        for rows, name in zip(pair, names, strict=True)
+    )
+    both = np.intersect1d(train, test)
+    if len(both):
+        raise DataError(
+            f"cv: row {both[0]} is among the train rows and the test rows of split {number}: a "
+            "prediction would be of a row that was trained on."
+        )
+    return Fold(train, test)
+
+
+def _rows(rows: Any, what: str, n_rows: int) -> IntArray:
+    array: AnyArray = np.asarray(rows)
+    if array.dtype == np.bool_ and array.shape == (n_rows,):
+        array = np.flatnonzero(array)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
+        raise DataTypeError(
+            f"cv: the {what} must be row numbers, or a truth value for each row; got "
+            f"{array.dtype} of shape {array.shape}."
+        )
+    if len(array) == 0:
+        raise DataError(f"cv: there are no {what}.")
+    found: IntArray = array.astype(np.int64)
+    wrong = (found < 0) | (found >= n_rows)
+    if wrong.any():
+        raise DataError(
+            f"cv: the {what} name row {found[wrong][0]}, but rows are 0 to {n_rows - 1}."
+        )
+    if len(np.unique(found)) < len(found):
+        raise DataError(f"cv: the {what} name a row twice: use sample_weight to count it so.")
+    return found
+
+
+def _check_groups(fold: Fold, number: int, groups: IntArray) -> None:
+    divided = np.intersect1d(groups[fold.train], groups[fold.test])
+    if len(divided):
+        row = int(np.argmax(groups == divided[0]))
+        raise DataError(
+            f"cv: split {number} divides a group or query (that of row {row}) into rows to train "
+            "on and rows to test: use a splitter for groups (GroupKFold), or a number of folds."
+        )

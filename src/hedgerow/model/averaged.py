@@ -1,0 +1,101 @@
+"""Several forests as one whose raw score is the mean of theirs.
+
+The trees of all forests stand one behind the other, with values divided by their
+number, so one walk predicts the mean.  Gains, covers and counts stay what they were in
+the fits that the trees come from.
+
+Where the forests split target statistics of their own, the inputs are the columns that
+were kept, which they share, and then the statistics of each::
+
+    forest 0   age | mean of city            inputs   age | mean of city | mean of city
+    forest 1   age | mean of city                           (forest 0)     (forest 1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.data.statistics import Inputs
+from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
+
+
+def average_forests(forests: Sequence[Forest]) -> Forest:
+    """One forest with the mean raw score of ``forests``.
+
+    Parameters
+    ----------
+    forests : sequence of Forest
+        Of the same features, outputs, and bins of levels.
+
+    Returns
+    -------
+    Forest
+        Its first rounds are those of the first forest.
+    """
+    fields: dict[str, Any] = {
+        name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_FIELDS
+    }
+    fields["value"] /= len(forests)
+    vectors = [forest.vectors for forest in forests if forest.vectors is not None]
+    before = np.cumsum([0, *(forest.tree_start[-1] for forest in forests)])
+    starts = [forest.tree_start[1:] + n for forest, n in zip(forests, before, strict=False)]
+    merged = replace(
+        forests[0],
+        **fields,
+        tree_start=np.concatenate([[0], *starts]).astype(np.int64),
+        base_score=np.mean([forest.base_score for forest in forests], axis=0),
+        categories=None,
+        vectors=np.concatenate(vectors) / len(forests) if vectors else None,
+    )
+    tables = [forest.categories for forest in forests]
+    if tables[0] is None:
+        return merged
+    return _with_sets(merged, [table for table in tables if table is not None], before)
+
+
+def _with_sets(forest: Forest, tables: list[CategoryTables], before: IntArray) -> Forest:
+    """Number the sets of all forests one after the other."""
+    first = np.cumsum([0, *(len(table.sets) for table in tables)])
+    every = replace(tables[0], sets=np.concatenate([table.sets for table in tables]))
+    forest = replace(forest, categories=every)
+    threshold = forest.threshold + np.repeat(first[:-1], np.diff(before)) * forest.has_sets
+    return replace(forest, threshold=threshold)
+
+
+def with_inputs_of_all(
+    forests: Sequence[Forest], inputs: Sequence[Inputs]
+) -> tuple[list[Forest], Inputs]:
+    """The forests as they split the inputs of all of them.
+
+    Parameters
+    ----------
+    forests : sequence of Forest
+    inputs : sequence of Inputs
+        One for each; the kept columns are the same.
+    """
+    n_kept = len(inputs[0].kept)
+    joined = Inputs(inputs[0].kept, tuple(s for one in inputs for s in one.statistics))
+    moved, first = [], 0
+    for forest, one in zip(forests, inputs, strict=True):
+        feature = forest.feature + np.where(forest.feature >= n_kept, first, 0)
+        tables = forest.categories
+        if tables is not None:  # statistics have no levels
+            end = np.full(joined.n_inputs - n_kept, tables.level_start[n_kept])
+            tables = replace(
+                tables, level_start=np.concatenate([tables.level_start[: n_kept + 1], end])
+            )
+        moved.append(
+            replace(
+                forest,
+                feature=feature.astype(np.int32),
+                n_features=joined.n_inputs,
+                categories=tables,
+            )
+        )
+        first += one.n_inputs - n_kept
+    return moved, joined

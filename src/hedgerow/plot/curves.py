@@ -1,0 +1,224 @@
+"""Learning curves of a model: as a table and as a picture; part of a booster.
+
+Glossary
+--------
+curve    scores of one metric on some rows, one after each round
+best     the round with which a model ends that stopped early
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.model.model import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INK, _FAINT = "#1f2933", "#4b5763"
+_LINES = {
+    "validation": ("#0072b2", "-"),
+    "train": ("#d55e00", "--"),
+    "out_of_bag": ("#009e73", ":"),
+}
+"""Colour and dashes of each part of the rows: nothing is said by colour alone."""
+
+_OTHER = ("#cc79a7", "-.")
+
+
+def history_columns(model: Model) -> dict[str, list[Any]]:
+    """One entry for each round, part of the rows, and metric.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    dict of lists
+        ``round`` from 1; ``seconds`` from the beginning of the fit to the end of the
+        round, NaN where they are not known; ``rows``: ``"validation"``, ``"train"`` or
+        ``"out_of_bag"``; ``metric``; ``value``.
+    """
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("round", "seconds", "rows", "metric", "value")
+    }
+    for rows, curves in model.training.get("history", {}).items():
+        for metric, scores in curves.items():
+            for number, score in enumerate(scores):
+                known = number < len(model.seconds)
+                columns["round"].append(number + 1)
+                columns["seconds"].append(model.seconds[number] if known else math.nan)
+                columns["rows"].append(rows)
+                columns["metric"].append(metric)
+                columns["value"].append(score)
+    return columns
+
+
+def plot_history(
+    model: Model,
+    metric: str | None = None,
+    ax: Axes | None = None,
+    *,
+    path: str | os.PathLike[str] | None = None,
+) -> Axes:
+    """Draw the learning curves of one metric with matplotlib.
+
+    Parameters
+    ----------
+    model : Model
+    metric : str, optional
+        Name of a metric; the first by default, which decides early stopping.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+    path : str or path-like, optional
+        Also write the figure to this file, of a type that its name ends with.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With a mark at the best round, if the fit looked for one.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ParameterError
+        If nothing was evaluated, or not by this metric.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.datasets import load_pima
+    >>> from hedgerow.plot import plot_history
+    >>> X, y, names, _ = load_pima()
+    >>> params = {"objective": "logistic", "n_estimators": 30, "early_stopping": True}
+    >>> booster = train(params, Dataset(X, y, feature_names=names))
+    >>> axes = plot_history(booster.model)
+    >>> axes.get_xlabel(), axes.get_ylabel()
+    ('round', 'loss')
+    >>> axes.figure.savefig("curves.png")  # doctest: +SKIP
+    """
+    curves = _curves_of(model, metric)
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "plot_history needs matplotlib: pip install 'hedgerow[plot]'. "
+            "Without it there is history_frame."
+        ) from error
+    if ax is None:
+        ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
+    name = next(iter(curves.values()))[0]
+    for rows, (_, scores) in curves.items():
+        colour, dashes = _LINES.get(rows, _OTHER)
+        label = rows.replace("_", " ")
+        rounds = range(1, len(scores) + 1)
+        ax.plot(rounds, scores, dashes, color=colour, lw=1.8, label=label)
+    _mark_best(ax, model, curves)
+    ax.set_xlabel("round", color=_INK)
+    ax.set_ylabel(name, color=_INK)
+    ax.tick_params(colors=_FAINT)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#e4e7eb", lw=0.8)
+    ax.set_axisbelow(True)
+    ax.legend(frameon=False)
+    if path is not None:
+        ax.figure.canvas.print_figure(os.fspath(path))
+    return ax
+
+
+def _curves_of(model: Model, metric: str | None) -> dict[str, tuple[str, list[float]]]:
+    """Name of the metric and scores by rows; of rows left out only what has no other curve."""
+    history = model.training.get("history", {})
+    known = [name for curves in history.values() for name in curves]
+    if not known:
+        raise ParameterError(
+            "the model has no learning curves: nothing was evaluated. Train it with validation "
+            "rows, early_stopping=True, or an eval_metric."
+        )
+    chosen = known[0] if metric is None else metric
+    if chosen not in known:
+        raise ParameterError(
+            f"metric {chosen!r} was not evaluated, but {', '.join(map(repr, known))}."
+            f"{did_you_mean(str(chosen), known)}"
+        )
+    return {
+        rows: (chosen, list(curves[chosen])) for rows, curves in history.items() if chosen in curves
+    }
+
+
+def _mark_best(ax: Axes, model: Model, curves: dict[str, tuple[str, list[float]]]) -> None:
+    best = model.training.get("best_round")
+    if best is None:
+        return
+    _, scores = next(iter(curves.values()))
+    score = scores[best - 1]
+    ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
+    ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4)
+    left = best > 0.6 * len(scores)
+    ax.annotate(
+        f"best: round {best}, {score:.5g}",
+        xy=(best, score),
+        xytext=(-10 if left else 10, 14),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        color=_INK,
+        bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85},
+        zorder=5,
+    )
+
+
+class CurveViews:
+    """The learning curves as a table and a picture."""
+
+    model: Model
+
+    def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
+        """The scores of all rounds as a data frame, one row for each score.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
+            Library of the frame, which must be installed; None for a dict of
+            lists.
+
+        Returns
+        -------
+        data frame
+            Columns ``round`` (from 1), ``seconds`` (from the beginning of the fit to the
+            end of the round; NaN for a model that was read or unpickled, as model files
+            hold no times, and for rounds of a checkpoint), ``rows`` (``"validation"``,
+            ``"train"`` or ``"out_of_bag"``), ``metric``, ``value``.  No rows if nothing
+            was evaluated.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
+        >>> params = {"n_estimators": 2, "min_samples_leaf": 1, "eval_metric": "mae"}
+        >>> train(params, data).history_frame()[["round", "rows", "metric"]]
+           round   rows metric
+        0      1  train    mae
+        1      2  train    mae
+        """
+        return make_frame(history_columns(self.model), backend)
+
+    def plot_history(
+        self,
+        metric: str | None = None,
+        ax: Axes | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Axes:
+        """Draw the learning curves of one metric; see :func:`hedgerow.plot.plot_history`."""
+        return plot_history(self.model, metric, ax, path=path)
+
+
+__all__ = ["CurveViews", "history_columns", "plot_history"]

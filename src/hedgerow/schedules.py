@@ -1,0 +1,304 @@
+"""Learning rates that change from round to round.
+
+``learning_rate`` of an estimator is a number, a sequence of ``n_estimators`` numbers,
+or a callable of the rounds done before: 0 for the first round.  A callable gives the
+same number whenever it is asked for the same round, as it is asked more than once, and
+a fit that is resumed asks again.
+
+Glossary
+--------
+rate      factor on the values of the trees of a round
+schedule  what gives the rate of each round; the classes here are schedules that a
+          model file of an estimator can hold, as it can hold numbers and sequences
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from hedgerow.errors import ParameterError
+
+LearningRate: TypeAlias = "float | Sequence[float] | Callable[[int], float]"
+
+_LONGEST = 12
+"""Rates that a message or a fingerprint shows in full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same rate in every round.
+
+    Parameters
+    ----------
+    rate : float > 0
+
+    Examples
+    --------
+    >>> Constant(0.1)(0), Constant(0.1)(99)
+    (0.1, 0.1)
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("rate",))
+
+    def __call__(self, rounds_before: int) -> float:
+        """The rate after ``rounds_before`` rounds."""
+        return self.rate
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialDecay:
+    """``start * factor ** rounds_before``, but never less than ``lowest``.
+
+    Parameters
+    ----------
+    start : float > 0
+        Rate of the first round.
+    factor : float in (0, 1]
+        Of the rate of one round to that before it.
+    lowest : float > 0, default=1e-4
+        Below this trees change nothing that matters, and cost as much as others.
+
+    Examples
+    --------
+    >>> rate = ExponentialDecay(0.4, factor=0.5)
+    >>> [rate(number) for number in range(4)]
+    [0.4, 0.2, 0.1, 0.05]
+    """
+
+    start: float
+    factor: float
+    lowest: float = 1e-4
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("start", "factor", "lowest"), most_one=("factor",))
+
+    def __call__(self, rounds_before: int) -> float:
+        """The rate after ``rounds_before`` rounds."""
+        return float(max(self.lowest, self.start * self.factor**rounds_before))
+
+
+@dataclass(frozen=True, slots=True)
+class CosineDecay:
+    """From ``start`` to ``end`` along half a wave of the cosine, then ``end``.
+
+    The rate stays near ``start`` for a while, falls, and comes to ``end`` gently
+    (Loshchilov and Hutter 2017, without restarts).
+
+    Parameters
+    ----------
+    start, end : float > 0
+        Rates of the first round and from round ``n_rounds`` on.
+    n_rounds : int >= 2
+        Rounds from one to the other, both counted; usually ``n_estimators``.
+
+    Examples
+    --------
+    >>> rate = CosineDecay(0.3, 0.1, n_rounds=5)
+    >>> [round(rate(number), 3) for number in range(6)]
+    [0.3, 0.271, 0.2, 0.129, 0.1, 0.1]
+    """
+
+    start: float
+    end: float
+    n_rounds: int
+
+    def __post_init__(self) -> None:
+        _check(self, positive=("start", "end"), counts=("n_rounds",))
+        if self.n_rounds < 2:
+            raise ParameterError(
+                f"n_rounds of a CosineDecay must be at least 2, as it goes from the first of them "
+                f"to the last; got {self.n_rounds!r}."
+            )
+
+    def __call__(self, rounds_before: int) -> float:
+        """The rate after ``rounds_before`` rounds."""
+        if rounds_before >= self.n_rounds - 1:
+            return self.end
+        share = 0.5 + 0.5 * math.cos(math.pi * rounds_before / (self.n_rounds - 1))
+        return self.end + (self.start - self.end) * share
+
+
+@dataclass(frozen=True, slots=True)
+class StepDecay:
+    """The rate times ``factor`` after every ``every`` rounds, but never less than ``lowest``.
+
+    Parameters
+    ----------
+    start : float > 0
+        Rate of the first rounds.
+    factor : float in (0, 1]
+    every : int >= 1
+        Rounds of each rate.
+    lowest : float > 0, default=1e-4
+
+    Examples
+    --------
+    >>> rate = StepDecay(0.4, factor=0.5, every=2)
+    >>> [rate(number) for number in range(5)]
+    [0.4, 0.4, 0.2, 0.2, 0.1]
+    """
+
+    start: float
+    factor: float
+    every: int
+    lowest: float = 1e-4
+
+    def __post_init__(self) -> None:
+        positive = ("start", "factor", "lowest")
+        _check(self, positive=positive, most_one=("factor",), counts=("every",))
+
+    def __call__(self, rounds_before: int) -> float:
+        """The rate after ``rounds_before`` rounds."""
+        return float(max(self.lowest, self.start * self.factor ** (rounds_before // self.every)))
+
+
+Schedule: TypeAlias = "Constant | ExponentialDecay | CosineDecay | StepDecay"
+SCHEDULES: dict[str, type[Schedule]] = {
+    kind.__name__: kind for kind in (Constant, ExponentialDecay, CosineDecay, StepDecay)
+}
+
+
+def _check(
+    schedule: Any,
+    *,
+    positive: Sequence[str],
+    most_one: Sequence[str] = (),
+    counts: Sequence[str] = (),
+) -> None:
+    """Refuse parameters of a schedule that are out of range."""
+    for name in (*positive, *counts):
+        value = getattr(schedule, name)
+        whole = name in counts
+        kind = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+        good = isinstance(value, kind) and not isinstance(value, bool) and value > 0
+        if not good or not math.isfinite(value) or (name in most_one and value > 1):
+            number = "an integer" if whole else "a number"
+            top = " and at most 1" if name in most_one else ""
+            raise ParameterError(
+                f"{name} of a {type(schedule).__name__} must be {number} above 0{top}; "
+                f"got {value!r}."
+            )
+
+
+def is_number(rate: object) -> bool:
+    """Whether a learning rate is one number for all rounds."""
+    return not callable(rate) and not isinstance(rate, (Sequence, np.ndarray))
+
+
+def read_rate(rate: Any, n_estimators: int) -> Any:
+    """A learning rate as parameters hold it: a sequence becomes a tuple of floats.
+
+    What can be known before the first round is checked here.
+
+    Raises
+    ------
+    ParameterError
+        If a sequence has another length than there are rounds, or a rate is not
+        a finite number above 0.
+    """
+    if callable(rate) or is_number(rate) or isinstance(rate, str | bytes):
+        return rate
+    listed = rate.tolist() if isinstance(rate, np.ndarray) else list(rate)
+    if len(listed) != n_estimators:
+        raise ParameterError(
+            f"learning_rate has {len(listed)} numbers, but there are n_estimators={n_estimators} "
+            "rounds: give one number for each."
+        )
+    return tuple(_checked(value, number) for number, value in enumerate(listed))
+
+
+def rate_at(rate: Any, rounds_before: int) -> float:
+    """The rate of the round after ``rounds_before`` others.
+
+    Parameters
+    ----------
+    rate : float, tuple of float or callable
+        From :func:`read_rate`.
+    rounds_before : int
+
+    Raises
+    ------
+    ParameterError
+        If a callable gives something else than a finite number above 0; the message
+        says for which round.
+    """
+    if callable(rate):
+        return _checked(rate(rounds_before), rounds_before)
+    return float(rate[rounds_before] if isinstance(rate, tuple) else rate)
+
+
+def _checked(value: Any, rounds_before: int) -> float:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not number or isinstance(value, bool) or not (value > 0 and math.isfinite(value)):
+        raise ParameterError(
+            f"learning_rate of round {rounds_before + 1} must be a finite number above 0; got "
+            f"{value!r}."
+        )
+    return float(value)
+
+
+def rate_record(rate: Any, n_rounds: int) -> Any:
+    """What a model's record tells: the number, or the rates of its rounds."""
+    if is_number(rate):
+        return rate
+    return [rate_at(rate, number) for number in range(n_rounds)]
+
+
+def rate_text(rate: Any, n_estimators: int) -> str:
+    """What tells one learning rate from another, for fits that are resumed.
+
+    A schedule of this module has one text however many rounds are asked for; of a
+    sequence, or a callable whose code cannot be known, the rates of all rounds count.
+    """
+    if is_number(rate) or isinstance(rate, tuple(SCHEDULES.values())):
+        return repr(getattr(rate, "item", lambda: rate)())
+    rates = np.array(rate_record(rate, n_estimators), dtype="<f8")
+    if len(rates) <= _LONGEST:
+        return repr(rates.tolist())
+    digest = hashlib.blake2b(rates.tobytes(), digest_size=8).hexdigest()
+    return f"{len(rates)} rates from {rates[0]:g} to {rates[-1]:g} ({digest})"
+
+
+def schedule_record(schedule: Schedule) -> list[Any]:
+    """A schedule as JSON: its name, then its parameters in order."""
+    values = asdict(schedule)
+    plain = [getattr(values[field.name], "item", None) for field in fields(schedule)]
+    given = [values[field.name] for field in fields(schedule)]
+    return [
+        type(schedule).__name__,
+        *(value if item is None else item() for value, item in zip(given, plain, strict=True)),
+    ]
+
+
+def schedule_of_record(record: Any) -> Schedule:
+    """The schedule that :func:`schedule_record` has described.
+
+    Raises
+    ------
+    ValueError
+        If the record describes none.
+    """
+    if not isinstance(record, list) or not record or record[0] not in SCHEDULES:
+        raise ValueError("no schedule of a learning rate")
+    kind = SCHEDULES[cast(str, record[0])]
+    if len(record) - 1 != len(fields(kind)):
+        raise ValueError(f"{record[0]} has {len(fields(kind))} parameters")
+    return kind(*record[1:])
+
+
+__all__ = [
+    "Constant",
+    "CosineDecay",
+    "ExponentialDecay",
+    "LearningRate",
+    "StepDecay",
+]

@@ -1,0 +1,271 @@
+"""Folds, rows of folds, tasks in turns, and ``early_stopping="cv"``."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import (
+    DataError,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    ParameterError,
+    train,
+)
+from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.stopping import BestRound
+from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data.pairs import pair_columns
+from hedgerow.io import model_to_bytes
+from hedgerow.metrics import make_metrics
+from hedgerow.objectives import make_objective
+from hedgerow.threads import take_turns
+
+# -- folds -------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, 3), min_size=2, max_size=60),
+    st.integers(2, 7),
+    st.integers(0, 2**40),
+    st.booleans(),
+)
+def test_each_row_is_tested_once(
+    target: list[int], n_folds: int, seed: int, stratify: bool
+) -> None:
+    y = np.array(target, dtype=np.float64)
+    counts = np.unique(y, return_counts=True)[1]
+    if stratify and not (counts > 1).any():
+        with pytest.raises(DataError, match="only one"):
+            draw_folds(y, n_folds, stratify, seed)
+        return
+    folds = draw_folds(y, n_folds, stratify, seed)
+    tested = np.concatenate([fold.test for fold in folds])
+    expected = (
+        np.flatnonzero(np.isin(y, np.unique(y)[counts > 1])) if stratify else np.arange(len(y))
+    )
+    assert np.sort(tested).tolist() == expected.tolist()
+    sizes = [len(fold.test) for fold in folds]
+    assert max(sizes) - min(sizes) <= 1
+    for fold in folds:
+        assert np.sort(np.concatenate([fold.train, fold.test])).tolist() == list(range(len(y)))
+        if stratify:
+            assert set(y[fold.train]) == set(y)
+            for value, count in zip(*np.unique(y, return_counts=True), strict=True):
+                assert abs((y[fold.test] == value).sum() - count / len(folds)) < 1.0 or count == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=60), st.integers(2, 5))
+def test_groups_are_never_divided(groups: list[int], n_folds: int) -> None:
+    codes = np.array(groups)
+    if len(set(groups)) < 2:
+        with pytest.raises(DataError, match="only one group"):
+            draw_folds(np.zeros(len(codes)), n_folds, False, 0, codes)
+        return
+    folds = draw_folds(np.zeros(len(codes)), n_folds, False, 0, codes)
+    assert sum(len(fold.test) for fold in folds) == len(codes)
+    for fold in folds:
+        assert len(fold.train) > 0
+        assert not set(codes[fold.train]) & set(codes[fold.test])
+    sizes = [len(fold.test) for fold in folds]
+    assert max(sizes) - min(sizes) <= np.bincount(codes).max()
+
+
+# -- rows of a binned matrix --------------------------------------------------
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_rows_taken_are_those_of_their_table(paired: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 9, size=(300, 40)).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    table = read_table(X)
+    spec = fit_bins(table, 255)
+    rows = rng.permutation(300)[:120]
+    whole, part = bin_table(table, spec), bin_table(table.take(rows), spec)
+    if paired:
+        whole, part = pair_columns(whole), pair_columns(part)
+    taken = whole.take(rows)
+    assert taken.by_row.tobytes() == part.by_row.tobytes()
+    assert taken.by_column.tobytes() == part.by_column.tobytes()
+    assert (taken.n_rows, taken.paired) == (120, paired)
+    assert whole.take(rows, columns=False).by_column.shape == (0, part.by_column.shape[1])
+
+
+# -- turns --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_turns_keep_tasks_abreast(n_threads: int) -> None:
+    lengths, steps, worst = [5, 9, 1, 7], [0, 0, 0, 0], []
+
+    def advance(task: int) -> bool:
+        steps[task] += 1
+        return steps[task] == lengths[task]
+
+    def settle() -> bool:
+        alive = [done for done, length in zip(steps, lengths, strict=True) if done < length]
+        worst.append(max(alive) - min(alive) if alive else 0)
+        return False
+
+    take_turns(advance, 4, n_threads, settle)
+    assert steps == lengths
+    assert max(worst) <= 2  # a step done, and one in the making
+
+
+def test_turns_end_when_settled_and_when_a_step_fails() -> None:
+    done: list[int] = []
+    take_turns(lambda task: bool(done.append(task)), 3, 1, lambda: len(done) == 5)
+    assert done == [0, 1, 2, 0, 1]
+    main = threading.get_ident()
+
+    def fail(task: int) -> bool:
+        if threading.get_ident() != main or task == 1:
+            raise KeyError(task)
+        return False
+
+    for n_threads in (1, 3):
+        before = threading.active_count()
+        with pytest.raises(KeyError):
+            take_turns(fail, 3, n_threads)
+        assert threading.active_count() == before
+
+
+# -- early_stopping="cv" -------------------------------------------------------
+
+SETTINGS: dict[str, Any] = {
+    "early_stopping": "cv",
+    "n_estimators": 60,
+    "learning_rate": 0.3,
+    "max_leaves": 8,
+}
+
+
+def _data(n_rows: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n_rows, 4))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X, np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) ** 2 + rng.normal(size=n_rows)
+
+
+def test_rounds_are_those_that_folds_by_hand_say() -> None:
+    X, y = _data()
+    X = np.clip(np.round(2.0 * X), -2, 2)  # few values: every fold has the cuts of all rows
+    model = HedgerowRegressor(**SETTINGS).fit(X, y)
+    folds = draw_folds(y, 5, stratify=False, seed=0)
+    squares = np.zeros(60)
+    by_hand = {**SETTINGS, "early_stopping": False}
+    for fold in folds:
+        fitted = HedgerowRegressor(**by_hand).fit(X[fold.train], y[fold.train])
+        for number, predicted in enumerate(fitted.staged_predict(X[fold.test])):
+            squares[number] += 0.5 * ((predicted - y[fold.test]) ** 2).sum()
+    curve = squares / len(y)
+    best = BestRound(make_metrics(None, make_objective("squared_error"))[0], 10, 0.0)
+    for number, score in enumerate(curve):
+        if best.observe(number + 1, score):
+            break
+    found = model.evals_result_["cv"]["loss"]
+    assert np.allclose(found, curve[: len(found)], rtol=1e-12)
+    assert len(found) == number + 1
+    assert model.n_iter_ == model.best_iteration_ == best.round < 60
+    alone = HedgerowRegressor(**{**by_hand, "n_estimators": best.round}).fit(X, y)
+    assert np.array_equal(alone.predict(X), model.predict(X))
+
+
+def _cases() -> dict[str, tuple[Any, dict[str, Any]]]:
+    return {
+        "regression": (HedgerowRegressor, {"eval_metric": ["mae", "r2"]}),
+        "classes": (HedgerowClassifier, {}),
+        "dart": (HedgerowRegressor, {"boosting": "dart"}),
+        "forest": (HedgerowRegressor, {"boosting": "rf", "learning_rate": 1.0, "subsample": 0.5}),
+        "sampled": (HedgerowRegressor, {"subsample": 0.5, "colsample_bytree": 0.5}),
+        "median": (HedgerowRegressor, {"objective": "absolute_error"}),
+        "sorted": (HedgerowRegressor, {"tree_method": "exact"}),
+        "ranking": (HedgerowRanker, {}),
+        "categories": (HedgerowRegressor, {}),
+    }
+
+
+@pytest.mark.parametrize("name", _cases())
+def test_bytes_do_not_depend_on_threads(name: str, tmp_path: Any) -> None:
+    estimator, more = _cases()[name]
+    X, y = _data()
+    given: dict[str, Any] = {}
+    if name == "classes":
+        y = np.digitize(y, [0.0, 2.0])
+    if name == "ranking":
+        y, given = np.clip(np.round(y), 0, 3), {"qid": np.repeat(np.arange(30), 10)}
+    table: Any = X
+    if name == "categories":  # of more levels than a column has bins: target statistics
+        table = {"a": (np.arange(300) % 290).astype(str), "b": X[:, 0]}
+    found = set()
+    for n_jobs in (1, 2, 5):
+        model = estimator(**SETTINGS | more, n_jobs=n_jobs).fit(table, y, **given)
+        found.add(model_to_bytes(model.booster_.model))
+        assert model.n_iter_ == model.best_iteration_ <= 60
+        assert list(model.evals_result_) == ["cv"]
+    assert len(found) == 1
+    if name == "categories":
+        assert model.booster_.model.inputs is not None
+    model.save(tmp_path / "m.hedgerow")
+    again = estimator.load(tmp_path / "m.hedgerow")
+    assert again.evals_result_ == model.evals_result_
+    assert again.best_iteration_ == model.best_iteration_
+
+
+def test_rows_of_weight_zero_change_nothing() -> None:
+    X, y = _data()
+    weight = np.random.default_rng(2).integers(0, 3, size=len(y)).astype(float)
+    kept = weight > 0
+    whole = HedgerowRegressor(**SETTINGS).fit(X, y, weight)
+    part = HedgerowRegressor(**SETTINGS).fit(X[kept], y[kept], weight[kept])
+    assert model_to_bytes(whole.booster_.model) == model_to_bytes(part.booster_.model)
+
+
+def test_a_checkpoint_goes_on_after_the_folds(tmp_path: Any) -> None:
+    X, y = _data()
+    whole = HedgerowRegressor(**SETTINGS).fit(X, y)
+
+    def stop(seen: Any) -> bool:
+        if seen.round == 3:
+            raise RuntimeError("the lights went out")
+        return False
+
+    resumed = HedgerowRegressor(**SETTINGS)
+    with pytest.raises(RuntimeError, match="lights"):
+        resumed.set_params(callbacks=stop).fit(
+            X, y, checkpoint=tmp_path / "fit", checkpoint_every=0.0
+        )
+    resumed.set_params(callbacks=None).fit(X, y, checkpoint=tmp_path / "fit")
+    assert model_to_bytes(resumed.booster_.model) == model_to_bytes(whole.booster_.model)
+
+
+def test_what_cannot_be_done_is_refused(tmp_path: Any) -> None:
+    X, y = _data()
+    with pytest.raises(ParameterError, match="validation rows have no effect"):
+        HedgerowRegressor(**SETTINGS).fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(DataError, match="only one group"):
+        HedgerowRanker(**SETTINGS).fit(X, np.clip(np.round(y), 0, 3))
+    with pytest.raises(ParameterError, match="'oob' or 'cv'"):
+        HedgerowRegressor(early_stopping="folds").fit(X, y)  # type: ignore[arg-type]
+    path = tmp_path / "rows.csv"
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", header="a,b,c,d,y", comments="")
+    with pytest.raises(ParameterError, match="'cv' divides a table in memory"):
+        train(SETTINGS, Dataset.from_files(path, target="y"))
+
+
+def test_folds_too_small_to_split_say_nothing() -> None:
+    X, y = _data(45)
+    model = HedgerowRegressor(early_stopping="cv", n_estimators=12).fit(X, y)
+    assert model.n_iter_ == 12
+    few = HedgerowRegressor(early_stopping="cv", n_estimators=12).fit(X[:20], y[:20])
+    assert few.n_iter_ == 0
