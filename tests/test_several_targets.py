@@ -273,6 +273,25 @@ def test_a_fit_goes_on_where_it_was_stopped(tmp_path) -> None:
     assert bytes_of(resumed) == bytes_of(HedgerowRegressor(**settings).fit(X, Y))
 
 
+def test_schedules_of_learning_rates() -> None:
+    rates = [0.3, 0.1, 0.05, 0.2]
+    settings = SMALL | {"n_estimators": 4, "learning_rate": rates}
+    one = HedgerowRegressor(**settings).fit(X, Y[:, 0])
+    same = HedgerowRegressor(**settings).fit(X, Y[:, [0, 0]])
+    np.testing.assert_array_equal(same.predict(X)[:, 1], one.predict(X))
+
+
+def test_folds_of_several_targets() -> None:
+    found = hedgerow.cross_fit(HedgerowRegressor(**SMALL), X, Y, cv=3)
+    assert found.oof_prediction.shape == Y.shape
+    assert r2_score(Y, found.oof_prediction) > 0.7
+    mean = np.mean([fold.predict(X) for fold in found.boosters], axis=0)
+    if len(set(found.best_rounds.tolist())) == 1:
+        np.testing.assert_allclose(found.model.predict(X), mean, rtol=1e-12)
+    with pytest.raises(DataError, match="one label"):
+        hedgerow.cross_fit(HedgerowClassifier(**SMALL), X, L)
+
+
 def test_trees_are_shown_with_their_vectors(regressor) -> None:
     booster = regressor.booster_
     assert "value=[" in booster.to_text(max_depth=1)
