@@ -241,13 +241,10 @@ def search_vectors(
     outputs: Outputs,
     cuts: FloatArray,
     found: IntArray,
-    at_hand: tuple[int, Sets | None],
+    thread: int,
+    sets: Sets | None,
 ) -> float:
-    """Note the best split of columns ``mine`` in ``found``; return the node's score as a leaf.
-
-    ``at_hand`` is the thread and what it needs for category columns.
-    """
-    thread, sets = at_hand
+    """Note the best split of columns ``mine`` in ``found``; return the node's score as a leaf."""
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
     parent = 0.0
@@ -319,7 +316,8 @@ def search_children(thread: int, state: State, outputs: Outputs, trial: Trial) -
                 outputs,
                 trial.cuts[thread],
                 state.search.found[thread, child],
-                (thread, trial.sets),
+                thread,
+                trial.sets,
             )
     barrier(crew)
 
