@@ -104,7 +104,7 @@ def with_vectors(part: Rounds, n_outputs: int) -> Rounds:
         zeros = np.zeros(len(tree.value))
         return replace(tree, value=zeros, vectors=rng.normal(size=(len(zeros), n_outputs)))
 
-    trees = tuple(vectors(tree) for tree in part.trees)
+    trees = tuple(vectors(tree) for tree in part.trees[:: part.n_outputs])
     return replace(part, trees=trees, base_score=np.zeros(n_outputs))
 
 

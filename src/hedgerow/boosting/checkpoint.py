@@ -84,9 +84,13 @@ class Rounds:
     ended: bool = False
 
     @property
+    def n_outputs(self) -> int:
+        return len(self.base_score)
+
+    @property
     def trees_per_round(self) -> int:
         """One for each output, or one with vectors in its leaves."""
-        return 1 if self.trees and self.trees[0].vectors is not None else len(self.base_score)
+        return 1 if self.trees and self.trees[0].vectors is not None else self.n_outputs
 
     @property
     def n_rounds(self) -> int:
