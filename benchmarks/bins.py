@@ -109,7 +109,10 @@ def time_histograms() -> None:
         figures = []
         for matrix in (full, plain, pair_columns(plain)):
             columns = list_columns(matrix, np.arange(FEATURES, dtype=np.int32))
-            wide, cells = _make_wide(FEATURES * matrix.stride), _make_threads(matrix, 1, 1).cells[0]
+            wide, cells = (
+                _make_wide(FEATURES * matrix.stride, False),
+                _make_threads(matrix, 1, 1).cells[0],
+            )
             bins, ids = _bins(matrix), rows.astype(np.uint32)
             calls, best = max(1, 100_000 // count), np.inf
             for _ in range(8):

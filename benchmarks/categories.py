@@ -4,6 +4,7 @@
 
     python benchmarks/categories.py                       # all tables, a table in Markdown
     python benchmarks/categories.py --sets amazon --peers "hedgerow,hedgerow 1 copies"
+    python benchmarks/categories.py --processor --peers "hedgerow,hedgerow sets,lightgbm"
 
 All libraries get the same frame of text and numbers; what each does with it (codes,
 ``Dataset``, ``Pool``) is part of the time.  100 trees at learning rate 0.1, everything
@@ -12,6 +13,9 @@ it comes: 1,000 trees, learning rate by the data.  Every peer runs in a process 
 once untimed, then ``--rounds`` times or until ``--seconds`` are over.
 Scores are on rows apart: log loss, or root of the mean squared error (of the log of
 the price of diamonds; of targets with deviation 1 in the suite).
+
+``--processor``: seconds of the processor on one thread, smallest of the rounds, which other
+work of the machine changes least.
 """
 
 from __future__ import annotations
@@ -225,7 +229,9 @@ VARIANTS = {
 """Peers that run only if they are named."""
 
 
-def child(peer: str, name: str, rounds: int, seconds: float) -> dict[str, Any]:
+def child(
+    peer: str, name: str, rounds: int, seconds: float, clock: Callable[[], float]
+) -> dict[str, Any]:
     """Score and times of one peer on one table."""
     problem, fit = problems()[name](), (PEERS | VARIANTS)[peer]
     if peer != "catboost default":
@@ -235,19 +241,22 @@ def child(peer: str, name: str, rounds: int, seconds: float) -> dict[str, Any]:
             fit(problem.X, problem.y, problem)  # kernels that a thousand rows do not use
     times: list[float] = []
     while len(times) < rounds and sum(times) < seconds:
-        start = time.perf_counter()
+        start = clock()
         predict = fit(problem.X, problem.y, problem)
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return {"score": problem.score(predict(problem.X_new)), "seconds": times}
 
 
 def run(peer: str, name: str, options: argparse.Namespace) -> dict[str, Any] | None:
     """The same in a process of its own; None if it took too long."""
     arguments = ["--child", peer, name, "--rounds", str(options.rounds)]
+    threads = {"OMP_NUM_THREADS": "1"} if options.processor else {}
+    arguments += ["--processor"] if options.processor else []
     try:
         done = subprocess.run(
             [sys.executable, __file__, *arguments, "--seconds", str(options.seconds)],
             stdout=subprocess.PIPE, text=True, check=True, timeout=60 * options.seconds,
+            env=os.environ | threads,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return None
@@ -255,8 +264,10 @@ def run(peer: str, name: str, options: argparse.Namespace) -> dict[str, Any] | N
     return answer
 
 
-def table(results: dict[str, dict[str, dict[str, Any] | None]]) -> Iterator[str]:
-    """Lines of Markdown: score and median seconds of each peer, best score in bold."""
+def table(
+    results: dict[str, dict[str, dict[str, Any] | None]], middle: Callable[[list[float]], float]
+) -> Iterator[str]:
+    """Lines of Markdown: score and seconds (their ``middle``) of each peer, best score in bold."""
     peers = list(next(iter(results.values())))
     yield "| table | " + " | ".join(peers) + " |"
     yield "|---|" + "---|" * len(peers)
@@ -269,20 +280,22 @@ def table(results: dict[str, dict[str, dict[str, Any] | None]]) -> Iterator[str]
                 continue
             score = f"{answer['score']:.4f}"
             best = answer["score"] == min(scores)
-            seconds = statistics.median(answer["seconds"])
+            seconds = middle(answer["seconds"])
             cells.append(f"{f'**{score}**' if best else score} in {seconds:.2f} s")
         yield f"| {name} | " + " | ".join(cells) + " |"
     if "lightgbm" in peers:
         for peer in peers:
-            ratios = [
-                by_peer[peer]["score"] / by_peer["lightgbm"]["score"]
-                for by_peer in results.values()
-                if by_peer[peer] and by_peer["lightgbm"]
-            ]
+            both = [(by[peer], by["lightgbm"]) for by in results.values() if by[peer]]
+            both = [(own, other) for own, other in both if other]
+            ratios = [own["score"] / other["score"] for own, other in both]
             ahead = sum(ratio < 1.0 for ratio in ratios)
+            pairs = [(middle(own["seconds"]), middle(other["seconds"])) for own, other in both]
+            faster = statistics.median(other / own for own, other in pairs)
+            in_sum = sum(other for _, other in pairs) / sum(own for own, _ in pairs)
             yield (
                 f"\n{peer}: {statistics.median(ratios):.4f} times LightGBM's score (median of "
-                f"{len(ratios)}), better on {ahead}"
+                f"{len(ratios)}), better on {ahead}; {faster:.2f} times as fast (median), "
+                f"{in_sum:.2f} times in sum"
             )
 
 
@@ -292,10 +305,12 @@ def main() -> None:
     parser.add_argument("--peers", help=f"of {', '.join(PEERS | VARIANTS)}; default: the first six")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="no new round after these")
+    parser.add_argument("--processor", action="store_true", help="time the processor, one thread")
     parser.add_argument("--child", nargs=2, metavar=("PEER", "SET"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(child(*options.child, options.rounds, options.seconds)))
+        clock = time.process_time if options.processor else time.perf_counter
+        print(json.dumps(child(*options.child, options.rounds, options.seconds, clock)))
         return
     print(describe(), flush=True)
     names = options.sets.split(",") if options.sets else list(problems())
@@ -306,7 +321,7 @@ def main() -> None:
         for peer in peers:
             results[name][peer] = answer = run(peer, name, options)
             print(f"  {name:24s} {peer:20s} {answer}", file=sys.stderr, flush=True)
-    print("\n".join(table(results)))
+    print("\n".join(table(results, min if options.processor else statistics.median)))
 
 
 if __name__ == "__main__":

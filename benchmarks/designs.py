@@ -3,6 +3,7 @@
 ::
 
     python benchmarks/designs.py
+    python benchmarks/designs.py --bins 5 --designs packed_cells spaced_cells
 
 Each design is measured on all rows in order and on every eighth row, on one
 thread and on two (rows divided, and features divided).
@@ -10,6 +11,7 @@ thread and on two (rows divided, and features divided).
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +55,17 @@ def packed_cells(bins, rows, start, stop, packed, cells, offsets, first, last):
         at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
         for j in range(u(first), u(last)):
             cells[(j << u(8)) + u(bins[at + j])] += value
+
+
+@njit(nogil=True, error_model="numpy")
+def spaced_cells(bins, rows, start, stop, packed, cells, offsets, first, last):
+    for i in range(u(start), u(stop)):
+        ahead = u(rows[i + u(AHEAD)])
+        prefetch(bins, np.intp(ahead * u(WIDTH)))
+        prefetch(packed, np.intp(ahead))
+        at, value = u(rows[i]) * u(WIDTH), packed[u(rows[i])]
+        for j in range(u(first), u(last)):
+            cells[j * u(264) + u(bins[at + j])] += value
 
 
 @njit(nogil=True, error_model="numpy")
@@ -113,7 +126,15 @@ def bins_outer(bins, rows, start, stop, packed, cells, offsets, first, last):
             cells[(u(bins[at + j]) << u(5)) + j] += value
 
 
-DESIGNS = (packed_cells, bins_outer, offset_list, words_of_four, wide_cells, no_prefetch)
+DESIGNS = (
+    packed_cells,
+    spaced_cells,
+    bins_outer,
+    offset_list,
+    words_of_four,
+    wide_cells,
+    no_prefetch,
+)
 
 
 def median_ns(run: Callable[[], object], n_rows: int) -> float:
@@ -127,15 +148,19 @@ def median_ns(run: Callable[[], object], n_rows: int) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bins", type=int, default=255, help="of each feature")
+    parser.add_argument("--designs", nargs="+", default=[design.__name__ for design in DESIGNS])
+    options = parser.parse_args()
     rng = np.random.default_rng(0)
     bins = aligned_empty(ROWS * WIDTH, np.uint8)
-    bins[:] = rng.integers(0, 255, ROWS * WIDTH, dtype=np.uint8)
+    bins[:] = rng.integers(0, options.bins, ROWS * WIDTH, dtype=np.uint8)
     packed = rng.integers(-1000, 1000, ROWS)
     offsets = (np.arange(FEATURES) * 256).astype(np.uint32)
-    cells = [aligned_zeros(2 * FEATURES * 256, np.int64) for _ in range(2)]
+    cells = [aligned_zeros(2 * FEATURES * 264, np.int64) for _ in range(2)]
     print(f"{'':16}{'rows':>8}{'1 thread':>10}{'2: rows':>10}{'2: features':>13}   ns a row")
     with ThreadPoolExecutor(2) as pool:
-        for design in DESIGNS:
+        for design in [d for d in DESIGNS if d.__name__ in options.designs]:
             for step in (1, 8):
                 rows = np.append(np.arange(0, ROWS, step), np.zeros(64, int)).astype(np.uint32)
                 n = ROWS // step

@@ -59,7 +59,7 @@ def search_children(s: layout.State, clock: Clock) -> None:
             small = scalars[layout.IS_SMALL_SLOT] * slot_size
             clock.run(
                 "subtract", grow.subtract_node,
-                columns, s.columns, s.bins.stride, s.wide, slot * slot_size, small,
+                columns, s.bins, s.columns, s.wide, slot * slot_size, small, None,
             )  # fmt: skip
         else:
             place = (table[node, layout.NODE_START], table[node, layout.NODE_COUNT])

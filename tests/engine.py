@@ -20,14 +20,16 @@ from hedgerow.growing.gradients import SMALL_FIT, choose_packing, pack_block
 from hedgerow.growing.grower import TreeGrower, _bins, _make_threads
 from hedgerow.growing.setup import list_columns
 from hedgerow.kernels.category_split import (
-    CATEGORY_NUMBERS,
     CATEGORY_PLACES,
     SCRATCH_SIZE,
     CategoryRules,
-    find_category_split,
+    CategorySplit,
+    complete_set,
+    find_set,
 )
-from hedgerow.kernels.histogram import Packing, Wide, add_wide, build_histogram
+from hedgerow.kernels.histogram import Packing, Wide, add_wide, build_histogram, filled_cells
 from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.pairs import SPACING
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import (
     NO_SPLIT,
@@ -154,10 +156,17 @@ def build(matrix, packed, rows, columns=None, part=None, start=0, stop=None):
         slot,
         None,
     )
-    in_bytes = matrix.bytes_per_tile * matrix.byte_stride
+    in_bytes = matrix.bytes_per_tile * SPACING
     assert not cells[:in_bytes].any(), "scratch cells must be left empty"
     assert all((sums[:slot] == -7).all() for sums in wide)
-    return tuple(sums[slot:].reshape(matrix.n_features, stride) for sums in wide)
+    found = tuple(sums[slot:].reshape(matrix.n_features, stride) for sums in wide)
+    for feature in features[slice(*((None,) if part is None else part))]:
+        filled = filled_cells(bins, feature, False)
+        for sums in found:  # what no row can be in is left as it is: 0 in a fit
+            between = sums[feature, filled : stride - 1]
+            assert (between == -7).all()
+            between[:] = 0
+    return found
 
 
 def add_histograms(a, b, sign):
@@ -204,7 +213,6 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
 def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
     """Best set of the bins of a category column with this histogram."""
     wide = Wide(np.array(g, np.int64), np.array(h, np.int64), np.array(n, np.int32))
-    numbers = np.zeros((CATEGORY_NUMBERS, SCRATCH_SIZE))
     places = np.zeros((CATEGORY_PLACES, SCRATCH_SIZE), np.int64)
     sums = NodeSums(*map(np.int64, node))
     chosen = CategoryRules(
@@ -214,9 +222,16 @@ def search_categories(g, h, n, node, rules, category, units=(1.0, 1.0)):
         float(category.penalty),
         np.int64(category.min_group),
     )
-    return find_category_split(
-        wide, np.int64(0), len(n), sums, Units(*units), split_rules(rules), chosen, numbers, places
+    stride, used = len(n), np.flatnonzero(n[:-1])
+    # As few as may be, so that those behind are not looked at.
+    filled = stride if len(used) == 0 else int(used[-1]) + 1
+    filled = stride if filled >= stride - 1 else filled
+    score, first, last = find_set(
+        wide, 0, filled, stride, sums, Units(*units), split_rules(rules), chosen, places
     )
+    if score < 0.0:
+        return CategorySplit(-1.0, 0, 0, 0, 0, (0, 0, 0, 0))
+    return complete_set(filled, stride, sums, places, score, (first, last))
 
 
 # -- partition ------------------------------------------------------------------------

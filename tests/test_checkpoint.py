@@ -851,3 +851,21 @@ def test_nothing_is_said_of_a_checkpoint_in_the_model(tmp_path) -> None:
     folder.close()
     with pytest.raises(HedgerowError):
         plain.fit(X[1:], y[1:], checkpoint=tmp_path / "kept")
+
+
+def test_folders_are_opened_before_data_are_read(tmp_path) -> None:
+    """What is wrong with a folder is said at once, not after hours of binning."""
+    taken = tmp_path / "taken"
+    taken.write_text("no folder")
+    calls: list[int] = []
+
+    def batches():
+        calls.append(1)
+        yield np.zeros((40, 2)), np.arange(40.0)
+
+    data = Dataset.from_batches(batches, memory_limit="40 MB")
+    with pytest.raises(StorageError, match="taken"):
+        train({"n_estimators": 2}, data, checkpoint=taken)
+    assert not calls
+    train({"n_estimators": 2}, data, checkpoint=tmp_path / "free")
+    train({"n_estimators": 3}, data, checkpoint=tmp_path / "free")

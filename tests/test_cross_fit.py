@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.model_selection import (
     GroupKFold,
@@ -63,6 +64,8 @@ def _table(name: str) -> tuple[Any, np.ndarray, dict[str, Any]]:
         return X, np.clip(np.round(y), 0, 3), {"qid": rng.integers(0, 40, size=N_ROWS)}
     if name == "times":
         return X, np.abs(y) * np.where(rng.random(N_ROWS) < 0.3, -1.0, 1.0), {}
+    if name == "sparse":
+        return scipy.sparse.csr_array((rng.random((N_ROWS, 30)) < 0.15) * 2.0), y, {}
     if name in ("categories", "statistics"):
         levels = 290 if name == "statistics" else 6
         table = {
@@ -85,6 +88,7 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "quantiles": (HedgerowRegressor, {"objective": "quantile", "quantile": [0.2, 0.8]}),
     "ranking": (HedgerowRanker, {"eval_metric": "ndcg@5"}),
     "times": (HedgerowRegressor, {"objective": "cox"}),
+    "sparse": (HedgerowRegressor, {"min_samples_leaf": 5}),
     "categories": (HedgerowRegressor, {"min_data_per_group": 5}),
     "statistics": (HedgerowRegressor, {}),
 }
@@ -160,6 +164,16 @@ def test_cuts_are_those_of_all_rows() -> None:
         n_rounds = booster.num_rounds
         expected = alone.booster_.predict(X[test], n_rounds=n_rounds)
         assert np.array_equal(booster.predict(X[test]), expected)
+
+
+def test_rows_that_bundles_do_not_hold_are_scored_by_their_values() -> None:
+    X, y, _ = _table("sparse")
+    estimator = HedgerowRegressor(
+        **SMALL, min_samples_leaf=5, bundle_features=True, max_conflict_rate=0.2
+    )
+    result = cross_fit(estimator, X, y, FOLDS, model=None)
+    for (_, test), booster in zip(result.splits, result.boosters, strict=True):
+        assert np.array_equal(booster.predict(X[test], "raw"), result.oof_raw[test])
 
 
 # -- one model of all --------------------------------------------------------------

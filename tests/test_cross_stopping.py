@@ -20,8 +20,9 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.row_keys import row_keys
 from hedgerow.boosting.stopping import BestRound
-from hedgerow.data import bin_table, fit_bins, read_table
+from hedgerow.data import bin_table, fit_bins, read_any, read_table
 from hedgerow.data.pairs import pair_columns
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
@@ -161,7 +162,7 @@ def test_rounds_are_those_that_folds_by_hand_say() -> None:
     X, y = _data()
     X = np.clip(np.round(2.0 * X), -2, 2)  # few values: every fold has the cuts of all rows
     model = HedgerowRegressor(**SETTINGS).fit(X, y)
-    folds = draw_folds(y, 5, stratify=False, seed=0)
+    folds = draw_folds(y, 5, stratify=False, seed=0, keys=row_keys(read_any(X), 0))
     squares = np.zeros(60)
     by_hand = {**SETTINGS, "early_stopping": False}
     for fold in folds:

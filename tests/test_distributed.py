@@ -19,9 +19,11 @@ import pytest
 
 from hedgerow import (
     DaskHedgerowClassifier,
+    DaskHedgerowRanker,
     DaskHedgerowRegressor,
     Dataset,
     HedgerowClassifier,
+    HedgerowRanker,
     HedgerowRegressor,
     train,
 )
@@ -256,3 +258,29 @@ def test_what_cannot_be_used_is_an_error(client: Any) -> None:
 def part_of_kind(number: int) -> pd.DataFrame:
     values = [f"text {row}" for row in range(9)] if number == 2 else np.arange(9.0)
     return pd.DataFrame({"a": values, "y": np.arange(9.0)})
+
+
+def test_a_ranker_is_the_local_one(client: Any, tmp_path: Path) -> None:
+    X, y, _ = table()
+    grade = pd.Series(np.clip(np.round(y + 1), 0, 3))
+    qid = pd.Series([f"query {number % 40}" for number in range(N_ROWS)])
+    settings = {**SMALL, "early_stopping": True, "eval_metric": "ndcg@5"}
+    local = HedgerowRanker(**settings).fit(X[["a", "b", "d"]], grade, qid=qid)
+    X_parts, y_parts, q_parts = divided(4, X[["a", "b", "d"]], grade, qid)
+    model = DaskHedgerowRanker(**settings).fit(X_parts, y_parts, qid=q_parts, resilience=QUICK)
+    assert in_file(model, tmp_path / "a") == in_file(local, tmp_path / "b")
+    assert model.evals_result_ == local.evals_result_
+    np.testing.assert_array_equal(
+        model.predict(X_parts).compute(), local.predict(X[["a", "b", "d"]])
+    )
+    assert model.score(X_parts, y_parts, qid=q_parts) == local.score(
+        X[["a", "b", "d"]], grade, qid=qid
+    )
+    booster = train_on_cluster(
+        client, {"objective": "rank_xendcg", **SMALL}, X_parts, y_parts, qid=q_parts
+    )
+    whole = Dataset(X[["a", "b", "d"]], grade, qid=qid)
+    expected = train({"objective": "rank_xendcg", **SMALL}, whole)
+    assert model_to_bytes(booster.model) == model_to_bytes(expected.model)
+    with pytest.raises(DataError, match="qid_val is given without X_val"):
+        DaskHedgerowRanker(**SMALL).fit(X_parts, y_parts, qid=q_parts, qid_val=q_parts)

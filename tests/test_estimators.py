@@ -546,7 +546,7 @@ def test_sparse_tables_give_the_model_of_dense_ones() -> None:
         ({"objective": "squared_error"}, "one of 'auto', 'logistic', 'exponential', 'softmax'"),
         ({"eval_metric": "logloss "}, "Did you mean 'logloss'"),
         ({"eval_metric": "rmse"}, "this model is for two classes"),
-        ({"early_stopping": "Auto"}, "early_stopping must be True, False, 'auto' or 'oob'"),
+        ({"early_stopping": "Auto"}, "early_stopping must be True, False, 'auto', 'oob' or 'cv'"),
         ({"patience": 0}, "patience must be"),
         ({"n_jobs": 0}, "n_jobs must be"),
         ({"n_jobs": "two"}, "n_jobs"),

@@ -197,6 +197,8 @@ def targets_for(name, n, n_outputs):
     """Targets that a loss allows."""
     if name in DRAWS:
         return DRAWS[name](RNG, n)
+    if name in ("log_normal", "gamma_dist"):
+        return DRAWS["gamma"](RNG, n)
     if name in ("cox", "aft"):
         return RNG.exponential(5.0, n) * RNG.choice([-1.0, 1.0], n)
     return RNG.integers(0, n_outputs if name in SEVERAL else 2, n).astype(float)

@@ -70,6 +70,20 @@ def test_chosen_columns_alone_are_built(seed, n_features, mode) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("widest", [20, 40, 150, 300])
+def test_columns_of_few_bins_beside_one_of_many(widest, mode) -> None:
+    """Only the cells that rows can be in are written to (checked by ``engine.build``)."""
+    rng = np.random.default_rng(widest)
+    n_values = np.array([widest, 1, 2, 7, 8, 9, 17, 33, widest // 2, widest - 9, 3])
+    X = np.floor(rng.random((600, len(n_values))) * n_values)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    matrix = engine.binned(X)
+    packed = engine.pack(*fixed_gradients(600, rng), mode)
+    rows = rng.permutation(600)[:400]
+    assert_equals_naive(matrix, packed, rows, engine.build(matrix, packed, rows))
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_empty_segment_gives_zeros(mode) -> None:
     rng = np.random.default_rng(0)
     matrix = engine.binned(table(30, 3, rng))

@@ -320,3 +320,50 @@ def test_real_data_are_ordered_as_by_others(shared_data) -> None:
     model.fit(Z[~test], y[~test])
     # scikit-survival's documentation reports about 0.69 for boosted Cox models on all rows.
     assert model.score(Z[test], y[test]) > 0.64
+
+
+# -- Cox with case weights as R's survival package has it ------------------------------------
+
+# Therneau and Grambsch 2000, appendix E: nine rows with ties, censored ones and weights.
+BOOK_TIME = np.array([1, 1, 2, 2, 2, 2, 3, 4, 5], dtype=float)
+BOOK_EVENT = np.array([1, 0, 1, 1, 1, 0, 0, 1, 0], dtype=bool)
+BOOK_X = np.array([2, 0, 1, 1, 0, 1, 0, 1, 0], dtype=float)
+BOOK_WEIGHT = np.array([1, 2, 3, 4, 3, 2, 1, 2, 1], dtype=float)
+BOOK_Y = np.where(BOOK_EVENT, BOOK_TIME, -BOOK_TIME)
+
+
+def book_log_likelihood(beta: float) -> float:
+    """Efron's with weights, as the book writes it out for these rows."""
+    r = np.exp(beta)
+    a, b = 7 * r + 3, 4 * r + 2
+    tied = np.log(a + b) + np.log(2 * a / 3 + b) + np.log(a / 3 + b)
+    return 11 * beta - (np.log(r**2 + 11 * r + 7) + 10 / 3 * tied + 2 * np.log(2 * r + 1))
+
+
+def book_score(beta: float) -> float:
+    """Its derivative."""
+    r = np.exp(beta)
+    tied = 11 * r / (11 * r + 5) + 26 * r / (26 * r + 12) + 19 * r / (19 * r + 9)
+    return 11 - (2 * r**2 + 11 * r) / (r**2 + 11 * r + 7) - 4 * r / (2 * r + 1) - 10 / 3 * tied
+
+
+@pytest.mark.parametrize("beta", [-1.0, 0.0, 0.5, 0.8726, 2.0])
+def test_cox_with_weights_is_that_of_the_book(beta) -> None:
+    mass = BOOK_WEIGHT[BOOK_EVENT].sum()
+    raw = beta * BOOK_X[None]
+    loss = COX.loss(BOOK_Y, raw, BOOK_WEIGHT) * mass
+    assert loss == pytest.approx(-book_log_likelihood(beta), rel=1e-12)
+    g, _ = gradients_at(COX, BOOK_Y, BOOK_WEIGHT, raw, 0)
+    assert g @ BOOK_X == pytest.approx(-book_score(beta), rel=1e-12, abs=1e-12)
+
+
+def test_martingale_residuals_at_0_are_those_of_the_book() -> None:
+    """Without covariates: hazards 1/19, then 10/48, 5/19 and 5/14 of the tied events, 2/3."""
+    g, _ = gradients_at(COX, BOOK_Y, None, np.zeros((1, 9)), 0)
+    assert g.sum() == pytest.approx(0.0, abs=1e-12)
+    g, _ = gradients_at(COX, BOOK_Y, BOOK_WEIGHT, np.zeros((1, 9)), 0)
+    hazard = np.array([1 / 19, 5 / 24, 5 / 19, 5 / 14, 2 / 3])
+    of_tied = hazard[0] + hazard[1] + hazard[2] * 2 / 3 + hazard[3] / 3
+    so_far = hazard.cumsum()
+    expected = np.array([so_far[0]] * 2 + [of_tied] * 3 + [so_far[3]] * 2 + [so_far[4]] * 2)
+    assert -g / BOOK_WEIGHT == pytest.approx(BOOK_EVENT - expected, rel=1e-12)

@@ -153,7 +153,7 @@ def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
 def test_what_needs_all_rows_in_memory(tmp_path: Path) -> None:
     path = write(simple(200), tmp_path / "a.parquet")
     for params, match in (
-        ({"tree_method": "exact"}, "tree_method='exact'"),
+        ({"tree_method": "approx"}, "tree_method='approx'"),
         ({"bundle_features": True}, "bundle_features=True"),
         ({"max_conflict_rate": 0.1}, "max_conflict_rate=0.1"),
         ({"target_statistics": True}, "target_statistics=True"),

@@ -30,7 +30,7 @@ def table(n_rows, n_features, rng):
 def test_rows_hold_pairs_as_drawn() -> None:
     matrix = pair_columns(engine.binned([[1.0, 20.0, 7.0], [2.0, 10.0, np.nan]], 15))
     assert matrix.by_row[0, :2].tolist() == [[0x01, 0x00] + [0] * 6, [0x10, 0xF0] + [0] * 6]
-    assert (matrix.features_per_tile, matrix.bytes_per_tile, matrix.byte_stride) == (4, 2, 256)
+    assert (matrix.features_per_tile, matrix.bytes_per_tile) == (4, 2)
 
 
 @pytest.mark.parametrize("n_features", WIDTHS)

@@ -19,6 +19,7 @@ import hedgerow
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.io import model_to_bytes
+from hedgerow.metrics import GroupedMetric
 
 ONE, ALL = "one_output_per_tree", "multi_output_tree"
 
@@ -581,3 +582,35 @@ def test_search_over_strategies() -> None:
         HedgerowRegressor(n_estimators=5), {"multi_strategy": [ONE, ALL]}, cv=2
     ).fit(X, Y)
     assert search.best_params_["multi_strategy"] in (ONE, ALL)
+
+
+# ------------------------------------------------------------------ defaults and scores
+
+
+def test_rounds_of_defaults_are_chosen_by_folds() -> None:
+    model = HedgerowRegressor(n_jobs=1).fit(X[:200], Y[:200, :2])
+    told = model.chosen_params_
+    assert told["early_stopping"] == "cv"
+    assert 1 < model.n_iter_ == model.best_iteration_ < told["n_estimators"]
+    assert model.score(X[200:], Y[200:, :2]) > 0.7
+    labels = HedgerowClassifier(n_jobs=1).fit(X[:200], L[:200])
+    assert labels.chosen_params_["early_stopping"] == "cv"
+    assert log_loss(L[200:, 0], labels.predict_proba(X[200:])[:, 0]) < 0.45
+    noise = np.random.default_rng(1).normal(size=(200, 2))
+    assert HedgerowRegressor(n_jobs=1).fit(X[:200], noise).n_iter_ < 5
+
+
+def test_scores_by_raw_scores_scorers_and_groups() -> None:
+    group = np.repeat(["a", "b", "c"], 300)
+    names = ["neg_mean_absolute_error", GroupedMetric("mae", group)]
+    model = HedgerowRegressor(eval_metric=names, **SMALL).fit(X, Y)
+    scores, prediction = model.evals_result_["train"], model.predict(X)
+    wanted = mean_absolute_error(Y, prediction)
+    assert scores["neg_mean_absolute_error"][-1] == pytest.approx(-wanted)
+    worst = max(mean_absolute_error(Y[group == g], prediction[group == g]) for g in "abc")
+    assert scores["mae[worst of group]"][-1] == pytest.approx(worst)
+    model = HedgerowClassifier(eval_metric=["hinge", "f1"], **SMALL).fit(X, L)
+    scores, raw = model.evals_result_["train"], model.booster_.predict(X, kind="raw")
+    hinge = np.maximum(0.0, 1.0 - np.where(L == 1, 1.0, -1.0) * raw).mean()
+    assert scores["hinge"][-1] == pytest.approx(hinge)
+    assert scores["f1"][-1] == pytest.approx(f1_score(L, model.predict(X), average="macro"))

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, Dataset, load
     from hedgerow.boosting.memory_estimate import estimate_memory
-    from hedgerow.distributed import DaskHedgerowClassifier, DaskHedgerowRegressor
+    from hedgerow.distributed import (
+        DaskHedgerowClassifier,
+        DaskHedgerowRanker,
+        DaskHedgerowRegressor,
+    )
     from hedgerow.errors import (
         CommunicationError,
         DataError,
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
         HedgerowRanker,
         HedgerowRegressor,
     )
+    from hedgerow.estimators.conformal_classifier import ConformalClassifier
+    from hedgerow.estimators.conformal_regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.training import train
 
@@ -41,8 +47,11 @@ __all__ = [
     "CARTClassifier",
     "CARTRegressor",
     "CommunicationError",
+    "ConformalClassifier",
+    "ConformalRegressor",
     "CrossFit",
     "DaskHedgerowClassifier",
+    "DaskHedgerowRanker",
     "DaskHedgerowRegressor",
     "DataError",
     "DataTypeError",
@@ -65,7 +74,11 @@ __all__ = [
 _HOMES = {
     "hedgerow.booster": ("Booster", "Dataset", "load"),
     "hedgerow.boosting.memory_estimate": ("estimate_memory",),
-    "hedgerow.distributed": ("DaskHedgerowClassifier", "DaskHedgerowRegressor"),
+    "hedgerow.distributed": (
+        "DaskHedgerowClassifier",
+        "DaskHedgerowRanker",
+        "DaskHedgerowRegressor",
+    ),
     "hedgerow.errors": (
         "CommunicationError",
         "DataError",
@@ -85,6 +98,8 @@ _HOMES = {
         "HedgerowRanker",
         "HedgerowRegressor",
     ),
+    "hedgerow.estimators.conformal_classifier": ("ConformalClassifier",),
+    "hedgerow.estimators.conformal_regressor": ("ConformalRegressor",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

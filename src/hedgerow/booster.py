@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
@@ -35,7 +36,14 @@ FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
 
 
-class Booster(TreeViews, CurveViews, MonotoneChecks, StreamedPredictions, SurvivalPredictions):
+class Booster(
+    TreeViews,
+    CurveViews,
+    MonotoneChecks,
+    StreamedPredictions,
+    SurvivalPredictions,
+    DistributionPredictions,
+):
     """A trained model: what :func:`train` and :func:`load` return.
 
     Prediction changes nothing in it but the counts of unseen categories, so

@@ -50,9 +50,14 @@ class Interval:
     integer: bool = False
 
     def __contains__(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        if isinstance(value, bool):
             return False
-        if self.integer and not isinstance(value, numbers.Integral):
+        if isinstance(value, (int, float)):  # to ask ``numbers`` takes longer than all the rest
+            if self.integer and not isinstance(value, int):
+                return False
+        elif not isinstance(value, numbers.Real) or (
+            self.integer and not isinstance(value, numbers.Integral)
+        ):
             return False
         try:
             number = float(value)

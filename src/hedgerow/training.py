@@ -12,7 +12,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.asked_loss import AskedLoss, count_classes
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS, Checkpoint
+from hedgerow.boosting.checkpoint import SECONDS, Checkpoint, claiming
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import check_weight
@@ -160,28 +160,30 @@ def _train_stored(
     # Most trainings are of tables in memory, and need not wait for these imports.
     from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 
-    survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
-    dataset.survey(survey.note, trees, survey.may_set_aside)
-    objective, set_aside = survey.finish()
-    model = fit_data(
-        dataset,
-        objective,
-        trees,
-        set_aside,
-        valid=valid,
-        stopping=stopping,
-        eval_metric=given.get("eval_metric"),
-        callbacks=callbacks,
-        progress=progress,
-        n_jobs=given.get("n_jobs"),
-        checkpoint=checkpoint,
-    )
+    with claiming(checkpoint):
+        survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
+        dataset.survey(survey.note, trees, survey.may_set_aside)
+        objective, set_aside = survey.finish()
+        model = fit_data(
+            dataset,
+            objective,
+            trees,
+            set_aside,
+            valid=valid,
+            stopping=stopping,
+            eval_metric=given.get("eval_metric"),
+            callbacks=callbacks,
+            progress=progress,
+            n_jobs=given.get("n_jobs"),
+            checkpoint=checkpoint,
+        )
     return Booster(model)
 
 
-def loss_of(given: Mapping[str, Any]) -> AskedLoss:
+def loss_of(given: Mapping[str, Any], has_queries: bool = False) -> AskedLoss:
     """What is said of the loss among the parameters of :func:`train`, for rows in batches."""
-    return AskedLoss(given.get("objective", "squared_error"), _loss_values(given))
+    asked = given.get("objective", "squared_error")
+    return AskedLoss(asked, _loss_values(given), has_queries=has_queries)
 
 
 def stopping_of(given: Mapping[str, Any]) -> StoppingParams:

@@ -47,6 +47,8 @@ class AskedLoss:
         Of a loss that the user wrote.
     n_classes : int or None
         Where they are known from labels.
+    has_queries : bool
+        Whether the query of each row is given, so that rankings can be trained.
 
     Raises
     ------
@@ -59,10 +61,12 @@ class AskedLoss:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     task: Task = "regression"
     n_classes: int | None = None
+    has_queries: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.given, str):
-            check_rows_alone(self._named(2 if self.n_classes is None else self.n_classes))
+            named = self._named(2 if self.n_classes is None else self.n_classes)
+            check_rows_alone(named, self.has_queries)
 
     @property
     def counts_classes(self) -> bool:
@@ -141,8 +145,18 @@ def count_classes(
     return n_classes
 
 
-def check_rows_alone(objective: Objective) -> None:
-    """Raise ``ParameterError`` for a loss that rows in chunks cannot be trained with."""
+def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
+    """Raise ``ParameterError`` for a loss that rows in chunks cannot be trained with.
+
+    ``has_queries``: the query of each row is known.
+    """
+    if has_queries:
+        if objective.name not in RANKING:
+            raise ParameterError(
+                f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
+                "objective of rankings, or leave it out."
+            )
+        return
     if objective.kernel_id != GIVEN or isinstance(objective, OwnRowLoss):
         return
     shown = getattr(objective, "label", objective.name)
@@ -159,6 +173,7 @@ def check_rows_alone(objective: Objective) -> None:
             known = ", of times of events with 'aft'"
         elif objective.name in RANKING:
             why = "compares the rows of a query"
+            known = ", on clusters also with rankings if qid is given"
         raise ParameterError(
             f"objective {shown!r} {why}: it needs all rows in memory. Rows in files, batches and "
             f"on clusters can be trained with losses of single rows{known}."

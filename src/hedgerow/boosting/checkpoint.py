@@ -170,6 +170,15 @@ def joined(parts: Sequence[Rounds]) -> Rounds:
 class CheckpointStore(Protocol):
     """Where the parts of one fit are kept."""
 
+    def open(self) -> None:
+        """Claim the store before it is known which fit it is for; a second call does nothing.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be read or written, or another process is using it.
+        """
+
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """Claim the store for this fit; all rounds kept, the first of them number 0, or None.
 
@@ -266,6 +275,22 @@ class Recorder:
         if self._every > 0.0:
             pause = max(pause, (now - began) / _MOST_SHARE)
         self._due = now + pause
+
+
+@contextmanager
+def claiming(checkpoint: Checkpoint | None) -> Iterator[None]:
+    """Claim the store for the length of a long preparation, and of the fit.
+
+    What is wrong with it is found before data are read and binned, not after.
+    """
+    if checkpoint is None:
+        yield
+        return
+    try:
+        checkpoint.store.open()
+        yield
+    finally:
+        checkpoint.store.close()
 
 
 @contextmanager

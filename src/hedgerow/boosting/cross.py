@@ -31,7 +31,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.queries import with_queries
+from hedgerow.boosting.positions import bound
 from hedgerow.boosting.rounds import BoostState, rounds
 from hedgerow.boosting.stopping import BestRound, StoppingParams
 from hedgerow.boosting.watch import Watch, best_round_of
@@ -224,8 +224,8 @@ class _FoldFit:
     def _begin(self) -> Generator[BoostState, None, None]:
         shared, stopping = self._shared, self._shared.stopping
         data = self._data = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
-        objective, metrics = with_queries(
-            shared.objective, shared.metrics, data.encoded, data.test, data.params.seed,
+        objective, metrics = bound(
+            shared.objective, shared.metrics, data.encoded, data.test, data.params,
             shared.n_threads,
         )  # fmt: skip
         asked = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()

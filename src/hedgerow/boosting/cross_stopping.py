@@ -8,21 +8,31 @@ decides are as many rows as there are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from hedgerow.boosting.budget import Budget
-from hedgerow.boosting.cross import FoldStopping, grow_folds
+from hedgerow.boosting.cross import FoldStopping, GrownFold, grow_folds
 from hedgerow.boosting.fold_rows import FoldRows
-from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.folds import Fold, draw_folds
+from hedgerow.boosting.row_keys import row_keys
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.errors import ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric, task_of
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
-N_FOLDS = 5
+_BEYOND_CHANCE = 2.0
+"""Standard errors that a gain is to exceed to be believed."""
+
+_UNTESTED_ROUNDS = 100
+"""Rounds where automatic folds cannot be drawn: of each class there is one row, say."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +46,14 @@ class ChosenRounds:
         Score of all test rows after each round, by metric.
     rows : FoldRows
         The rows, binned if all folds had the same bins.
+    record : dict from str to Any
+        How they were asked.
     """
 
     n_rounds: int
     curves: dict[str, list[float]]
     rows: FoldRows
+    record: dict[str, Any]
 
 
 def check_folds(stopping: StoppingParams, has_validation: bool) -> None:
@@ -56,7 +69,7 @@ def choose_rounds(
     train: Sample,
     objective: Objective,
     params: BoostParams,
-    limits: tuple[int, float],
+    stopping: StoppingParams,
     metrics: Sequence[Metric],
     n_threads: int,
     budget: Budget | None = None,
@@ -70,13 +83,12 @@ def choose_rounds(
     objective : Objective
     params : BoostParams
         Resolved.
-    limits : tuple of patience and min_delta
+    stopping : StoppingParams
     metrics : sequence of Metric
         The first decides.
     n_threads : int
     budget : Budget, optional
-        The folds take their share of it: each has as many rounds as the model, and
-        all rows but those of one fold.
+        The folds take their share of it.
 
     Raises
     ------
@@ -85,13 +97,66 @@ def choose_rounds(
     """
     rows = FoldRows(train, objective, params, n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
-    folds = draw_folds(train.target, N_FOLDS, stratify, params.seed, train.query)
-    stopping = FoldStopping(limits, pooled=True)
+    n_folds, n_tested = stopping.folds
+    keys = row_keys(rows.sample.table, params.seed) if train.query is None else None
+    if keys is not None and len(np.unique(keys)) < 2:
+        keys = None  # rows that are all alike
+    record: dict[str, Any] = {"early_stopping": "cv", "patience": stopping.patience}
+    try:
+        folds = draw_folds(train.target, n_folds, stratify, params.seed, train.query, keys)
+    except DataError:
+        if not stopping.is_cautious:
+            raise
+        few = min(_UNTESTED_ROUNDS, params.n_estimators)
+        return ChosenRounds(few, {}, rows, {**record, "folds": [0, 0]})
+    record["folds"] = [len(folds), len(folds[:n_tested])]
+    folds = folds[:n_tested]
+    limits = stopping.patience, stopping.min_delta
+    pooled = FoldStopping(limits, pooled=True)
     if budget is not None:
-        stopping = replace(stopping, is_late=budget.deadline((N_FOLDS - 1) / N_FOLDS))
-    grown = grow_folds(rows, folds, objective, params, stopping, metrics, n_threads)
+        # The model has as many rounds as each fold, and all rows.
+        share = n_tested / (n_tested + n_folds / (n_folds - 1))
+        pooled = replace(pooled, is_late=budget.deadline(share))
+    grown = grow_folds(rows, folds, objective, params, pooled, metrics, n_threads)
     fewest = min(len(fold.train) for fold in folds)
     if fewest < 2 * params.min_samples_leaf or grown.best is None:
         # Folds without a split tell nothing of the rounds of all rows.
-        return ChosenRounds(params.n_estimators, grown.curves, rows)
-    return ChosenRounds(grown.best.round, grown.curves, rows)
+        return ChosenRounds(params.n_estimators, grown.curves, rows, record)
+    n_rounds = grown.best.round
+    if stopping.is_cautious:
+        n_rounds = max(1, round(n_rounds * trust(rows.sample, folds, grown.folds, keys)))
+    return ChosenRounds(n_rounds, grown.curves, rows, record)
+
+
+def trust(
+    sample: Sample,
+    folds: Sequence[Fold],
+    grown: Sequence[GrownFold],
+    keys: npt.NDArray[np.uint64] | None,
+) -> float:
+    """How far the gain of the best round on the tested rows is beyond chance, 0 to 1.
+
+    The best of many rounds is better than none on some rows even if the target is
+    noise.  So the gain of each row, its loss by the start value less that by the trees,
+    is compared with its spread: below two standard errors fewer rounds are taken, and
+    hardly any below one.  Copies of a row count as one, as if the row had their weight.
+    """
+    gains, masses, names = [], [], []
+    for fold, fit in zip(folds, grown, strict=True):
+        rows = fold.test
+        start = np.repeat(fit.forest.base_score[:, None], len(rows), axis=1)
+        if sample.offset is not None:
+            start = start + sample.offset[..., rows]
+        target, objective = sample.target[rows], fit.watch.objective
+        gains.append(objective.losses(target, start) - objective.losses(target, fit.raw))
+        masses.append(np.ones(len(rows)) if sample.weight is None else sample.weight[rows])
+        names.append(rows.astype(np.uint64) if keys is None else keys[rows])
+    gain, mass = np.concatenate(gains), np.concatenate(masses)
+    _, row = np.unique(np.concatenate(names), return_inverse=True)
+    total = np.bincount(row, weights=mass)
+    mean = np.bincount(row, weights=gain * mass) / total
+    center = float(np.average(mean, weights=total))
+    error = math.sqrt(float(np.sum((total * (mean - center)) ** 2))) / float(total.sum())
+    if not center > 0.0:
+        return 0.0
+    return min(1.0, center / (_BEYOND_CHANCE * error)) ** 2 if error > 0.0 else 1.0

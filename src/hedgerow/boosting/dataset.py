@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.sample import Sample, check_offset, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
@@ -43,6 +44,9 @@ class Dataset:
     qid : array-like of shape (n_rows,), optional
         For rankings: the query of each row, numbers or text.  Rows of a query compete
         with each other, wherever they stand in the table.
+    position : array-like of shape (n_rows,), optional
+        For rankings, of training rows: the position at which each row was shown to those
+        who made its label, whole numbers or text (docs/ranking.md).
     feature_names : sequence of str, optional
         For tables that have none.
     categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
@@ -71,6 +75,7 @@ class Dataset:
         offset: Any = None,
         *,
         qid: Any = None,
+        position: Any = None,
         feature_names: Sequence[str] | None = None,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
@@ -80,6 +85,7 @@ class Dataset:
         self.weight = weight
         self.offset = offset
         self.qid = qid
+        self.position = position
         self.categorical_features = categorical_features
         self.unknown_category = unknown_category
         self._names = None if feature_names is None else tuple(feature_names)
@@ -267,4 +273,5 @@ class Dataset:
             check_weight(self.weight, table.n_rows, "weight"),
             check_offset(self.offset, table.n_rows, n_outputs),
             read_qid(self.qid, table.n_rows),
+            position=read_position(self.position, table.n_rows),
         )

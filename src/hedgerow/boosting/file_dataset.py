@@ -23,7 +23,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.file_rows import ReadTarget, RowReader, Rows, numeric_target
+from hedgerow.boosting.row_forms import sortable
 from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.bins import BinSpec, fit_bins
@@ -222,7 +224,7 @@ class FileDataset(Dataset):
         """Bin all rows; see :class:`~hedgerow.boosting.stored_sample.StoredData`."""
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
-        _check_bundles(plan.params)
+        check_bundles(plan.params)
         if plan.trained is not None:
             return self._stored_like(plan)
         found, first_row = self._found(plan)
@@ -267,6 +269,7 @@ class FileDataset(Dataset):
                 survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
             if self.communicator.size > 1:
                 survey = self._merged(survey, plan.params, n_total)
+        give_back_memory()  # what reading has left, before rows are copied
         found = survey.finish()
         # Ranks may have the columns in another order than the first one.
         self._names, self._settled = survey.names or (), survey.settled
@@ -333,11 +336,54 @@ class FileDataset(Dataset):
 
     # -- pass two ------------------------------------------------------------------
 
+    def schema_for(self, plan: StorePlan) -> Schema:
+        """Pass one alone: the schema of the training rows; no bins are asked for."""
+        if self._counted is None:
+            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
+        found = self._found(plan)[0]
+        return sortable(found.table, plan.params.tree_method).schema
+
+    def tables(
+        self, schema: Schema, plan: StorePlan, is_strict: bool = False
+    ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
+        """Pass two alone: all batches as numbers, with which of the rows are set aside.
+
+        ``is_strict``: the rows are for validation, of a model with another data's schema.
+        """
+        if is_strict:
+            self._read_like(schema)
+        yield from self._tables(schema, plan, is_strict)
+
+    @property
+    def n_counted(self) -> int:
+        """Rows of weight above 0, once they were surveyed."""
+        return 0 if self._counted is None else self._counted.n_rows
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights other than 1, once they were surveyed."""
+        return self._weighted
+
+    def _tables(
+        self, schema: Schema, plan: StorePlan, is_strict: bool
+    ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
+        reader = BatchReader(schema, self._names, self._settled, is_strict)
+        outputs = plan.n_outputs if self.source.roles.offset else None
+        for rows, chosen in self._divided(plan, outputs):
+            table = reader.table(rows.batch, rows.part.name)
+            if is_strict or chosen.any():
+                check_backoff(table)
+            yield table, rows, chosen
+
     def _stored_like(self, plan: StorePlan) -> StoredSamples:
         """Bin the rows as those that a model is trained on."""
         assert plan.trained is not None
         spec = plan.trained.store.spec
-        schema = spec.schema
+        self._read_like(spec.schema)
+        return self._binned(spec, plan, 0, is_strict=True)
+
+    def _read_like(self, schema: Schema) -> None:
+        """Read rows as those that a model with this schema is trained on."""
         names = self._reader.features()
         if schema.named and self.asked.feature_names is None:
             check_same_names(names, schema.names)
@@ -347,24 +393,18 @@ class FileDataset(Dataset):
         self._names = names
         self._settled = any(part.settled for part in self.source.parts)
         keep_as_text(self.source.parts, schema)
-        return self._binned(spec, plan, 0, is_strict=True)
 
     def _binned(
         self, spec: BinSpec, plan: StorePlan, first_row: int, is_strict: bool = False
     ) -> StoredSamples:
-        reader = BatchReader(spec.schema, self._names, self._settled, is_strict)
         has_offset = bool(self.source.roles.offset)
-        outputs = plan.n_outputs if has_offset else None
         n_train = n_aside = 0
         with ExitStack() as stack:
             train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE))
             aside = None
             if plan.set_aside is not None:
                 aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
-            for rows, chosen in self._divided(plan, outputs):
-                table = reader.table(rows.batch, rows.part.name)
-                if is_strict or chosen.any():
-                    _check_backoff(table)
+            for table, rows, chosen in self._tables(spec.schema, plan, is_strict):
                 n_train += self._append(train, spec, table, rows, ~chosen, plan.n_threads)
                 if aside is not None:
                     n_aside += self._append(aside, spec, table, rows, chosen, plan.n_threads)
@@ -442,25 +482,3 @@ def _training_part(
     places = np.flatnonzero(~chosen)
     own = places if rows.kept is None else rows.kept[places]
     return rows.batch, own, None if weight is None else weight[places]
-
-
-def _check_bundles(params: BoostParams) -> None:
-    """Refuse what is decided on the whole table in memory."""
-    if params.bundle_features is True or params.max_conflict_rate > 0.0:
-        name = "bundle_features" if params.bundle_features is True else "max_conflict_rate"
-        raise ParameterError(
-            f"{name}={getattr(params, name)!r}: which features share a column is found out on the "
-            "whole table in memory, and rows are read from files here. Leave it at its default; "
-            "without conflicts, bundles are no part of the model."
-        )
-
-
-def _check_backoff(table: AnyTable) -> None:
-    """Refuse validation rows at which prediction would stop within a tree."""
-    if table.unseen and table.schema.unknown == "backoff":
-        name = next(iter(table.unseen))
-        raise DataError(
-            f"column {name!r}: a validation row has a category that no training row has. With "
-            "unknown_category='backoff' its prediction ends within a tree, which rows in chunks "
-            "do not know: use unknown_category='missing', or a table in memory."
-        )

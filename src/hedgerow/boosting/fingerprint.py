@@ -33,6 +33,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import CLOCK_FIELDS, StoppingParams
 from hedgerow.data import Schema, Table
 from hedgerow.metrics import Metric
+from hedgerow.metrics.groups import GroupScores
 from hedgerow.metrics.queries import first_seen
 from hedgerow.objectives import Objective, parameters_of
 from hedgerow.objectives.own import Linked
@@ -127,6 +128,9 @@ def fingerprint(
     contents = _contents_of(train, "", n_threads)
     if validation is not None:
         contents |= _contents_of(validation, "_val", n_threads)
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores):
+            contents[f"groups of {metric.name}"] = array_digest(metric.function.codes, n_threads)
     settings = settings_of(objective, params, stopping, metrics)
     rows = {"rows": str(train.n_rows)}
     return Fingerprint(settings | rows, contents)
@@ -206,6 +210,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         "sample_weight": [] if sample.weight is None else [sample.weight],
         "offset": [] if sample.offset is None else [sample.offset],
         "qid": [] if sample.query is None else [first_seen(sample.query)],
+        "position": [] if sample.position is None else [sample.position.codes],
     }
     found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
     for name, given in arrays.items():

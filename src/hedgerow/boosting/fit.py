@@ -29,7 +29,9 @@ from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.following import follow
-from hedgerow.boosting.queries import check_queries, split_sample, stops_early, with_queries
+from hedgerow.boosting.groups import check_watched, read_groups
+from hedgerow.boosting.positions import bias_record, bound, check_positions
+from hedgerow.boosting.queries import check_queries, split_sample, stops_early
 from hedgerow.boosting.rounds import TrainingData, resolve, rounds
 from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.sample import Sample, with_own_levels
@@ -46,7 +48,7 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import (
     Metric,
-    MetricFunction,
+    MetricChoice,
     make_metrics,
 )
 from hedgerow.model.forest import Forest
@@ -63,7 +65,7 @@ def fit(
     *,
     validation: Sample | None = None,
     stopping: StoppingParams | None = None,
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
@@ -85,7 +87,7 @@ def fit(
     validation : Sample, optional
         Read with the schema of the training table.
     stopping : StoppingParams, optional
-    eval_metric : str, callable or sequence of these, optional
+    eval_metric : str, callable, GroupedMetric or sequence of these, optional
         See :func:`hedgerow.metrics.make_metrics`.
     callbacks : callable or sequence of callables, optional
         See :mod:`hedgerow.boosting.callbacks`.
@@ -113,7 +115,7 @@ def fit(
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     params = resolve_strategy(params, objective)
-    metrics = make_metrics(eval_metric, objective)
+    metrics = read_groups(make_metrics(eval_metric, objective), validation or train)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
     told: tuple[Callback, ...] = listed if bar is None else (*listed, bar)
@@ -149,20 +151,20 @@ def _fit(
 ) -> Model:
     """The fit itself, of arguments that are checked; ``scored`` also without validation rows."""
     check_queries(train, validation, objective, params, stopping)
+    check_positions(train, objective, params)
     check_folds(stopping, validation is not None)
     train, validation, stops = _prepare(train, validation, objective, stopping, params.seed)
+    check_watched(metrics, stopping, stops is not None)
     if stopping.by_out_of_bag:
         check_out_of_bag(params, train.n_rows)
         params = replace(params, oob_score=True)
     chosen = None
     if stopping.by_folds and stops is not None:
-        chosen = choose_rounds(train, objective, params, stops, metrics, n_threads, budget)
+        chosen = choose_rounds(train, objective, params, stopping, metrics, n_threads, budget)
         train, stops, scored = chosen.rows.sample, None, False
     encoded = encode(train, validation, objective, params, n_threads)
     watched = train if validation is None else validation
-    objective, metrics = with_queries(
-        objective, metrics, encoded.train, watched, params.seed, n_threads
-    )
+    objective, metrics = bound(objective, metrics, encoded.train, watched, params, n_threads)
     watch = Watch(
         objective=objective,
         metrics=metrics if scored or validation is not None else (),
@@ -208,7 +210,9 @@ def _assemble(
     record = record_of(train.n_rows, params, watch)
     if chosen is not None:
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
+        record["folds"] = chosen.record
     record |= found_by_loss(train, watch.objective, forest, n_threads)
+    record |= bias_record(watch.objective, forest.n_rounds)
     inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)

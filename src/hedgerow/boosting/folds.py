@@ -20,6 +20,7 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.stopping import hash_rows
@@ -52,6 +53,7 @@ def draw_folds(
     stratify: bool,
     seed: int,
     groups: IntArray | None = None,
+    keys: npt.NDArray[np.uint64] | None = None,
 ) -> list[Fold]:
     """Divide all rows into ``n_folds`` folds of about the same size.
 
@@ -66,6 +68,9 @@ def draw_folds(
     seed : int
     groups : int64 (n_rows,), optional
         A number for each group.
+    keys : uint64 (n_rows,), optional
+        The same for copies of a row (:func:`hedgerow.boosting.row_keys.row_keys`), which
+        are then in the same fold; the order of the rows is of no meaning.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def draw_folds(
     if groups is not None:
         number = _folds_of_groups(first_seen(groups), n_folds, seed)
     else:
-        number = _folds_of_rows(target, n_folds, stratify, seed)
+        number = _folds_of_rows(target, n_folds, stratify, seed, keys)
     n_folds = int(number.max()) + 1
     if n_folds < 2:
         what = "group" if groups is not None else "row (or one of each class)"
@@ -97,15 +102,27 @@ def draw_folds(
     return [Fold(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
 
 
-def _folds_of_rows(target: FloatArray, n_folds: int, stratify: bool, seed: int) -> IntArray:
+def _folds_of_rows(
+    target: FloatArray,
+    n_folds: int,
+    stratify: bool,
+    seed: int,
+    keys: npt.NDArray[np.uint64] | None,
+) -> IntArray:
+    """Rows in the order of their hashes, of one class after the other, dealt out in turn."""
     n_rows = len(target)
-    hashes = hash_rows(seed, FOLD_STREAM, n_rows)
+    hashes = hash_rows(seed, FOLD_STREAM, n_rows) if keys is None else keys
     order = np.lexsort((hashes, target)) if stratify else np.argsort(hashes, kind="stable")
-    number = np.full(n_rows, NOT_TESTED, dtype=np.int64)
+    sorted_hashes, label = hashes[order], target[order] if stratify else np.zeros(n_rows)
+    is_copy = np.zeros(n_rows, dtype=bool)
+    is_copy[1:] = (sorted_hashes[1:] == sorted_hashes[:-1]) & (label[1:] == label[:-1])
     if stratify:
-        _, inverse, counts = np.unique(target, return_inverse=True, return_counts=True)
-        order = order[counts[inverse.reshape(-1)[order]] > 1]
-    number[order] = np.arange(len(order)) % n_folds
+        _, inverse = np.unique(label, return_inverse=True)
+        n_different = np.bincount(inverse, weights=~is_copy)
+        spread = n_different[inverse] > 1
+        order, is_copy = order[spread], is_copy[spread]
+    number = np.full(n_rows, NOT_TESTED, dtype=np.int64)
+    number[order] = (np.cumsum(~is_copy) - 1) % n_folds
     return number
 
 

@@ -65,7 +65,7 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
             f"np.repeat(np.arange({len(values)}), sizes)."
         )
     check_length(len(values), n_rows, name)
-    _refuse_missing(values, name)
+    refuse_missing(values, name)
     if values.dtype.kind != "O":
         codes = np.unique(values, return_inverse=True)[1].reshape(-1)
         return first_seen(codes)
@@ -77,7 +77,8 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
     return np.array(found, dtype=np.int64)
 
 
-def _refuse_missing(values: AnyArray, name: str) -> None:
+def refuse_missing(values: AnyArray, name: str) -> None:
+    """Raise ``DataError`` if one of the values is missing."""
     if values.dtype.kind == "O":
         items = values.tolist()
         missing = np.array([type(v).__name__ in _MISSING_TYPES or v != v for v in items], bool)
@@ -89,7 +90,7 @@ def _refuse_missing(values: AnyArray, name: str) -> None:
         row = int(np.argmax(missing))
         raise DataError(
             f"{name} is missing in {int(missing.sum())} of {len(values)} rows, the first is row "
-            f"{row}: every row needs its query; leave these rows out."
+            f"{row}: every row needs one; leave these rows out."
         )
 
 

@@ -9,10 +9,10 @@ A state is live: it shows the fit as it is now, until the next round.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
 from hedgerow.boosting.vector_leaves import with_searched
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
+from hedgerow.data.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
@@ -39,6 +40,7 @@ from hedgerow.growing.vector_grower import VectorGrower
 from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
+from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import BoostParams
 
@@ -185,7 +187,7 @@ def rounds(
         if earlier is not None:
             n_columns = matrix.n_columns if isinstance(matrix, BinnedMatrix) else 0
             earlier.check(base, matrix.n_features, n_columns)
-            _replay(earlier, mode, train, params, state)
+            _replay(earlier, mode, train, objective, params, state)
             yield state
         for number in range(state.n_rounds, params.n_estimators):
             mode.start_round(number)
@@ -209,7 +211,12 @@ def threads_for(n_threads: int, n_rows: int, n_features: int) -> int:
 
 
 def _replay(
-    earlier: Rounds, mode: Mode, train: Scores, params: BoostParams, state: BoostState
+    earlier: Rounds,
+    mode: Mode,
+    train: Scores,
+    objective: Objective,
+    params: BoostParams,
+    state: BoostState,
 ) -> None:
     """Add trees that were grown before as if they had just been grown.
 
@@ -217,8 +224,10 @@ def _replay(
     place: of a sampled round the grower adds to the rows inside, a walk to the others.
     """
     leaves_out = params.oob_score and isinstance(mode, Average)
+    relearn = _relearning(objective, train.data)
     for number in range(earlier.n_rounds):
         mode.start_round(number)
+        relearn(mode.grown_at, number)
         outside = _rows_outside(number, train.data.matrix.n_rows, params) if leaves_out else None
         for output, tree in enumerate(earlier.of_round(number)):
             mode.add(tree, output, None)
@@ -228,6 +237,19 @@ def _replay(
     if params.oob_score and params.boosting == "gbdt":
         state.oob_improvement += earlier.improvement.tolist()
     state.n_rounds = earlier.n_rounds
+
+
+def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArray, int], None]:
+    """What learns again, from scores and round, what a loss learns beside the trees."""
+    if getattr(objective, "positions", None) is None:
+        return lambda raw, number: None
+    loss = cast(GivenLoss, bound_to_rows(objective, data.target, data.weight))
+    g, h = np.empty((2, len(data.target)))
+
+    def relearn(raw: FloatArray, number: int) -> None:
+        loss.derivatives(LossRows(data.target, raw, data.weight, number), 0, g, h)
+
+    return relearn
 
 
 def _rows_outside(number: int, n_rows: int, params: BoostParams) -> RowArray:
@@ -276,6 +298,13 @@ def _make_grower(
         return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
+    if isinstance(data.matrix, MappedTable):
+        # Few trainings are of columns on disk.
+        from hedgerow.growing.stored_exact import StoredExactGrower
+
+        columns, limit = data.matrix.columns, data.matrix.memory_limit
+        assert columns is not None
+        return StoredExactGrower(columns, *shared, memory_limit=limit)
     assert isinstance(data.matrix, ColumnBlocks)
     return ExactGrower(data.matrix, *shared)
 

@@ -17,6 +17,7 @@ from hedgerow.data import (
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks, sort_columns
 from hedgerow.data.bundles import BundleRules
+from hedgerow.data.mapped_table import MappedTable
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.data.pairs import may_pay, pair_columns
 from hedgerow.errors import ParameterError
@@ -37,8 +38,10 @@ def prepare_rows(
         return TrainingData(matrix, sample.target, sample.weight, sample.offset, n_copies)
 
     if params.tree_method != "hist":
-        table = _sortable(train.table, params.tree_method)
-        seen = data(train, sort_columns(table, n_threads))
+        table = sortable(train.table, params.tree_method)
+        # What is in a file has been sorted to files.
+        is_mapped = isinstance(table, MappedTable)
+        seen = data(train, table if is_mapped else sort_columns(table, n_threads))
         return seen, None if validation is None else data(validation, validation.table)
     if spec is None:
         most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
@@ -57,7 +60,7 @@ def prepare_rows(
     return data(train, matrix), data(validation, bin_unseen(validation.table, matrix, n_threads))
 
 
-def _sortable(table: AnyTable, tree_method: str) -> Table:
+def sortable(table: AnyTable, tree_method: str) -> Table:
     """The table, if its columns can be sorted once."""
     if isinstance(table, SparseTable):
         raise ParameterError(

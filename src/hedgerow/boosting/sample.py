@@ -13,6 +13,30 @@ from hedgerow.errors import DataError, DataTypeError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Positions:
+    """Where rows were shown.
+
+    Attributes
+    ----------
+    codes : int64 (n_rows,)
+        Number of each row's position among the labels.
+    labels : tuple of int or str
+        Ascending.
+    """
+
+    codes: IntArray
+    labels: tuple[Any, ...]
+
+    def take(self, rows: IntArray) -> Positions:
+        """Those of some of the rows."""
+        return Positions(self.codes[rows], self.labels)
+
+    def repeated(self, times: int) -> Positions:
+        """Those of all rows, several times."""
+        return Positions(np.tile(self.codes, times), self.labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """A table with target, weight and offset.
 
@@ -27,6 +51,10 @@ class Sample:
         Raw score that is known beforehand; trees learn the rest.
     query : int64, shape (n_rows,), or None
         Which rows compete with each other, for rankings.
+    origin : int64, shape (n_rows,), or None
+        Number of each row in the table that was given; None: these are all, in order.
+    position : Positions, or None
+        At which each row was shown to those who made its label.
     """
 
     table: AnyTable
@@ -34,6 +62,8 @@ class Sample:
     weight: FloatArray | None = None
     offset: FloatArray | None = None
     query: IntArray | None = None
+    origin: IntArray | None = None
+    position: Positions | None = None
 
     @property
     def n_rows(self) -> int:
@@ -47,7 +77,14 @@ class Sample:
             None if self.weight is None else self.weight[rows],
             None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),
             None if self.query is None else self.query[rows],
+            rows if self.origin is None else self.origin[rows],
+            None if self.position is None else self.position.take(rows),
         )
+
+    @property
+    def n_present(self) -> int:
+        """Number of rows of positive weight."""
+        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight > 0.0))
 
     def without_zero_weights(self) -> Sample:
         """Leave out rows of weight 0, so that they have no influence of any kind.

@@ -12,6 +12,7 @@ from hedgerow.boosting.assembly import make_forest
 from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
+from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores, add_vectors
 from hedgerow.model.predict import Predictor
 
@@ -105,10 +106,8 @@ class Scores:
             return
         if isinstance(self.data.matrix, BinnedMatrix):
             add_vectors(tree, self.data.matrix, rows, self.raw, self._n_threads)
-        elif len(rows) == 0:
-            self.raw += self._walked(tree, rows)
         else:
-            self.raw[:, rows] += self._walked(tree, rows)
+            self._walk(tree, rows, self.raw)
 
     def add_to(
         self, scores: FloatArray, tree: GrownTree, rows: RowArray = NO_ROWS, factor: float = 1.0
@@ -119,19 +118,21 @@ class Scores:
         matrix = self.data.matrix
         if isinstance(matrix, BinnedMatrix):
             add_scores(tree, matrix, rows, scores, self._n_threads)
-            return
-        added = self._walked(tree, rows)[0]
-        if len(rows) == 0:
-            scores += added
         else:
-            scores[rows] += added
+            self._walk(tree, rows, scores[None])
 
-    def _walked(self, tree: GrownTree, rows: RowArray) -> FloatArray:
-        """What the tree adds to each output of these rows, by the values in the table."""
+    def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
+        """Add to (n_outputs, n_rows) scores of these rows, by the values in the table."""
         matrix = self.data.matrix
         assert not isinstance(matrix, BinnedMatrix)
         table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
-        table = table if len(rows) == 0 else table.take(rows)
-        n_added = 1 if tree.vectors is None else len(self.raw)
-        forest = make_forest([tree], np.zeros(n_added), table.n_features, self._spec)
-        return Predictor(forest, table.schema.kinds).raw_scores(numbers_of(table), self._n_threads)
+        forest = make_forest([tree], np.zeros(len(scores)), table.n_features, self._spec)
+        predictor = Predictor(forest, table.schema.kinds)
+        if len(rows) == 0:
+            scores += predictor.raw_scores(numbers_of(table), self._n_threads)
+        elif isinstance(table, MappedTable):
+            for start in range(0, len(rows), BLOCK_ROWS):  # copies of some rows at a time
+                some = rows[start : start + BLOCK_ROWS]
+                scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
+        else:
+            scores[:, rows] += predictor.raw_scores(numbers_of(table.take(rows)), self._n_threads)

@@ -190,6 +190,11 @@ def _gradients(
     model: Model, objective: Objective, sample: Sample, params: BoostParams, tree: int
 ) -> tuple[FloatArray, FloatArray]:
     """G and h of every row at the scores before the tree's round."""
+    if "position_bias" in model.training:
+        raise ParameterError(
+            "this model was trained with positions, whose biases before each round are not kept: "
+            "the candidates of its nodes cannot be found again."
+        )
     forest = model.forest
     round_ = 0 if params.boosting == "rf" else tree // forest.n_outputs
     predictor = Predictor(forest, model.schema.kinds)

@@ -386,6 +386,7 @@ def _repeated(train: Sample, table: Table, n_copies: int) -> Sample:
         np.tile(weight / n_copies, n_copies),
         None if train.offset is None else np.tile(train.offset, (1, n_copies)),
         None if train.query is None else _repeated_queries(train.query, n_copies),
+        position=None if train.position is None else train.position.repeated(n_copies),
     )
 
 

@@ -54,6 +54,11 @@ class StoppingParams:
         Rounds in a row without improvement after which the fit ends.
     min_delta : float
         An improvement is a change of the watched score by more than this.
+    folds : tuple of two int
+        For ``"cv"``: into how many folds rows are divided, and of how many of them the
+        rows are tested.
+    is_cautious : bool
+        For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
     time_budget : float > 0 or None
         Seconds that the fit may take from ``began`` on, see
         :mod:`hedgerow.boosting.budget`.
@@ -67,6 +72,8 @@ class StoppingParams:
     patience: int = 10
     min_delta: float = 0.0
     time_budget: float | None = None
+    folds: tuple[int, int] = (5, 5)
+    is_cautious: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -209,14 +216,13 @@ def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.ND
     """:func:`hedgerow.kernels.hashing.hash64` of ``n_rows`` numbers from ``first_row`` on."""
     step = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
-        start = _mix(np.array([seed], dtype=np.uint64) + step)
-        start = _mix(start + np.uint64(stream) * step)
-        return _mix(
-            start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step
-        )
+        start = mix(np.array([seed], dtype=np.uint64) + step)
+        start = mix(start + np.uint64(stream) * step)
+        return mix(start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step)
 
 
-def _mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """:func:`hedgerow.kernels.hashing.mix64` of each number."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

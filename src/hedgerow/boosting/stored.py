@@ -31,10 +31,12 @@ from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.following import follow
+from hedgerow.boosting.groups import refuse_groups
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_leaves import LeafQuantiles
+from hedgerow.boosting.stored_queries import metrics_of_all, whole_queries
 from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
@@ -46,10 +48,11 @@ from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.constraints import resolve_constraints
-from hedgerow.metrics import Metric, MetricFunction, make_metrics
+from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.objectives.ranking import RankingLoss
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -61,7 +64,7 @@ def fit_stored(
     *,
     validation: StoredSample | None = None,
     stopping: StoppingParams | None = None,
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
@@ -115,13 +118,13 @@ def fit_stored(
     CommunicationError, StorageError, LossError
         See the message.
     """
-    check_rows_alone(objective)
-    ranks = Alone() if communicator is None else communicator
+    check_rows_alone(objective, train.query is not None)
+    ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
-    stopping = stopping or StoppingParams()
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
     params = resolve_stored(params, objective)
     metrics = make_metrics(eval_metric, objective)
+    refuse_groups(metrics)
     listed = check_callbacks(callbacks)
     for sample in (train, validation):
         if sample is not None:  # a store has chunks for a fit only
@@ -132,13 +135,15 @@ def fit_stored(
     _check_stopping(stopping, stops, validation is not None, params, n_rows)
     if stopping.by_out_of_bag:
         params = replace(params, oob_score=True)
-    watched = train if validation is None else validation
+    watched, part = (train, "train") if validation is None else (validation, "validation")
     scored = validation is not None or eval_metric is not None
+    if isinstance(objective, RankingLoss):
+        metrics = metrics_of_all(metrics, objective, watched, others, scored, params.oob_score)
     check_stored(params, objective, train, n_rows, scored and validation is None)
     limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None
     watch = StoredWatch(
-        objective, metrics if scored else (), None, "train" if validation is None else "validation",
+        objective, metrics if scored else (), None, part,
         best_round_of(metrics[0], stopping, limits), listed if bar is None else (*listed, bar),
         params.n_estimators, stopping.by_out_of_bag, stopping.began,
     )  # fmt: skip
@@ -148,8 +153,7 @@ def fit_stored(
     )  # fmt: skip
 
     def assemble(forest: Forest) -> Model:
-        record = record_of(n_rows, params, watch)
-        seconds = tuple(watch.seconds)
+        record, seconds = record_of(n_rows, params, watch), tuple(watch.seconds)
         return Model(forest, train.schema, objective.name, record, None, seconds)
 
     watch.assemble = assemble
@@ -201,7 +205,14 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
         return make_forest([], base, spec.n_features, spec)
     n_threads = threads_for(plan.n_threads, train.n_rows, spec.n_features)
     grower: StoredGrower = ChunkGrower(
-        train.store, objective, params, n_threads, plan.ranks, plan.mode, adds_scores(params)
+        train.store,
+        objective,
+        params,
+        n_threads,
+        plan.ranks,
+        plan.mode,
+        adds_scores(params),
+        whole=whole_queries(train, objective, plan.others, params.seed, n_threads),
     )
     with closing(grower):
         fit = StoredFit(grower, objective, params, spec, base, None, plan.others)

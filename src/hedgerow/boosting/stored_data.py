@@ -17,6 +17,7 @@ from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fingerprint import Fingerprint
 from hedgerow.boosting.hold_out import HoldOut
+from hedgerow.boosting.sorted_data import fit_sorted
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
 from hedgerow.boosting.stored_fingerprint import stored_fingerprint
@@ -32,7 +33,7 @@ from hedgerow.data.matrix import bin_unseen
 from hedgerow.data.memory_store import MemoryStore
 from hedgerow.data.row_store import GIVEN
 from hedgerow.errors import DataError
-from hedgerow.metrics import MetricFunction, make_metrics
+from hedgerow.metrics import MetricChoice, make_metrics
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.own import TRIED
@@ -154,7 +155,7 @@ def fit_data(
     *,
     valid: Dataset | StoredData | None = None,
     stopping: StoppingParams | None = None,
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None,
+    eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
     n_jobs: int | None = None,
@@ -185,16 +186,17 @@ def fit_data(
         n_threads=n_threads,
         objective=objective,
     )
+    if params.tree_method != "hist":
+        return fit_sorted(
+            data, objective, plan, valid=valid, stopping=stopping, eval_metric=eval_metric,
+            callbacks=callbacks, progress=progress, n_jobs=n_jobs, checkpoint=checkpoint,
+        )  # fmt: skip
     samples = data.stored(plan)
     given: StoredSamples | None = None
     try:
         if valid is not None:
             given = _validation(valid, replace(plan, set_aside=None, trained=samples.train))
-            if given.train.has_offset != samples.train.has_offset:
-                which = "training" if given.train.has_offset else "validation"
-                raise DataError(
-                    f"the {which} rows have no offset, the others have: give both or none."
-                )
+            _check_offsets(samples.train, given.train)
         train, validation = samples.train, samples.validation if given is None else given.train
 
         def describe() -> Fingerprint:
@@ -219,6 +221,12 @@ def fit_data(
         samples.close()
         if given is not None:
             given.close()
+
+
+def _check_offsets(train: StoredSample, valid: StoredSample) -> None:
+    if valid.has_offset != train.has_offset:
+        which = "training" if valid.has_offset else "validation"
+        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
 
 
 def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:

@@ -26,7 +26,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.row_store import RowStore
 from hedgerow.data.schema import Schema
 from hedgerow.objectives import Objective
@@ -52,10 +52,13 @@ class StoredSample:
         the same sample (training rows, or validation rows) on the ranks before.
     has_offset : bool, default=False
         Whether chunks have offsets: all of them on every rank, or none.
+    query : int64 (n_rows,), or None
+        For rankings, the query of each row of this rank, numbered over all ranks.
     """
 
     store: RowStore
     has_offset: bool = False
+    query: IntArray | None = None
 
     @property
     def schema(self) -> Schema:

@@ -146,6 +146,13 @@ class Watch:
         return stop
 
     @property
+    def watched(self) -> str | None:
+        """Name of the score that decides early stopping, or would; None if there is none."""
+        if self.by_out_of_bag:
+            return "improvement"
+        return self.metrics[0].name if self.metrics else None
+
+    @property
     def n_kept(self) -> int:
         """Rounds that the model keeps, of those that are done."""
         return self.best.round if self.best is not None else len(self.seconds)
@@ -277,6 +284,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
             for rows, curves in watch.history.items()
         },
         "best_round": best,
+        **({} if watch.watched is None else {"watched": watch.watched}),
         "stopped_by": watch.stopped_by,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),

@@ -64,6 +64,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--qid", metavar="COL", help="column with the queries of the rows: train a ranking"
     )
+    parser.add_argument("--position", metavar="COL", help="with --qid: where rows were shown")
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
@@ -120,6 +121,8 @@ def _check_paths(options: argparse.Namespace) -> None:
         known = path.lower().endswith(tuple(SUFFIXES))
         if not os.path.isdir(path) and not (known and os.path.exists(path)):
             tables.read_table(path)  # says what is wrong
+    if options.position is not None and options.qid is None:
+        raise UsageError("--position is for rankings: name the queries, too (--qid COL)")
     if options.target is None and not _is_libsvm(options.data):
         raise UsageError("--target COL is needed: the column to predict")
 
@@ -151,7 +154,8 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
     if sparse:
         X, n_columns = table[0], table[0].shape[1]
     else:
-        aside = [target, *options.drop, *filter(None, (options.weight, options.qid))]
+        roles = (options.weight, options.qid, options.position)
+        aside = [target, *options.drop, *filter(None, roles)]
         names = list(table.without([n for n in aside if n in table.columns]).columns)
         if way.n_files == 1:
             table.without(aside)  # a name that is not there is an error
@@ -187,6 +191,8 @@ def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
     from hedgerow.cli import tables
 
     found = {"qid": table.column(options.qid)}
+    if options.position is not None:
+        found["position"] = table.column(options.position)
     if options.valid is not None:
         found["qid_val"] = tables.read_table(options.valid).column(options.qid)
     return found

@@ -376,6 +376,9 @@ def _find_cuts(
     n_features, n_rows = columns.shape
     found: list[tuple[AnyArray, AnyArray]] = [None] * n_features  # type: ignore[list-item]
     counts = np.arange(n_rows + 1, dtype=np.float64)
+    if mass is not None and (mass == mass[0]).all():
+        # No row needs to be known by its weight: to sort values takes a third of the time.
+        counts, mass = counts * mass[0], None
 
     def find(start: int, stop: int) -> None:
         runs = np.empty(n_rows + 1, dtype=np.int64)

@@ -31,7 +31,6 @@ from hedgerow.data.sparse import AnyTable, SparseTable, sparse_of
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.binning import bin_rows
-from hedgerow.kernels.pairs import PAIR_CELLS
 from hedgerow.kernels.sparse import bin_entries
 from hedgerow.threads import run_blocks
 
@@ -113,11 +112,6 @@ class BinnedMatrix:
         """Bytes in use of a row of each tile but the last."""
         n_bytes = (self.n_columns + 1) // 2 if self.paired else self.n_columns
         return -(-n_bytes // self.n_tiles)
-
-    @property
-    def byte_stride(self) -> int:
-        """Cells that each byte of a row has in packed sums."""
-        return PAIR_CELLS if self.paired else self.stride
 
     @property
     def tile_width(self) -> int:

@@ -19,10 +19,12 @@ from __future__ import annotations
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.estimators import DaskHedgerowClassifier, DaskHedgerowRegressor
 from hedgerow.distributed.prediction import predict
+from hedgerow.distributed.ranker import DaskHedgerowRanker
 from hedgerow.distributed.training import train
 
 __all__ = [
     "DaskHedgerowClassifier",
+    "DaskHedgerowRanker",
     "DaskHedgerowRegressor",
     "Resilience",
     "predict",

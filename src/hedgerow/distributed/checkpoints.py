@@ -35,6 +35,9 @@ class ClusterStore:
         self._parts, self._save = parts, save
         self._fit = ""
 
+    def open(self) -> None:
+        """Nothing to claim."""
+
     def latest(self, fit: Fingerprint) -> Rounds | None:
         """All rounds of earlier attempts."""
         self._fit = fit.digest

@@ -39,9 +39,14 @@ class Tables:
 
 
 def persist_tables(
-    client: Any, train: tuple[Any, Any, Any], validation: tuple[Any, Any, Any]
+    client: Any,
+    train: tuple[Any, Any, Any],
+    validation: tuple[Any, Any, Any],
+    queries: tuple[Any, Any] = (None, None),
 ) -> Tables:
     """Compute the partitions of ``(X, y, weight)`` and, unless X is None, those for validation.
+
+    ``queries`` are those of the rows of both, for rankings.
 
     Raises
     ------
@@ -54,19 +59,27 @@ def persist_tables(
         raise DataError(f"{given} is given without {missing}: give both or neither.")
     if X_val is None and weight_val is not None:
         raise DataError("weights of validation rows are given without X_val and y_val.")
+    if X_val is None and queries[1] is not None:
+        raise DataError("qid_val is given without X_val and y_val.")
+    if X_val is not None and (queries[0] is None) != (queries[1] is None):
+        given, missing = ("qid", "qid_val") if queries[1] is None else ("qid_val", "qid")
+        raise DataError(
+            f"{given} is given without {missing}: give the queries of training and validation "
+            "rows, or of neither."
+        )
     workers = present_workers(client)
-    parts, found = persist_partitions(client, *train, workers)
+    parts, found = persist_partitions(client, *train, workers, queries[0])
     more: Parts | None = None
     others: list[Description] = []
     if X_val is not None:
-        more, others = persist_partitions(client, *validation, workers)
+        more, others = persist_partitions(client, *validation, workers, queries[1])
         check_descriptions([found[0], others[0]])
     checksums = tuple(one.checksum for one in found), tuple(one.checksum for one in others)
     return Tables(parts, more, found[0].n_features, checksums)
 
 
 def persist_partitions(
-    client: Any, X: Any, y: Any, weight: Any, workers: Sequence[str]
+    client: Any, X: Any, y: Any, weight: Any, workers: Sequence[str], query: Any = None
 ) -> tuple[Parts, list[Description]]:
     """Compute all partitions, neighbouring ones on the same worker.
 
@@ -81,6 +94,7 @@ def persist_partitions(
         Divided as X; weight may be None.
     workers : sequence of str
         Addresses.
+    query : like y, optional
 
     Returns
     -------
@@ -95,21 +109,23 @@ def persist_partitions(
     """
     import dask
 
-    columns = [partitions_of(X, "X", 2), partitions_of(y, "y", 1)]
-    if weight is not None:
-        columns.append(partitions_of(weight, "sample_weight", 1))
-    for found, name in zip(columns[1:], ("y", "sample_weight"), strict=False):
-        if len(found) != len(columns[0]):
+    columns = {"X": partitions_of(X, "X", 2), "y": partitions_of(y, "y", 1)}
+    for role, name, given in (("weight", "sample_weight", weight), ("query", "qid", query)):
+        if given is not None:
+            columns[role] = partitions_of(given, name, 1)
+    n_parts = len(columns["X"])
+    for role, name in (("y", "y"), ("weight", "sample_weight"), ("query", "qid")):
+        if role in columns and len(columns[role]) != n_parts:
             raise DataError(
-                f"X has {len(columns[0])} partitions, but {name} has {len(found)}: divide all "
+                f"X has {n_parts} partitions, but {name} has {len(columns[role])}: divide all "
                 "collections in the same way (repartition, rechunk)."
             )
     delayed = []
     make = dask.delayed(make_partition, pure=False)
-    for number, parts in enumerate(zip(*columns, strict=True)):
-        place = workers[number * len(workers) // len(columns[0])]
+    for number in range(n_parts):
+        place = workers[number * len(workers) // n_parts]
         with dask.annotate(workers=[place], allow_other_workers=True):
-            delayed.append(make(*parts))
+            delayed.append(make(**{role: parts[number] for role, parts in columns.items()}))
     futures = client.compute(delayed)
     ready(client, futures)
     described = client.gather(client.map(describe, futures, pure=False))

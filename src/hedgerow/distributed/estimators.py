@@ -35,6 +35,7 @@ class OnCluster(HedgerowEstimator):
         parallelism: Parallelism,
         train: tuple[Any, Any, Any],
         validation: tuple[Any, Any, Any],
+        queries: tuple[Any, Any] = (None, None),
     ) -> tuple[Any, Tables]:
         """The client, and the partitions on the workers."""
         check_parallelism(parallelism)
@@ -55,7 +56,7 @@ class OnCluster(HedgerowEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        return client, persist_tables(client, train, validation)
+        return client, persist_tables(client, train, validation, queries)
 
     def _work(
         self,

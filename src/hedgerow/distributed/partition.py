@@ -30,11 +30,13 @@ class Partition(NamedTuple):
     X       frame, array of two axes, or sparse matrix
     y       column or array of one axis
     weight  the same, or None
+    query   the same, of values that tell queries apart, or None
     """
 
     X: Any
     y: Any
     weight: Any = None
+    query: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Description:
     n_features : int
     checksum : int
         Of all values.
+    n_queries : int
+        Rows of the query; -1 if there is none.
     """
 
     n_rows: int
@@ -60,11 +64,12 @@ class Description:
     names: tuple[str, ...] | None
     n_features: int
     checksum: int
+    n_queries: int = -1
 
 
-def make_partition(X: Any, y: Any, weight: Any = None) -> Partition:
+def make_partition(X: Any, y: Any, weight: Any = None, query: Any = None) -> Partition:
     """Put together what belongs to the same rows."""
-    return Partition(X, y, weight)
+    return Partition(X, y, weight, query)
 
 
 def describe(partition: Partition) -> Description:
@@ -78,6 +83,7 @@ def describe(partition: Partition) -> Description:
         tuple(map(str, X.columns)) if named else None,
         int(X.shape[1]) if len(X.shape) == 2 else -1,
         checksum_of(partition),
+        -1 if partition.query is None else len(partition.query),
     )
 
 
@@ -119,7 +125,11 @@ def check_descriptions(found: Sequence[Description]) -> None:
     """
     first = found[0]
     for number, one in enumerate(found):
-        for n_rows, name in ((one.n_targets, "y"), (one.n_weights, "sample_weight")):
+        for n_rows, name in (
+            (one.n_targets, "y"),
+            (one.n_weights, "sample_weight"),
+            (one.n_queries, "qid"),
+        ):
             if n_rows not in (one.n_rows, -1):
                 raise DataError(
                     f"partition {number} has {one.n_rows} rows of X, but {n_rows} of {name}: "
@@ -278,6 +288,15 @@ def weight_array(partition: Partition) -> FloatArray | None:
     if partition.weight is None:
         return None
     return np.ascontiguousarray(_one_axis(partition.weight, "sample_weight"), dtype=np.float64)
+
+
+def counted_queries(partition: Partition) -> AnyArray:
+    """Queries of the rows of positive weight; without any all rows are one query."""
+    n_rows = int(partition.X.shape[0])
+    query = partition.query
+    values = np.zeros(n_rows, np.int64) if query is None else np.asarray(_one_axis(query, "qid"))
+    weight = weight_array(partition)
+    return values if weight is None else values[weight > 0.0]
 
 
 def unique_labels(partition: Partition, number: int) -> AnyArray:

@@ -33,6 +33,8 @@ def train(
     X_val: Any = None,
     y_val: Any = None,
     weight_val: Any = None,
+    qid: Any = None,
+    qid_val: Any = None,
     categorical_features: CategoricalFeatures = "auto",
     unknown_category: UnknownCategory = "missing",
     parallelism: Parallelism = "auto",
@@ -56,6 +58,8 @@ def train(
     weight : like y, optional
     X_val, y_val, weight_val : like X, y and weight, optional
         Rows for learning curves and early stopping.
+    qid, qid_val : like y, optional
+        For rankings the query of each row; rows of a query may be in any partitions.
     categorical_features, unknown_category
         As for :class:`hedgerow.Dataset`.
     parallelism : {"auto", "data", "features"}, default="auto"
@@ -98,7 +102,7 @@ def train(
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
     work = TrainWork(
-        loss=loss_of(given),
+        loss=loss_of(given, qid is not None),
         params=boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
         stopping=stopping_of(given),
         eval_metric=given.get("eval_metric"),
@@ -107,7 +111,7 @@ def train(
         memory_limit=memory_limit,
         n_jobs=given.get("n_jobs"),
     )
-    tables = persist_tables(client, (X, y, weight), (X_val, y_val, weight_val))
+    tables = persist_tables(client, (X, y, weight), (X_val, y_val, weight_val), (qid, qid_val))
     return Booster(train_on_workers(client, work, tables, parallelism, resilience))
 
 

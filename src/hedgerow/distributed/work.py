@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.file_dataset import FileDataset
@@ -19,17 +20,24 @@ from hedgerow.boosting.fingerprint import Fingerprint, settings_of
 from hedgerow.boosting.hold_out import Chosen, HoldOut
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
-from hedgerow.boosting.stored_sample import StorePlan
+from hedgerow.boosting.stored_queries import number_queries, queries_aside
+from hedgerow.boosting.stored_sample import Choose, StoredSample, StoredSamples, StorePlan
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import Asked, Roles, Source
 from hedgerow.distributed.checkpoints import ClusterStore
-from hedgerow.distributed.partition import Labels, NoRows, PartitionPart, check_unchanged
+from hedgerow.distributed.partition import (
+    Labels,
+    NoRows,
+    PartitionPart,
+    check_unchanged,
+    counted_queries,
+)
 from hedgerow.distributed.ranks import Shard
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.io import model_to_bytes
-from hedgerow.metrics import MetricFunction
+from hedgerow.metrics import MetricChoice
 from hedgerow.objectives import Objective
 from hedgerow.objectives.own import TRIED
 from hedgerow.params import BoostParams
@@ -69,7 +77,7 @@ class TrainWork:
     loss: AskedLoss
     params: BoostParams
     stopping: StoppingParams
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None = None
+    eval_metric: MetricChoice = None
     labels: Labels | None = None
     categorical: CategoricalFeatures = "auto"
     unknown: UnknownCategory = "missing"
@@ -88,12 +96,7 @@ class TrainWork:
         began = time.monotonic()  # by the clock of this machine
         others: Communicator = ranks if self.mode == "data" else Alone()
         n_threads = self.n_jobs or shard.n_threads
-        for partitions, numbers, known in (
-            (shard.partitions, shard.numbers, self.checksums[0]),
-            (shard.more, shard.more_numbers, self.checksums[1]),
-        ):
-            if shard.checkpoint and known:
-                check_unchanged(partitions, numbers, [known[number] for number in numbers])
+        self._check_unchanged(shard)
         with ExitStack() as stack:
             folder = stack.enter_context(
                 tempfile.TemporaryDirectory(prefix="hedgerow-", dir=shard.scratch or None)
@@ -107,22 +110,25 @@ class TrainWork:
             data = dataset(shard.partitions, shard.numbers)
             target = _targets(data, self.params)
             objective = self._objective(target, others)
-            set_aside = None if self.has_validation else self._set_aside(target, others)
+            asked = self._asked(target, shard, others)
             plan = StorePlan(
                 self.params,
                 objective.n_outputs,
                 keeps_probability=objective.name == "softmax",
-                set_aside=set_aside,
+                set_aside=asked.set_aside,
                 n_threads=n_threads,
             )
             samples = data.stored(plan)
             stack.callback(samples.close)
-            validation = samples.validation
+            seen, validation = asked.with_queries(samples)
             if self.has_validation:
                 more = dataset(shard.more, shard.more_numbers)
                 given = more.stored(replace(plan, set_aside=None, trained=samples.train))
                 stack.callback(given.close)
                 validation = given.train
+                if self.loss.has_queries:
+                    query = _queries(shard.more, shard.more_numbers, others)
+                    validation = replace(validation, query=query)
             checkpoint = Checkpoint(
                 ClusterStore(shard.checkpoint, shard.save), self.checkpoint_every
             )
@@ -130,11 +136,11 @@ class TrainWork:
                 recording(checkpoint, lambda: self._fingerprint(objective))
             )
             model = fit_stored(
-                samples.train,
+                seen,
                 objective,
                 self.params,
                 validation=validation,
-                stopping=replace(self.stopping, began=began),
+                stopping=replace(asked.stopping, began=began),
                 eval_metric=self.eval_metric,
                 n_jobs=n_threads,
                 communicator=ranks,
@@ -142,6 +148,42 @@ class TrainWork:
                 recorder=recorder,
             )
         return model_to_bytes(model)
+
+    def _check_unchanged(self, shard: Shard) -> None:
+        """Refuse partitions that are others than those of an earlier attempt."""
+        for partitions, numbers, known in (
+            (shard.partitions, shard.numbers, self.checksums[0]),
+            (shard.more, shard.more_numbers, self.checksums[1]),
+        ):
+            if shard.checkpoint and known:
+                check_unchanged(partitions, numbers, [known[number] for number in numbers])
+
+    def _asked(self, target: FloatArray, shard: Shard, others: Communicator) -> _Asked:
+        """Early stopping, and the rows that are set aside for it."""
+        if self.loss.has_queries:
+            return self._asked_of_queries(shard, others)
+        if self.has_validation:
+            return _Asked(self.stopping)
+        return _Asked(self.stopping, self._set_aside(target, others))
+
+    def _asked_of_queries(self, shard: Shard, others: Communicator) -> _Asked:
+        """What is asked of rankings: queries are set aside whole."""
+        query = _queries(shard.partitions, shard.numbers, others)
+        if self.has_validation:
+            return _Asked(self.stopping, None, query)
+        aside = queries_aside(query, self.stopping, self.params.seed, others)
+        if aside is None:
+            stopping = self.stopping
+            if stopping.early_stopping == "auto":  # a single query cannot be divided
+                stopping = replace(stopping, early_stopping=False)
+            return _Asked(stopping, None, query)
+        sizes = [int(part) for part in others.allgather(str(len(query)).encode("ascii"))]
+        before, chosen = sum(sizes[: others.rank]), aside
+
+        def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
+            return chosen[first_row - before : first_row - before + len(target)]
+
+        return _Asked(self.stopping, choose, query, aside)
 
     def _dataset(
         self,
@@ -197,6 +239,43 @@ class TrainWork:
         )
         hold_out.add(target)
         return hold_out.finish(others)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """Early stopping, and which rows it sets aside.
+
+    Attributes
+    ----------
+    stopping : StoppingParams
+    set_aside : callable or None
+    query : int64 (n_rows,), or None
+        Of the rows of this rank.
+    aside : bool (n_rows,), or None
+        Which of them are set aside.
+    """
+
+    stopping: StoppingParams
+    set_aside: Choose | None = None
+    query: IntArray | None = None
+    aside: npt.NDArray[np.bool_] | None = None
+
+    def with_queries(self, samples: StoredSamples) -> tuple[StoredSample, StoredSample | None]:
+        """Training and validation rows, which know their queries if there are any."""
+        if self.query is None:
+            return samples.train, samples.validation
+        if self.aside is None or samples.validation is None:
+            return replace(samples.train, query=self.query), samples.validation
+        return (
+            replace(samples.train, query=self.query[~self.aside]),
+            replace(samples.validation, query=self.query[self.aside]),
+        )
+
+
+def _queries(partitions: Sequence[Any], numbers: Sequence[int], others: Communicator) -> IntArray:
+    """Number of the query of each row of this rank that counts."""
+    values = [counted_queries(partition) for partition in partitions]
+    return number_queries(values, [f"partition {number}" for number in numbers], others)
 
 
 def _targets(data: FileDataset, params: BoostParams) -> FloatArray:

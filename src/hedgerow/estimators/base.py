@@ -14,6 +14,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
+from hedgerow.boosting.defaults import AUTO, AUTOMATIC, choose, plain_values
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -24,7 +25,7 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
-from hedgerow.metrics import MetricFunction
+from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 from hedgerow.objectives import CUSTOM, Objective
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
-EvalMetric: TypeAlias = "str | MetricFunction | Sequence[str | MetricFunction] | None"
+Auto: TypeAlias = "Literal['auto']"
+EvalMetric: TypeAlias = MetricChoice
 
 _FITTED = (
     "booster_",
@@ -85,23 +87,23 @@ class HedgerowEstimator(FitHooks, ModelFiles):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: LearningRate = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -137,7 +139,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         eval_metric: EvalMetric = None,
         early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
         n_jobs: int | None = None,
@@ -220,14 +222,23 @@ class HedgerowEstimator(FitHooks, ModelFiles):
     def _params(self) -> BoostParams:
         """Parameters of the trees, validated."""
         names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
-        values = {name: getattr(self, name) for name in names}
+        values = {name: self._plain(name) for name in names}
         return boost_params({**values, "seed": seed_of(self.random_state)})
+
+    def _automatic(self) -> frozenset[str]:
+        """Parameters that are to be chosen by the data."""
+        return frozenset(name for name in AUTOMATIC if _is_auto(getattr(self, name)))
+
+    def _plain(self, name: str) -> Any:
+        """The value of a parameter, or what it is before the data are known."""
+        value = getattr(self, name)
+        return plain_values()[name] if name in AUTOMATIC and _is_auto(value) else value
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(
             self.early_stopping,
             self.validation_fraction,
-            self.patience,
+            self._plain("patience"),
             self.min_delta,
             self.time_budget,
         )
@@ -281,12 +292,16 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         """Train; ``known`` are fitted attributes beside those that the model has."""
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
+        chosen, watched = choose(
+            params, stopping, self._automatic(), objective, train.n_present,
+            train.table.n_features, validation is not None,
+        )  # fmt: skip
         return fit(
             train,
             objective,
-            params,
+            chosen,
             validation=validation,
-            stopping=stopping,
+            stopping=watched,
             eval_metric=self.eval_metric,
             callbacks=self._round_callbacks(lambda model: self._fitted(model, **known)),
             progress=bool(self.progress),
@@ -354,6 +369,15 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         """
         booster = self._fitted_booster(X)
         return booster.leaves(X, n_jobs=self.n_jobs, reader=type(self).__name__)
+
+    @property
+    def chosen_params_(self) -> dict[str, Any]:
+        """What ``"auto"`` has come to, by parameter, and the folds of early stopping."""
+        check_is_fitted(self)
+        record = self.booster_.model.training
+        found = {**record.get("parameters", {}), **record.get("folds", {})}
+        asked = (*sorted(self._automatic(), key=AUTOMATIC.index), "folds")
+        return {name: found[name] for name in asked if name in found}
 
     @property
     def oob_improvement_(self) -> FloatArray:
@@ -428,3 +452,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         """
         check_is_fitted(self)
         return self.booster_.verify_monotone(feature, direction, n_points=n_points)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == AUTO

@@ -20,7 +20,7 @@ from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators import labels, multilabel
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
+from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -68,12 +68,13 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     focal_alpha : float in (0, 1), or None, default=None
         For ``objective="focal"``: weight of the second class; that of the first is
         ``1 - focal_alpha``.  None: both are 1.
-    eval_metric : str, callable, sequence of these, or None, default=None
-        ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, or
-        ``"auc"`` (two classes).  None is ``"loss"``.  A callable takes
-        ``(y_true, prediction, weight)``, class indices and probabilities, and
-        returns a number; lower is better unless it has a true attribute
-        ``higher_is_better``.  The first metric decides early stopping.
+    eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
+        ``"loss"``, ``"logloss"``, ``"accuracy"``, ``"error"``, ``"auc"``,
+        ``"average_precision"``, ``"f1_macro"`` and others (docs/metrics.md), also by their
+        names in LightGBM, XGBoost and scikit-learn.  None is ``"loss"``.  A callable is a
+        scorer of scikit-learn, or takes ``(y_true, prediction, weight)``, class indices
+        and probabilities, and returns a number; lower is better unless it has a true
+        attribute ``higher_is_better``.  The first metric decides early stopping.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of each class (1 where a dict is silent);
         ``"balanced"`` gives every class the same total.
@@ -107,23 +108,23 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: LearningRate = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -162,7 +163,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         class_weight: ClassWeight = None,
         early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
         n_jobs: int | None = None,

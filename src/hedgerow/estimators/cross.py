@@ -26,6 +26,8 @@ from hedgerow.boosting.cross_models import average_model, fold_model, refit_mode
 from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.fold_rows import FoldRows, Weigh
 from hedgerow.boosting.folds import Fold
+from hedgerow.boosting.groups import read_groups, refuse_several
+from hedgerow.boosting.positions import check_positions
 from hedgerow.boosting.queries import check_queries, read_qid
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.sample import Sample, check_offset, check_weight, with_own_levels
@@ -174,6 +176,7 @@ def cross_fit(
     kept = problem.sample.without_zero_weights()
     problem.objective.check_target(kept.target)
     check_queries(kept, None, problem.objective, problem.params, estimator._stopping())
+    check_positions(kept, problem.objective, problem.params)
     limits = _limits(estimator, stopping, problem, kept.n_rows)
     held = _groups(groups, problem)
     folds = folds_of(
@@ -183,7 +186,8 @@ def cross_fit(
     params = problem.params
     if limits.by_out_of_bag:
         params = replace(params, oob_score=True)
-    metrics = make_metrics(estimator.eval_metric, problem.objective)
+    metrics = read_groups(make_metrics(estimator.eval_metric, problem.objective), problem.sample)
+    refuse_several(metrics)
     rows = FoldRows(kept, problem.objective, params, threads)
     inner = _without_zero_weights(folds, problem.sample)
     grown = grow_folds(

@@ -8,23 +8,27 @@ from typing import TypeVar
 _Class = TypeVar("_Class", bound=type)
 
 TREES = """
-n_estimators : int, default=100
+n_estimators : int or "auto", default="auto"
     Boosting rounds: trees, or with more than two classes groups of one
-    tree for each class.
-learning_rate : float > 0, sequence of n_estimators such, or callable, default=0.1
+    tree for each class.  While ``n_estimators``, ``learning_rate`` and
+    ``early_stopping`` are all ``"auto"``, every ``"auto"`` is chosen by the size of the
+    data (:mod:`hedgerow.boosting.defaults`); otherwise, and for rankings, rows in files
+    and clusters, ``"auto"`` means 100 rounds at a rate of 0.1, 31 leaves of 20 rows or
+    more, ``reg_lambda=1``, no sampling, and a patience of 10.
+learning_rate : float > 0, sequence of n_estimators such, callable or "auto", default="auto"
     Factor on the values of every tree.  A sequence has one for each round; a callable
     takes the rounds done before, 0 for the first; :mod:`hedgerow.schedules` has
     ready ones.
-max_leaves : int from 2 to 65535, or None, default=31
+max_leaves : int from 2 to 65535, None or "auto", default="auto"
     Most leaves of a tree; None for no limit.
 max_depth : int from 1 to 62, or None, default=None
     Most splits between root and leaf; None for no limit.  One of
     ``max_leaves`` and ``max_depth`` must be set.
-min_samples_leaf : int >= 1, default=20
+min_samples_leaf : int >= 1 or "auto", default="auto"
     Fewest training rows in a leaf, whatever their weights.
 min_child_weight : float >= 0, default=1e-3
     Smallest sum of hessians in a leaf.
-reg_lambda : float >= 0, default=1.0
+reg_lambda : float >= 0 or "auto", default="auto"
     Penalty on the squares of leaf values.
 reg_alpha : float >= 0, default=0.0
     Penalty on the absolute leaf values.
@@ -32,7 +36,7 @@ gamma : float >= 0, default=0.0
     Loss reduction that a split must exceed.
 max_delta_step : float >= 0, default=0.0
     Largest absolute leaf value before the learning rate; 0 for no limit.
-subsample : float in (0, 1], default=1.0
+subsample : float in (0, 1] or "auto", default="auto"
     Share of the rows that each round is grown on; with ``sampling="mvs"`` the
     expected share.
 sampling : {"uniform", "goss", "mvs"}, default="uniform"
@@ -50,7 +54,8 @@ goss_other_rate : float in (0, 1], default=0.1
     stands for ``(1 - goss_top_rate) / goss_other_rate`` rows.
 colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default=1.0
     Share of the features that a tree, a level of it, a node may use; each
-    is taken of what the one before has left.
+    is taken of what the one before has left.  ``colsample_bynode`` may be ``"auto"``,
+    its default.
 max_bins : int from 2 to 255, default=255
     Most bins of a feature's values; missing values have one more.
 grow_policy : {"leafwise", "depthwise"}, default="leafwise"
@@ -167,7 +172,9 @@ TRAINING = """
 early_stopping : bool, "auto", "oob" or "cv", default="auto"
     End the fit when the score on validation rows has not improved for
     ``patience`` rounds, and keep the trees up to the best round.
-    ``"auto"``: if ``X_val`` is given or there are more than 10,000 rows.
+    ``"auto"``: by ``X_val`` if that is given; with an automatic number of rounds by
+    folds, and all rows are trained on; otherwise by rows set aside, if there are more
+    than 10,000.
     ``"oob"``: judge by the rows that each round leaves out (``subsample``
     below 1); no row is set aside.
     ``"cv"``: find the best number of rounds by fits of five folds of the rows,
@@ -175,7 +182,7 @@ early_stopping : bool, "auto", "oob" or "cv", default="auto"
 validation_fraction : float in (0, 1), default=0.1
     Share of the rows that early stopping sets aside where ``X_val`` is not
     given; for classification the same share of each class.
-patience : int >= 1, default=10
+patience : int >= 1 or "auto", default="auto"
     Rounds in a row without improvement after which the fit ends.
 min_delta : float >= 0, default=0.0
     An improvement is a change of the score by more than this.
@@ -207,6 +214,9 @@ n_iter_ : int
 best_iteration_ : int or None
     Round with the best validation (or out-of-bag, or cross-validation) score, equal to
     ``n_iter_``; None without early stopping.
+chosen_params_ : dict
+    What ``"auto"`` has come to, by parameter; and ``"folds"``, where these have told when
+    to stop: into how many the rows were divided, and of how many the rows were tested.
 stopped_by_ : str
     What ended the fit: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
     ``"time_budget"`` or ``"interrupt"``.

@@ -12,7 +12,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.asked_loss import AskedLoss
-from hedgerow.boosting.checkpoint import Checkpoint
+from hedgerow.boosting.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.file_rows import ReadTarget
 from hedgerow.boosting.stored_data import TargetSurvey, fit_data
@@ -188,7 +188,8 @@ def fit_files(
             if classes is not None:
                 rows.read_targets_by(_class_reader(classes, is_strict=rows is valid))
     try:
-        model = _fit(estimator, loss, data, valid, checkpoint)
+        with claiming(checkpoint):
+            model = _fit(estimator, loss, data, valid, checkpoint)
     finally:
         data.close()
         if valid is not None:

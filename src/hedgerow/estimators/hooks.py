@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
@@ -111,7 +111,7 @@ class FitHooks(BaseEstimator):
     """The side of an estimator that callbacks of scikit-learn know; part of its base class."""
 
     callbacks: Any
-    n_estimators: int
+    n_estimators: int | Literal["auto"]
 
     def _params(self) -> Any:
         """Parameters of the trees, validated."""
@@ -189,7 +189,8 @@ def with_hooks(
 
         def run(estimator: _Estimator) -> _T:
             begin = estimator._init_callback_context  # noqa: SLF001
-            context = begin(max_subtasks=estimator.n_estimators)
+            asked = estimator.n_estimators
+            context = begin(max_subtasks=None if isinstance(asked, str) else asked)
             context.call_on_fit_task_begin(estimator=estimator, **known)
             estimator.__dict__["_round_hooks"] = RoundHooks(estimator, context, known)
             found = fit(estimator, X, y, *args, **kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 import numpy as np
@@ -12,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator
+from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -62,8 +64,9 @@ class HedgerowRanker(HedgerowEstimator):
         gains of the rows (Bruch 2021).
     eval_metric : str, callable, sequence of these, or None, default=None
         ``"ndcg"``, ``"map"``, ``"mrr"``, ``"err"``, each also for the first k rows
-        (``"ndcg@10"``), ``"precision@10"``, or ``"loss"``.  None is ``"loss"``: 1 less
-        NDCG for ``"lambdarank"``, 1 less MAP for ``"rank_map"``.  A callable takes
+        (``"ndcg@10"``), ``"precision@10"``, ``"recall@10"``, or ``"loss"``.  None is
+        ``"loss"``: 1 less NDCG for ``"lambdarank"``, 1 less MAP for ``"rank_map"``.  A
+        callable takes
         ``(y_true, prediction, weight)``; it is not told the queries.  The first metric
         decides early stopping.
     truncation_level : int >= 1, or None, default=None
@@ -85,6 +88,10 @@ class HedgerowRanker(HedgerowEstimator):
     label_gain : sequence of float, or None, default=None
         Gains of the labels 0, 1, ..., for ``"lambdarank"``, ``"rank_xendcg"`` and NDCG.
         None: ``2**label - 1``.
+    position_bias_regularization : float >= 0, or None, default=None
+        Penalty on the squares of the biases of positions, for each row, if ``fit`` is
+        given ``position``.  More keeps biases nearer to 0, which few rows at a position
+        may need; None is 0, as in LightGBM.
     <training>
 
     Attributes
@@ -111,32 +118,32 @@ class HedgerowRanker(HedgerowEstimator):
     _objectives: ClassVar[tuple[str, ...]] = RANKING
     _loss_parameters: ClassVar[tuple[str, ...]] = (
         *("truncation_level", "pair_method", "pairs_per_row"),
-        *("normalize_pairs", "sigmoid", "label_gain"),
+        *("normalize_pairs", "sigmoid", "label_gain", "position_bias_regularization"),
     )
     # With metadata routing, qid goes to fit and score without being asked for.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True, "position": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: LearningRate = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -176,9 +183,10 @@ class HedgerowRanker(HedgerowEstimator):
         normalize_pairs: bool | None = None,
         sigmoid: float | None = None,
         label_gain: Sequence[float] | None = None,
+        position_bias_regularization: float | None = None,
         early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
         n_jobs: int | None = None,
@@ -253,6 +261,7 @@ class HedgerowRanker(HedgerowEstimator):
         self.normalize_pairs = normalize_pairs
         self.sigmoid = sigmoid
         self.label_gain = label_gain
+        self.position_bias_regularization = position_bias_regularization
 
     @with_hooks
     def fit(
@@ -262,6 +271,7 @@ class HedgerowRanker(HedgerowEstimator):
         sample_weight: Any = None,
         *,
         qid: Any = None,
+        position: Any = None,
         X_val: Any = None,
         y_val: Any = None,
         sample_weight_val: Any = None,
@@ -288,6 +298,11 @@ class HedgerowRanker(HedgerowEstimator):
         qid : array-like of shape (n_rows,), optional
             The query of each row: numbers, text, categories.  Rows of a query need not
             be neighbours.  Without it all rows are one query.
+        position : array-like of shape (n_rows,), optional
+            The position at which each row was shown to those who made its label (clicks,
+            for example): whole numbers or text.  What positions add to the labels is then
+            learned beside the trees and left out of predictions, which need no positions
+            (docs/ranking.md).
         X_val, y_val : like X and y, optional
             Rows for learning curves and early stopping.
         sample_weight_val, qid_val : array-like, optional
@@ -325,6 +340,7 @@ class HedgerowRanker(HedgerowEstimator):
         objective = make_objective(cast(str, name), parameters=self._loss_values())
         table = self._read(X, params)
         train = self._sample(table, y, sample_weight, qid)
+        train = replace(train, position=read_position(position, table.n_rows))
         self._check_validation(X_val, y_val, sample_weight_val)
         self._check_queries_of_both(qid, X_val, qid_val)
         validation = None
@@ -357,6 +373,19 @@ class HedgerowRanker(HedgerowEstimator):
             check_weight(weight, n_rows, f"sample_weight{suffix}"),
             query=_queries(qid, n_rows, f"qid{suffix}"),
         )
+
+    @property
+    def position_bias_(self) -> dict[int | str, float]:
+        """What each position adds to raw scores, the largest being 0, if positions were given.
+
+        ``exp(sigmoid * bias)`` is about the chance to be seen, relative to the best
+        position, where labels are rare.
+        """
+        check_is_fitted(self)
+        found = self.booster_.model.training.get("position_bias")
+        if found is None:
+            raise AttributeError("position_bias_ needs positions: fit(..., position=...).")
+        return dict(zip(found["positions"], found["bias"], strict=True))
 
     def predict(self, X: Any) -> FloatArray:
         """Score each row: within a query, higher ones come first.
@@ -397,7 +426,10 @@ class HedgerowRanker(HedgerowEstimator):
             1 is perfect; see :mod:`hedgerow.metrics.ranking`.
         """
         check_is_fitted(self)
-        prediction = self.predict(X)
+        return self._score_of(self.predict(X), y, sample_weight, qid)
+
+    def _score_of(self, prediction: FloatArray, y: Any, sample_weight: Any, qid: Any) -> float:
+        """Mean NDCG of rows with these scores."""
         n_rows = len(prediction)
         target = check_vector(column_or_1d(y, warn=True), n_rows, "y")
         weight = check_weight(sample_weight, n_rows)

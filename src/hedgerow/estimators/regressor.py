@@ -19,13 +19,14 @@ from hedgerow.boosting.targets import Targets, has_columns, read_targets, same_t
 from hedgerow.data import UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
-from hedgerow.estimators.base import EvalMetric, HedgerowEstimator, OwnObjective
+from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
 from hedgerow.objectives import make_objective, objective_for
-from hedgerow.objectives.aft import Distribution
+from hedgerow.objectives.aft import Distribution as TimeDistribution
+from hedgerow.objectives.distributions import Distribution
 from hedgerow.params import (
     Boosting,
     BundleConflicts,
@@ -58,7 +59,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         quantiles and expectiles ``"quantile"``, ``"expectile"``; for relative errors
         ``"mape"``, ``"squared_log_error"``; for counts and amounts ``"poisson"``,
         ``"gamma"``, ``"tweedie"``; for shares in [0, 1] ``"cross_entropy"``; for times
-        of events that may be censored ``"cox"`` and ``"aft"``.  A function of your own
+        of events that may be censored ``"cox"`` and ``"aft"``; for a distribution of each
+        row (``predict_distribution``) ``"normal"``, ``"log_normal"``, ``"gamma_dist"``,
+        ``"negative_binomial"``, and ``"poisson"`` again.  A function of your own
         is ``loss(y, raw)`` of one row, or one of all rows that returns gradient and
         hessian; see :mod:`hedgerow.objectives.own`.
         docs/objectives.md has a table of them.
@@ -78,13 +81,14 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         ``"normal"``.
     aft_scale : float > 0, or None, default=None
         For ``objective="aft"``: its scale; None is 1.
-    eval_metric : str, callable, sequence of these, or None, default=None
-        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``, ``"mape"``, ``"msle"``,
-        ``"poisson_deviance"``, ``"gamma_deviance"``, ``"tweedie_deviance"``,
-        ``"pinball"``, ``"expectile"``, ``"huber"``; ``"concordance"`` for times of
-        events.  None is ``"loss"``.
-        A callable takes ``(y_true, prediction, weight)`` and returns a number;
-        lower is better unless it has a true attribute ``higher_is_better``.
+    eval_metric : str, callable, GroupedMetric, sequence of these, or None, default=None
+        ``"loss"``, ``"rmse"``, ``"mae"``, ``"r2"``, ``"poisson_deviance"``,
+        ``"pinball@0.9"`` and others (docs/metrics.md), also by their names in LightGBM,
+        XGBoost and scikit-learn; ``"concordance"`` for times of events;
+        ``"nll"``, ``"crps"`` for distributions.  None is ``"loss"``.
+        A callable is a scorer of scikit-learn, or takes ``(y_true, prediction, weight)``
+        and returns a number; lower is better unless it has a true attribute
+        ``higher_is_better``.
         The first metric decides early stopping.
     <training>
 
@@ -106,6 +110,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         *("squared_error", "absolute_error", "quantile"),
         *("huber", "pseudo_huber", "log_cosh", "expectile", "mape"),
         *("poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
+        *("normal", "log_normal", "gamma_dist", "negative_binomial"),
         *("cox", "aft"),
     )
     _loss_parameters: ClassVar[tuple[str, ...]] = (
@@ -116,23 +121,23 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     def __init__(
         self,
         *,
-        n_estimators: int = 100,
-        learning_rate: LearningRate = 0.1,
-        max_leaves: int | None = 31,
+        n_estimators: int | Auto = "auto",
+        learning_rate: LearningRate | Auto = "auto",
+        max_leaves: int | Auto | None = "auto",
         max_depth: int | None = None,
-        min_samples_leaf: int = 20,
+        min_samples_leaf: int | Auto = "auto",
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 1.0,
+        reg_lambda: float | Auto = "auto",
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        subsample: float = 1.0,
+        subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
         goss_other_rate: float = 0.1,
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
-        colsample_bynode: float = 1.0,
+        colsample_bynode: float | Auto = "auto",
         max_bins: int = 255,
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
@@ -170,11 +175,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         delta: float | None = None,
         expectile: float | None = None,
         tweedie_power: float | None = None,
-        aft_distribution: Distribution | None = None,
+        aft_distribution: TimeDistribution | None = None,
         aft_scale: float | None = None,
         early_stopping: bool | Literal["auto", "oob", "cv"] = "auto",
         validation_fraction: float = 0.1,
-        patience: int = 10,
+        patience: int | Auto = "auto",
         min_delta: float = 0.0,
         time_budget: float | None = None,
         n_jobs: int | None = None,
@@ -367,6 +372,39 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         booster = self._fitted_booster(X)
         raw = booster.raw_scores(X, n_jobs=self.n_jobs, reader=type(self).__name__)
         return booster.link(raw)
+
+    def predict_distribution(self, X: Any) -> Distribution:
+        """Predict the distribution of the target of each row.
+
+        For ``objective="normal"``, ``"log_normal"``, ``"gamma_dist"``, ``"poisson"`` and
+        ``"negative_binomial"``; see docs/uncertainty.md.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        hedgerow.objectives.distributions.Distribution
+            With ``mean``, ``std``, ``quantile(p)``, ``interval(level)``, ``cdf(y)``,
+            ``log_pdf(y)``, ``crps(y)``, ``sample(n, random_state)``.
+        """
+        return self._fitted_booster(X).predict_distribution(X, n_jobs=self.n_jobs)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> FloatArray:
+        """Lower and upper end of the central interval of :meth:`predict_distribution`.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        level : float in (0, 1), default=0.9
+            Probability that the target lies in it, if the distribution is right.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+        """
+        return self._fitted_booster(X).predict_interval(X, level, n_jobs=self.n_jobs)
 
     def predict_survival_function(self, X: Any, times: Any = None) -> FloatArray:
         """Probability that no event has happened up to each time.

@@ -4,11 +4,14 @@ In memory such a loss fills g and h of all rows before each tree
 (:class:`hedgerow.objectives.given.Given`).  Here it fills those of one chunk, in space
 that the next chunk takes over: they are computed anew for every tree in any case, so
 nothing of them is kept.
+
+A loss that compares rows with others (:class:`WholeRows`) gets the scores of all rows of the
+rank first, in a pass of its own.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -19,6 +22,19 @@ from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import GIVEN
 from hedgerow.objectives.given import BLOCK_ROWS, GivenLoss, LossRows, check_curvature
 from hedgerow.threads import run_blocks
+
+
+class WholeRows(Protocol):
+    """A loss that sees all rows of a rank, and those of others that compete with them."""
+
+    def collect(self, chunk: Chunk) -> None:
+        """Note the raw scores of a chunk."""
+
+    def fill(self, round_: int) -> None:
+        """Compute g and h of all rows, once the scores of all chunks are noted, on all ranks."""
+
+    def of_chunk(self, chunk: Chunk) -> FloatArray:
+        """G and h of the rows of a chunk, float64 (2, n_rows), C order."""
 
 
 class ChunkGradients:
@@ -33,9 +49,19 @@ class ChunkGradients:
     most_rows : int
         Of a chunk.
     n_threads : int
+    whole : WholeRows, optional
+        Computes them in place of the objective.
     """
 
-    def __init__(self, objective: Objective, newton: bool, most_rows: int, n_threads: int) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        newton: bool,
+        most_rows: int,
+        n_threads: int,
+        whole: WholeRows | None = None,
+    ) -> None:
+        self.whole = whole
         given = objective.kernel_id == GIVEN
         self._loss = cast(GivenLoss, objective) if given else None
         self._space: FloatArray = np.empty(2 * most_rows if given else 0)
@@ -53,6 +79,8 @@ class ChunkGradients:
         loss = self._loss
         if loss is None:
             return chunk.work.probability
+        if self.whole is not None:
+            return self.whole.of_chunk(chunk)
         found = self._space[: 2 * chunk.n_rows].reshape(2, chunk.n_rows)
         target, raw, weight = chunk.target, chunk.work.raw, chunk.weight
 

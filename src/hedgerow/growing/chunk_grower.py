@@ -30,22 +30,25 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.compile import announce_compilation
-from hedgerow.data.matrix import BinnedMatrix, tile_shape
+from hedgerow.data.matrix import tile_shape
 from hedgerow.data.row_store import Chunk, RowStore, Uses
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing import chunk_pass as passes
 from hedgerow.growing import state as layout
 from hedgerow.growing.chunk_exchange import Exchange, GrowMode
-from hedgerow.growing.chunk_gradients import ChunkGradients
-from hedgerow.growing.chunk_scores import Base, Change, Leaves, Walk, apply_change, rows_outside
-from hedgerow.growing.chunk_setup import Traffic, check, greet, sizes_for
-from hedgerow.growing.chunk_stages import (
-    SUMS,
-    Building,
-    start_chunk,
-    sum_leaves,
-    visit_chunk,
+from hedgerow.growing.chunk_gradients import ChunkGradients, WholeRows
+from hedgerow.growing.chunk_places import ChunkPlaces
+from hedgerow.growing.chunk_scores import (
+    Base,
+    Change,
+    Leaves,
+    Walk,
+    added_of,
+    apply_change,
+    rows_outside,
 )
-from hedgerow.growing.chunk_team import ChunkTeam
+from hedgerow.growing.chunk_setup import Traffic, check, greet, sizes_for
+from hedgerow.growing.chunk_stages import SUMS, Building
+from hedgerow.growing.chunk_team import ChunkTeam, Lead
 from hedgerow.growing.chunk_tree import ChunkTree
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.setup import (
@@ -54,9 +57,8 @@ from hedgerow.growing.setup import (
     settings_of,
 )
 from hedgerow.growing.tree import GrownTree
-from hedgerow.kernels.histogram import Bins
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.derivatives import SOFTMAX, LossData
+from hedgerow.objectives.derivatives import SOFTMAX
 from hedgerow.params import FIRST_ORDER, BoostParams
 
 Visit = Callable[[Chunk], None]
@@ -84,6 +86,8 @@ class ChunkGrower:
         (:meth:`add`).
     n_copies : int, default=1
         As for ``TreeGrower``.
+    whole : WholeRows, optional
+        Computes the gradients of a loss that compares rows.
 
     Raises
     ------
@@ -109,6 +113,7 @@ class ChunkGrower:
         mode: GrowMode = "data",
         adds_scores: bool = True,
         n_copies: int = 1,
+        whole: WholeRows | None = None,
     ) -> None:
         announce_compilation()
         check(params, mode)
@@ -133,8 +138,10 @@ class ChunkGrower:
         self._counts = aligned_zeros((n_threads, layout.COUNTS), np.int64)
         most_rows = max(store.chunk_sizes, default=0)
         self._scratch = np.empty(most_rows, dtype=np.uint32)
+        self._sums = aligned_zeros((n_threads, SUMS), np.int64)
+        self._places = ChunkPlaces(n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
-        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads)
+        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, whole)
         n_pieces = n_threads * len(store.chunk_sizes)
         self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
         self._changes: list[Change] = []
@@ -158,6 +165,10 @@ class ChunkGrower:
         traffic, nodes = Traffic(), self._tree
         self.traffic.append(traffic)
         nodes.begin(tree, output, self._objective.n_outputs)
+        whole = self._gradients.whole
+        if whole is not None:
+            self.settle(after=whole.collect)
+            whole.fill(int(nodes.scalars[layout.IS_ROUND]))
         self._start_tree(traffic)
         while True:
             parents, full = nodes.next_batch()
@@ -196,12 +207,14 @@ class ChunkGrower:
             reads=("raw", "rows"),
             writes=("raw",) if self._changes else (),
         )
-        for chunk in self._store.chunks(uses=uses):
-            if before is not None:
-                before(chunk)
-            self._apply_changes(chunk)
-            if after is not None:
-                after(chunk)
+        with self._team.leading(self._plan(_NO_NODES, self._tree.nothing())) as lead:
+            for chunk in self._store.chunks(uses=uses):
+                if before is not None:
+                    before(chunk)
+                self._places.write(chunk, self._team.where)
+                self._apply_changes(chunk, lead)
+                if after is not None:
+                    after(chunk)
         self._changes = []
 
     def rows_outside(self, chunk: Chunk) -> RowArray:
@@ -233,45 +246,11 @@ class ChunkGrower:
         sampled = self._settings.subsample < 1.0
         return isinstance(change, Walk) or (isinstance(change, Leaves) and sampled)
 
-    def _apply_changes(self, chunk: Chunk) -> None:
+    def _apply_changes(self, chunk: Chunk, lead: Lead) -> None:
         for change in self._changes:
-            apply_change(change, chunk, self._segments, self._team)
-
-    def _bins(self, matrix: BinnedMatrix) -> Bins:
-        if matrix.paired:
-            raise DataError("chunks must have a byte for each column: do not pair the columns.")
-        if matrix.layout is not None:
-            raise ParameterError(
-                "bundle_features: growth in chunks needs a column for each feature, but the chunks "
-                "have bundles: use bundle_features=False."
-            )
-        return Bins(
-            by_row=matrix.by_row.reshape(-1),
-            by_column=matrix.by_column,
-            tile_size=matrix.by_row.shape[1] * matrix.by_row.shape[2],
-            tile_width=matrix.by_row.shape[2],
-            features_per_tile=self._per_tile,
-            n_bins=self._n_bins,
-            stride=self._stride,
-        )
-
-    def _rows(self, chunk: Chunk) -> layout.Rows:
-        work = chunk.work
-        return layout.Rows(work.rows, self._scratch, work.fixed, work.packed)
-
-    def _loss_data(self, chunk: Chunk) -> LossData:
-        scalars = self._tree.scalars
-        output, number = int(scalars[layout.IS_OUTPUT]), int(scalars[layout.IS_ROUND])
-        weight = np.zeros(0)
-        if self._weighted:
-            weight = np.ones(chunk.n_rows) if chunk.weight is None else chunk.weight
-        return LossData(
-            target=chunk.target,
-            weight=weight,
-            raw=chunk.work.raw,
-            probability=self._gradients.probability(chunk, output, number),
-            level=np.float64(self._objective.level),
-        )
+            if isinstance(change, Leaves):
+                self._team.where[passes.OUTPUT] = change.output
+            apply_change(change, chunk, self._segments, self._team.n_threads, lead)
 
     # -- passes -------------------------------------------------------------------------
 
@@ -294,8 +273,11 @@ class ChunkGrower:
         """Divide the rows of the nodes, find the best splits of their children."""
         jobs, building = self._tree.open(parents, full)
         self._make_room(2 * len(parents))
-        for chunk in self._visited(parents, len(building.nodes) > 0):
-            self._visit(chunk, self._rows(chunk), parents, building)
+        with self._team.leading(self._plan(parents, building)) as lead:
+            for chunk in self._visited(parents, len(building.nodes) > 0):
+                self._places.write(chunk, self._team.where)
+                lead(passes.VISIT)
+            lead(passes.END_BUILDS)
         self._tree.close(jobs, building)
         traffic.passes += 1
         traffic.splits += len(parents)
@@ -304,38 +286,32 @@ class ChunkGrower:
         """Exact sums of the rows of each leaf: int64 (n_leaves, 2)."""
         leaves = self._tree.end_order()
         sums = np.zeros((self._team.n_threads, len(leaves), 2), dtype=np.int64)
-        for chunk in self._store.chunks(uses=_LEAF_SUMS):
-            work, first_piece = chunk.work, chunk.number * self._team.n_threads
-            self._team.run(
-                sum_leaves, work.fixed, work.rows, self._segments, first_piece, leaves, sums
-            )
+        plan = self._plan(_NO_NODES, self._tree.nothing())
+        plan = plan._replace(leaves=leaves, leaf_sums=sums)
+        with self._team.leading(plan) as lead:
+            for chunk in self._store.chunks(uses=_LEAF_SUMS):
+                self._places.write(chunk, self._team.where)
+                lead(passes.SUM_LEAVES)
         traffic.passes += 1
         return self._exchange.sums(sums.sum(axis=0))
 
     def _measure(self, building: Building, traffic: Traffic) -> IntArray:
         """Gradients at the present units, and the root's histogram; sums over own rows."""
-        n_threads, scalars = self._team.n_threads, self._tree.scalars
-        sums = np.zeros((n_threads, SUMS), dtype=np.int64)
-        self._counts[:] = 0
+        scalars, sums = self._tree.scalars, self._sums
+        self._counts[:], sums[:] = 0, 0
         self._gradients.begin()
         traffic.passes += 1
-        for chunk in self._store.chunks(uses=self._uses_of_start()):
-            self._apply_changes(chunk)
-            scalars[layout.IS_FIRST_ROW] = chunk.first_row
-            rows, first_piece = self._rows(chunk), chunk.number * n_threads
-            self._team.run(
-                start_chunk,
-                self._settings._replace(n_rows=chunk.n_rows),
-                self._loss_data(chunk),
-                rows,
-                self._blocks,
-                self._counts,
-                scalars,
-                self._segments,
-                first_piece,
-                sums,
-            )
-            self._visit(chunk, rows, _NO_NODES, building)
+        with self._team.leading(self._plan(_NO_NODES, building)) as lead:
+            for chunk in self._store.chunks(uses=self._uses_of_start()):
+                self._places.write(chunk, self._team.where)
+                self._apply_changes(chunk, lead)
+                output, number = int(scalars[layout.IS_OUTPUT]), int(scalars[layout.IS_ROUND])
+                given = self._gradients.probability(chunk, output, number)
+                self._places.write_loss(chunk, given, self._weighted, self._team.where)
+                scalars[layout.IS_FIRST_ROW] = chunk.first_row
+                lead(passes.START)
+                lead(passes.VISIT)
+            lead(passes.END_BUILDS)
         self._gradients.finish(self._exchange)
         counts = self._counts
         n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
@@ -363,24 +339,30 @@ class ChunkGrower:
             (writes if first else reads).add("probability")
         return Uses(True, (), reads, writes, self._tree.packed_words)
 
-    def _visit(
-        self,
-        chunk: Chunk,
-        rows: layout.Rows,
-        parents: IntArray,
-        building: Building,
-    ) -> None:
-        self._team.run(
-            visit_chunk,
-            self._bins(chunk.matrix),
-            self._tree.columns,
-            rows,
-            self._tree.table,
-            parents,
-            self._segments,
-            chunk.number * self._team.n_threads,
-            self._tree.scalars,
-            building,
+    def _plan(self, parents: IntArray, building: Building) -> passes.Plan:
+        """What a pass works with."""
+        added = added_of(self._changes)
+        leaves, values = _NO_NODES, np.zeros(0)
+        if added is not None:
+            leaves, values = added.found, added.tree.value[added.tree.left == 0]
+        return passes.Plan(
+            settings=self._settings,
+            level=np.float64(self._objective.level),
+            scratch=self._scratch,
+            n_bins=self._n_bins,
+            shape=(self._stride, self._per_tile),
+            blocks=self._blocks,
+            counts=self._counts,
+            scalars=self._tree.scalars,
+            segments=self._segments,
+            sums=self._sums,
+            columns=self._tree.columns,
+            table=self._tree.table,
+            parents=parents,
+            building=building,
+            leaves=leaves,
+            values=values,
+            leaf_sums=np.zeros((0, 0, 0), dtype=np.int64),
         )
 
     def _visited(self, parents: IntArray, builds: bool) -> Iterator[Chunk]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data.row_store import Chunk
-from hedgerow.growing.chunk_stages import add_values
-from hedgerow.growing.chunk_team import ChunkTeam
+from hedgerow.growing.chunk_pass import ADD_VALUES
+from hedgerow.growing.chunk_team import Lead
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
 
 
@@ -52,8 +52,10 @@ def rows_outside(chunk: Chunk, segments: np.ndarray, n_pieces: int) -> RowArray:
     return chunk.work.rows[n_inside : chunk.n_rows]
 
 
-def apply_change(change: Change, chunk: Chunk, segments: np.ndarray, team: ChunkTeam) -> None:
-    """Change the raw scores of a chunk."""
+def apply_change(
+    change: Change, chunk: Chunk, segments: np.ndarray, n_threads: int, lead: Lead
+) -> None:
+    """Change the raw scores of a chunk, which the pass that is ``lead`` is at."""
     raw = chunk.work.raw
     if isinstance(change, Base):
         raw[:] = change.scores[:, None]
@@ -62,11 +64,15 @@ def apply_change(change: Change, chunk: Chunk, segments: np.ndarray, team: Chunk
         return
     tree, scores = change.tree, raw[change.output]
     if isinstance(change, Walk):
-        add_scores(tree, chunk.matrix, NO_ROWS, scores, team.n_threads)
+        add_scores(tree, chunk.matrix, NO_ROWS, scores, n_threads)
         return
-    values = tree.value[tree.left == 0]
-    first_piece = chunk.number * team.n_threads
-    team.run(add_values, chunk.work.rows, segments, first_piece, change.found, values, scores)
-    outside = rows_outside(chunk, segments, team.n_threads)
+    lead(ADD_VALUES)
+    outside = rows_outside(chunk, segments, n_threads)
     if len(outside) > 0:
-        add_scores(tree, chunk.matrix, outside, scores, team.n_threads)
+        add_scores(tree, chunk.matrix, outside, scores, n_threads)
+
+
+def added_of(changes: list[Change]) -> Leaves | None:
+    """The change by leaves, if there is one: there is one at most, of the last tree."""
+    found = [change for change in changes if isinstance(change, Leaves)]
+    return found[-1] if found else None

@@ -17,6 +17,7 @@ import numpy as np
 from hedgerow.arrays import IntArray, aligned_empty
 from hedgerow.growing.chunk_stages import Building
 from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.pairs import SPACING
 
 _SLOT_BYTES = 1 << 30
 """Histograms are kept for subtraction in at most this much memory."""
@@ -76,7 +77,7 @@ def slots_for(kept_columns: int, stride: int, max_leaves: int) -> int:
 
 def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int) -> int:
     """Histograms that are built in a pass."""
-    fit = _BUILD_BYTES // (n_threads * (16 + _BYTES) * n_columns * stride)
+    fit = _BUILD_BYTES // (n_threads * n_columns * (16 * SPACING + _BYTES * stride))
     return int(min(2 * max_leaves, max(4, fit)))
 
 
@@ -99,7 +100,7 @@ class Space:
         self.kept = _wide((sizes.n_slots + private) * sizes.slot_size)
         built = sizes.n_parts * sizes.n_builds * sizes.build_size
         self._built = _wide(built) if sizes.apart else self.kept
-        cells = (n_threads, sizes.n_builds, 2, sizes.n_columns * sizes.stride)
+        cells = (n_threads, sizes.n_builds, 2, sizes.n_columns * SPACING)
         # Pages that are not written to take no memory.
         self._cells = np.zeros(cells, dtype=np.int64)
         self._held = np.zeros((n_threads, sizes.n_builds), dtype=np.int64)

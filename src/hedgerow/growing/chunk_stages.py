@@ -60,6 +60,7 @@ from hedgerow.kernels.histogram import (
     unpack_g,
     unpack_h,
 )
+from hedgerow.kernels.pairs import SPACING
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
 
@@ -233,12 +234,13 @@ def empty_cells(
     shift = np.int64(0) if packing.g_apart == 1 else packing.count_bits + packing.hessian_bits
     first, last = building.cells[thread, build, 0], building.cells[thread, build, packing.g_apart]
     for k in range(mine[0], mine[1]):
-        at = columns.feature[k] * stride
-        unpack_g(first, shift, building.wide, to, at, at + stride, keep)
+        at = columns.feature[k] * SPACING
+        shifted = to + columns.feature[k] * stride - at
+        unpack_g(first, shift, building.wide, shifted, at, at + stride, keep)
         if packing.g_apart == 1:
             for c in range(at, at + stride):
                 first[c] = 0
-        unpack_h(last, packing, building.wide, to, at, at + stride, keep)
+        unpack_h(last, packing, building.wide, shifted, at, at + stride, keep)
     building.held[thread, build] = 0
     building.filled[thread, build] = 1
 
@@ -269,7 +271,7 @@ def fill_cells(
             while last < mine[1] and columns.feature[last] // per_tile == tile:
                 last += 1
             for word in range(1 + packing.g_apart):
-                cells = building.cells[thread, build, word, tile * per_tile * bins.stride :]
+                cells = building.cells[thread, build, word, tile * per_tile * SPACING :]
                 at = word * (len(packed) // 2)
                 add_rows(bins, tile, columns, (first, last), ids, start, end, packed, at, cells)
             first = last

@@ -1,24 +1,28 @@
 """The threads of a fit in chunks: they meet in every stage, each with arguments of its own.
 
-Helpers wait inside compiled code, as those of a fit in memory do, but come out for every
-stage: its arrays are those of another chunk.
+Helpers wait inside compiled code, as those of a fit in memory do.  For the chunks of a pass
+they stay there (:mod:`hedgerow.growing.chunk_pass`); they come out for other stages, as
+these have other arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import aligned_zeros
+from hedgerow.growing import chunk_pass as passes
 from hedgerow.growing.chunk_stages import listen, tell
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.threads import Team, wait_addresses
 
-_STOP, _WORK = 0, 1
+_STOP, _WORK, _PASS = 0, 1, 100
 
 Stage = Callable[..., None]
+Lead = Callable[[int], None]
 
 
 class ChunkTeam:
@@ -27,10 +31,14 @@ class ChunkTeam:
     Attributes
     ----------
     n_threads : int
+    where : int64 (PLACES,)
+        Where the arrays of the chunk lie that the next stage of a pass is for.
     """
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
+        self.where = aligned_zeros(passes.PLACES, np.int64)
+        self._plan: passes.Plan | None = None
         pause, sleep = wait_addresses()
         self._crew = Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep)
         self._job: tuple[Stage, tuple[Any, ...], Sequence[tuple[Any, ...]]] | None = None
@@ -48,14 +56,35 @@ class ChunkTeam:
             tell(self._crew, _WORK)
         stage(0, self._crew, *shared, *own[0])
 
+    @contextmanager
+    def leading(self, plan: passes.Plan) -> Iterator[Lead]:
+        """Begin a pass; what is given calls a stage, for the chunk at :attr:`where`."""
+
+        def lead(order: int) -> None:
+            passes.take_part(0, self._crew, order, plan, self.where)
+
+        if self.n_threads > 1:
+            self._plan = plan
+            tell(self._crew, _PASS)
+            lead(passes.BEGIN)
+        try:
+            yield lead
+        finally:
+            if self.n_threads > 1:
+                lead(passes.END)
+
     def close(self) -> None:
         """End the helpers."""
         self._team.close()
 
     def _follow(self, thread: int) -> None:
         number = 0
-        while listen(self._crew, number) == _WORK:
+        while (order := listen(self._crew, number)) != _STOP:
             number += 1
+            if order == _PASS:
+                assert self._plan is not None
+                number = passes.take_part(thread, self._crew, number, self._plan, self.where)
+                continue
             assert self._job is not None
             stage, shared, own = self._job
             stage(thread, self._crew, *shared, *own[thread])

@@ -19,7 +19,7 @@ from hedgerow.growing.chunk_setup import columns_of, extras_of, own_of
 from hedgerow.growing.chunk_space import Sizes, Space
 from hedgerow.growing.chunk_stages import SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, Building
 from hedgerow.growing.chunk_team import ChunkTeam
-from hedgerow.growing.grower import for_copies, thresholds_of
+from hedgerow.growing.grower import cuts_of, for_copies, thresholds_of
 from hedgerow.growing.setup import (
     begin_tree,
     drawn_columns,
@@ -133,6 +133,10 @@ class ChunkTree:
         slot = np.array([self._settings.n_slots - 1])  # the one that start_tree takes
         return self._space.plan(_ROOT[builds], slot[builds], self._built_columns())
 
+    def nothing(self) -> Building:
+        """No histogram to build."""
+        return self._space.plan(_ROOT[:0], _ROOT[:0], (0, 0))
+
     def settle_units(self, counts: IntArray, n_rows: int) -> bool:
         """Check units and packing; whether they were right."""
         stages.settle_packing(counts, self.scalars, self._settings.constant_hessian, n_rows)
@@ -229,11 +233,10 @@ class ChunkTree:
         return (0, len(self.columns.feature)) if self._exchange.adds else self._block
 
     def _end_builds(self, building: Building) -> None:
-        """Sums of all parts and ranks, in the slots of their nodes."""
+        """Sums of all ranks, in the slots of their nodes; those of all parts are in part 0."""
         exchange, columns, stride = self._exchange, self.columns, self._stride
         if len(building.nodes) == 0:
             return
-        self._team.run(stages.end_builds, columns, stride, self.scalars, building)
         if not exchange.adds:
             return
         n_fields = 2 if self._settings.constant_hessian == 1 else 3
@@ -311,7 +314,7 @@ class ChunkTree:
         stages.value_nodes(self._settings, self._rules, tree, sums, scalars, extras)
         feature = features_of(tree, n_nodes)
         bins = np.where(feature >= 0, table[:, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, self._spec)
+        threshold = thresholds_of(feature, bins, cuts_of(self._spec))
         return finished_tree(tree, n_nodes, threshold, bins.astype(np.uint8))
 
     def rows_in_vain(self) -> int:

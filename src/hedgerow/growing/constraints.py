@@ -138,6 +138,12 @@ def _monotone(given: Any, schema: Schema, objective: Objective) -> tuple[int, ..
                 f"monotone_constraints: column {column.name!r} is of kind {column.kind!r}, whose "
                 "values have no order: leave it out, or give it as numbers."
             )
+    if objective.n_outputs > 1 and hasattr(objective, "distribution"):
+        raise ParameterError(
+            f"monotone_constraints cannot be kept for objective {objective.name!r}: its mean "
+            "depends on several raw scores. Use a loss of the mean, such as 'squared_error', "
+            "'gamma' or 'poisson'."
+        )
     if objective.n_outputs > 1:
         raise ParameterError(
             f"monotone_constraints have no meaning for objective {objective.name!r} with "

@@ -65,8 +65,9 @@ from hedgerow.kernels.histogram import (
     Packing,
     RowLists,
     Wide,
-    add_wide,
+    add_column,
     build_histogram,
+    filled_cells,
 )
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 
@@ -167,21 +168,31 @@ def build_node(
     for other in range(n_groups, n_groups * n_parts):
         theirs = share(n_columns, other % n_groups, n_groups)
         for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
-            at = columns.feature[k] * bins.stride
+            column = columns.feature[k]
+            at = column * bins.stride
             source = (private + other) * slot_size + at
-            add_wide(wide, slot * slot_size + at, source, bins.stride, 1)
+            filled = filled_cells(bins, column, lists_of(extras) is not None)
+            add_column(wide, slot * slot_size + at, source, filled, bins.stride, 1)
     # The sums of one thread may be its own again: a second node may need them at once.
     barrier(crew)
 
 
 @kernel(inner=True)
 def subtract_node(
-    mine: tuple[int, int], columns: Columns, stride: int, wide: Wide, large: int, small: int
+    mine: tuple[int, int],
+    bins: Bins,
+    columns: Columns,
+    wide: Wide,
+    large: int,
+    small: int,
+    extras: Extras | None,
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
     for k in range(mine[0], mine[1]):
-        at = columns.feature[k] * stride
-        add_wide(wide, large + at, small + at, stride, -1)
+        column = columns.feature[k]
+        at = column * bins.stride
+        filled = filled_cells(bins, column, lists_of(extras) is not None)
+        add_column(wide, large + at, small + at, filled, bins.stride, -1)
 
 
 @kernel(inner=True)
@@ -212,7 +223,7 @@ def search_children(thread: int, state: State, extras: Extras | None) -> None:
             continue
         if child == 1 and subtract:
             small = scalars[IS_SMALL_SLOT] * slot_size
-            subtract_node(mine, columns, bins.stride, wide, slot * slot_size, small)
+            subtract_node(mine, bins, columns, wide, slot * slot_size, small, extras)
         elif searched == 1 or subtract:
             place = (table[node, NODE_START], table[node, NODE_COUNT])
             cells = state.threads.cells[thread]

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import (
-    MISSING_KEY,
     FloatArray,
     IntArray,
     RowArray,
@@ -42,7 +41,6 @@ from hedgerow.growing.setup import (
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.category_split import (
-    CATEGORY_NUMBERS,
     CATEGORY_PLACES,
     SCRATCH_SIZE,
     CategoryRules,
@@ -50,6 +48,7 @@ from hedgerow.kernels.category_split import (
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.pairs import SPACING
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.given import Given
 from hedgerow.params import FIRST_ORDER, BoostParams
@@ -100,6 +99,7 @@ class TreeGrower:
         announce_compilation()
         self._matrix = matrix
         self._params = params
+        self._cuts = cuts_of(matrix.spec)
         state = make_state(matrix, target, weight, raw, objective, params, n_threads)
         if state.extras is not None:
             state = state._replace(extras=for_copies(state.extras, n_copies))
@@ -165,7 +165,7 @@ class TreeGrower:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
         feature = features_of(arrays, n_nodes)
         bins = np.where(feature >= 0, arrays.table[:n_nodes, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, self._matrix.spec)
+        threshold = thresholds_of(feature, bins, self._cuts)
         return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
 
 
@@ -189,6 +189,7 @@ def make_state(
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
     scratch_cells = 0 if extras is None else n_threads * N_LANES * matrix.stride
+    filled = matrix.layout is not None or min(matrix.spec.bin_counts()) >= matrix.stride - 1
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(params, objective, n_rows, n_columns, max_leaves, constant, n_slots),
@@ -199,7 +200,7 @@ def make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide(n_parts * (n_cells + scratch_cells)),
+        wide=_make_wide(n_parts * (n_cells + scratch_cells), filled),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
@@ -249,7 +250,6 @@ def make_categories(
             penalty=float(params.cat_l2),
             min_group=params.min_data_per_group,
         ),
-        numbers=aligned_zeros((n_threads, CATEGORY_NUMBERS, SCRATCH_SIZE), np.float64),
         places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
     )
 
@@ -299,7 +299,7 @@ def _bins(matrix: BinnedMatrix) -> Bins:
 
 
 def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layout.Threads:
-    tile_cells = matrix.bytes_per_tile * matrix.byte_stride
+    tile_cells = matrix.bytes_per_tile * SPACING
     if matrix.paired:
         tile_cells += matrix.features_per_tile * matrix.stride  # margins of the pairs
     return layout.Threads(
@@ -318,26 +318,29 @@ def _make_search(n_threads: int, n_features: int) -> layout.Search:
     )
 
 
-def _make_wide(n_cells: int) -> Wide:
-    return Wide(
-        g=aligned_empty(n_cells, np.int64),
-        h=aligned_empty(n_cells, np.int64),
-        n=aligned_empty(n_cells, np.int32),
-    )
+def _make_wide(n_cells: int, filled: bool = True) -> Wide:
+    """Sums of all slots; 0 unless all are ``filled``: what no row can be in is never written to."""
+    make = aligned_empty if filled else aligned_zeros
+    return Wide(make(n_cells, np.int64), make(n_cells, np.int64), make(n_cells, np.int32))
 
 
-def thresholds_of(feature: np.ndarray, bins: np.ndarray, spec: BinSpec) -> IntArray:
-    """Key of the cut behind each split's bin; the highest key behind the last bin.
+def cuts_of(spec: BinSpec) -> tuple[IntArray, IntArray, IntArray]:
+    """Keys behind the bins of all columns, and where the first and the last of each are.
 
-    A cut behind the last bin sends all values left: it sets missing values apart.
+    Behind the last bin of a column is the highest key: it sends all values left, and sets
+    missing ones apart.  Of a category column, which is split by a set, there is only a 0.
     """
     highest = {"float": int(keys_of_floats(np.array(np.inf))), "int": np.iinfo(np.int64).max}
-    # A category column is split by a set instead.
-    top = np.array([highest.get(kind, 0) for kind in spec.schema.kinds], dtype=np.int64)
-    cuts = np.append(spec.cut_keys, MISSING_KEY)  # so that a place past the end exists
-    inner = feature >= 0
-    column = np.where(inner, feature, 0)
-    last = bins >= np.diff(spec.cut_start)[column]
-    place = np.where(last | ~inner, len(spec.cut_keys), spec.cut_start[column] + bins)
-    threshold = np.where(last, top[column], cuts[place])
-    return np.where(inner, threshold, 0)
+    tops = [highest.get(kind, 0) for kind in spec.schema.kinds]
+    keys = np.insert(spec.cut_keys, spec.cut_start[1:], tops)
+    place = np.arange(len(tops))
+    return keys, spec.cut_start[:-1] + place, spec.cut_start[1:] + place
+
+
+def thresholds_of(
+    feature: np.ndarray, bins: np.ndarray, cuts: tuple[IntArray, IntArray, IntArray]
+) -> IntArray:
+    """Key of the cut behind each split's bin, of :func:`cuts_of`; 0 in leaves."""
+    keys, first, last = cuts
+    place = np.minimum(first[feature] + bins, last[feature])
+    return np.where(feature >= 0, keys[place], 0)

@@ -12,6 +12,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.kernels.histogram import RowLists
+from hedgerow.kernels.pairs import SPACING
 from hedgerow.kernels.sparse import count_cells, list_cells
 from hedgerow.threads import run_blocks
 
@@ -45,7 +46,7 @@ def make_row_lists(matrix: BinnedMatrix, n_threads: int = 1) -> RowLists:
         for tile in range(first, last):
             if listed[tile] == 1:
                 part = cells[base[tile] : base[tile + 1]]
-                list_cells(matrix.by_row, tile, resting[tile], matrix.stride, n_rows, part)
+                list_cells(matrix.by_row, tile, resting[tile], SPACING, n_rows, part)
 
     run_blocks(write, n_tiles, n_threads, 1)
     return RowLists(listed, base, row_start, cells, rest.astype(np.int64))

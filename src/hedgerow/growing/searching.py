@@ -38,8 +38,8 @@ from hedgerow.growing.state import (
     Search,
     Settings,
 )
-from hedgerow.kernels.category_split import CategorySplit, find_category_split
-from hedgerow.kernels.histogram import Bins, Columns, Wide
+from hedgerow.kernels.category_split import CategorySplit, complete_set, find_set
+from hedgerow.kernels.histogram import Bins, Columns, Wide, filled_cells
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.monotone import Constraints, bounds_of, gain_of_sides, search_asked
@@ -129,15 +129,20 @@ def search_categories(
         return
     sums, units = node
     wide, slot_start = place
-    numbers, places = categories.numbers[thread], categories.places[thread]
+    places = categories.places[thread]
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
         if categories.chosen[feature] == 0 or allowed[feature] == 0:
             continue
-        at = slot_start + feature * bins.stride
-        split = find_category_split(
-            wide, at, bins.stride, sums, units, rules, categories.rules, numbers, places
+        at, stride = slot_start + feature * bins.stride, bins.stride
+        filled = filled_cells(bins, feature, False)
+        score, first, last = find_set(
+            wide, at, filled, stride, sums, units, rules, categories.rules, places
         )
+        # Constraints turn the score into a gain, which others are compared with.
+        if score < 0.0 or (asked is None and not is_better(score, feature, found)):
+            continue
+        split = complete_set(filled, stride, sums, places, score, (first, last))
         score = gain_of_sides(asked, number, feature, split, sums, units, rules)
         if is_better(score, feature, found):
             write_set(found, split, feature, score)

@@ -214,13 +214,11 @@ class Categories(NamedTuple):
 
     chosen   uint8 (n_features,): 1 for category columns
     rules    see :mod:`hedgerow.kernels.category_split`
-    numbers  float64 (threads, CATEGORY_NUMBERS, 256): scratch
     places   int64 (threads, CATEGORY_PLACES, 256): scratch
     """
 
     chosen: np.ndarray
     rules: CategoryRules
-    numbers: FloatArray
     places: IntArray
 
 

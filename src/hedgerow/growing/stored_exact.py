@@ -62,7 +62,8 @@ from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.exact_stream import Asked, StreamRows
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.objectives.base import Objective
-from hedgerow.params import BoostParams
+from hedgerow.objectives.given import Given
+from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import run_blocks, wait_addresses
 
 _MOST_NODES = 4096
@@ -134,6 +135,8 @@ class StoredExactGrower:
         self._settings = settings._replace(packs_all=0)
         self._rules = split_rules(params)
         self._loss_data = loss_data_of(target, weight, raw, objective)
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._given = Given.of(objective, target, weight, n_threads, newton)
         self._space: BlockFile | None = None
         fixed, node = self._row_arrays(n_rows, memory_limit)
         self._rows = StreamRows(node, fixed)
@@ -167,6 +170,8 @@ class StoredExactGrower:
             chosen = drawn_columns(self._params, tree, self._columns.n_features)
             self._features = chosen
             self._scalars[layout.IS_N_FEATURES] = len(chosen)
+        number = int(self._scalars[layout.IS_ROUND])
+        self._given.prepare(self._loss_data, output, number)
         self._compute_gradients()
         searched = self._open_root()
         if searched:
@@ -388,7 +393,7 @@ def check_supported(params: BoostParams) -> None:
     if is_constrained(params):
         raise ParameterError(
             "tree_method='exact' on disk knows no monotone_constraints, feature_penalties or "
-            "interaction_constraints: use tree_method='hist', or data that fit in memory."
+            "interaction_constraints: use tree_method='hist', or a table in memory."
         )
     if follows_gradients(params):
         raise ParameterError(

@@ -223,8 +223,8 @@ def search_set(
         groups.side[thread],
     )
     at = node.start + feature * stride
-    numbers, places = categories.numbers[thread], categories.places[thread]
-    split = find_vector_set(sums, at, stride, node, rules, categories.rules, numbers, places, mine)
+    places = categories.places[thread]
+    split = find_vector_set(sums, at, stride, node, rules, categories.rules, places, mine)
     if is_better(split.score, feature, found):
         write_set(found, split, feature, split.score)
 
@@ -295,7 +295,7 @@ def search_children(thread: int, state: State, outputs: Outputs, trial: Trial) -
             small = scalars[IS_SMALL_SLOT] * slot_size
             for output in range(outputs.scalars.shape[0]):
                 wide = wide_of(outputs.sums, output)
-                subtract_node(mine, columns, bins.stride, wide, slot * slot_size, small)
+                subtract_node(mine, bins, columns, wide, slot * slot_size, small, None)
         elif searched == 1 or subtract:
             cells = state.threads.cells[thread]
             build_vectors(

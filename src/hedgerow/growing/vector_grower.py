@@ -16,7 +16,7 @@ from hedgerow.compile import announce_compilation
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
-from hedgerow.growing.grower import TreeGrower, for_copies, make_state
+from hedgerow.growing.grower import TreeGrower, cuts_of, for_copies, make_state
 from hedgerow.growing.setup import begin_tree
 from hedgerow.growing.tree import GrownTree
 from hedgerow.growing.vector_grow import Outputs, Sets, Trial, VectorState, work_vectors
@@ -68,6 +68,7 @@ class VectorGrower(TreeGrower):
         announce_compilation()
         self._matrix = matrix
         self._params = params
+        self._cuts = cuts_of(matrix.spec)
         n_outputs = len(raw)
         state = make_state(matrix, target, weight, raw, objective, params, n_threads, n_outputs)
         sets = None

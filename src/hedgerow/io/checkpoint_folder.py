@@ -92,17 +92,26 @@ class CheckpointFolder:
         self._fit = ""
         self._lock: FileLock | None = None
 
-    def latest(self, fit: Fingerprint) -> Rounds | None:
+    def open(self) -> None:
         """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
+        if self._lock is not None:
+            return
         try:
             os.makedirs(self.path, exist_ok=True)
             self._lock = FileLock(self._file(LOCK_FILE))
-            names = sorted(os.listdir(self.path))
         except StorageError as error:
             raise StorageError(
                 f"another fit is using the checkpoint folder: {error} Wait for its end, or name "
                 "another folder."
             ) from None
+        except OSError as error:
+            raise self._fault("cannot be used", error) from error
+
+    def latest(self, fit: Fingerprint) -> Rounds | None:
+        """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
+        self.open()
+        try:
+            names = sorted(os.listdir(self.path))
         except OSError as error:
             raise self._fault("cannot be used", error) from error
         self._fit = fit.digest

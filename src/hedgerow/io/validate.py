@@ -202,6 +202,24 @@ def _check_objective(model: Model) -> None:
     except ParameterError as error:
         raise ModelFormatError(f"training: {error}") from None
     _check_baseline(model)
+    _check_positions(model)
+
+
+def _check_positions(model: Model) -> None:
+    """The biases of positions of a ranking: one number for each."""
+    found = model.training.get("position_bias")
+    if found is None:
+        return
+    try:
+        bias = np.array(found["bias"], dtype=np.float64)
+        names = found["positions"]
+        right = isinstance(names, list) and bias.shape == (len(names),)
+        right = right and all(isinstance(name, int | str) for name in names)
+        right = right and bool(np.isfinite(bias).all())
+    except (KeyError, TypeError, ValueError):
+        right = False
+    if not right:
+        raise ModelFormatError("training: the biases of positions are malformed.")
 
 
 def _check_baseline(model: Model) -> None:

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histogram import Wide
-from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, node_score
 
 
@@ -56,19 +56,35 @@ class CategorySplit(NamedTuple):
     words: Any
 
 
-# Rows of ``places``: sums of each group, the group of each bin (-1: no row), and an order.
-GROUP_G, GROUP_H, GROUP_N, GROUP_OF_BIN, ORDER, CATEGORY_PLACES = range(6)
-KEY, CATEGORY_NUMBERS = range(2)
+# Rows of ``places``: sums of each group, the group of each bin (-1: no row), keys, an order.
+GROUP_G, GROUP_H, GROUP_N, GROUP_OF_BIN, KEY, ORDER, CATEGORY_PLACES = range(7)
 SCRATCH_SIZE = 256
 
 DROPPED_BITS = 36
-"""Of the 53 bits of a key of the order; see :func:`round_key`."""
+"""Of the 53 bits of a key of the order; see :func:`key_of`."""
+
+_GROUP_BITS = 511
+_ALL_BUT_SIGN = (1 << 63) - 1
 
 _POOLED = 0  # the group of the small categories
 
 
 @kernel(inner=True)
-def gather_bins(wide: Wide, at: int, stride: int, smooth: float, places: IntArray) -> int:
+def count_bins(wide: Wide, at: int, filled: int, stride: int) -> int:
+    """How many bins have rows; only the first ``filled`` ones and the last can."""
+    n = wide.n
+    found = np.int64(0)
+    for b in range(np.uint64(at), np.uint64(at + filled)):
+        found += np.int64(n[b] != 0)
+    if filled < stride:
+        found += np.int64(n[at + stride - 1] != 0)
+    return found
+
+
+@kernel(inner=True)
+def gather_bins(
+    wide: Wide, at: int, filled: int, stride: int, smooth: float, places: IntArray
+) -> int:
     """Make a group of each bin with rows, one of all small ones; return their number.
 
     Group 0 is the one of the small ones; it may be empty, and then has no row.
@@ -77,27 +93,28 @@ def gather_bins(wide: Wide, at: int, stride: int, smooth: float, places: IntArra
     for k in range(GROUP_N + 1):
         places[k, _POOLED] = 0
     n_groups = np.int64(1)
-    for b in range(stride):
+    b = np.int64(0)
+    while b < stride:
         n = np.int64(wide.n[at + b])
         group_of_bin[b] = -1
-        if n == 0:
-            continue
-        group = np.int64(_POOLED)
-        if float(n) >= smooth:
-            group = n_groups
-            n_groups += 1
-            for k in range(GROUP_N + 1):
-                places[k, group] = 0
-        group_of_bin[b] = group
-        places[GROUP_G, group] += wide.g[at + b]
-        places[GROUP_H, group] += wide.h[at + b]
-        places[GROUP_N, group] += n
+        if n != 0:
+            group = np.int64(_POOLED)
+            if float(n) >= smooth:
+                group = n_groups
+                n_groups += 1
+                for k in range(GROUP_N + 1):
+                    places[k, group] = 0
+            group_of_bin[b] = group
+            places[GROUP_G, group] += wide.g[at + b]
+            places[GROUP_H, group] += wide.h[at + b]
+            places[GROUP_N, group] += n
+        b = stride - 1 if b == filled - 1 and filled < stride else b + 1
     return n_groups
 
 
 @kernel(inline=True, inner=True)
-def round_key(key: float) -> float:
-    """Round to 17 bits, half away from zero.
+def key_of(number: float, group: int) -> int:
+    """An integer that orders by the number, rounded to 17 bits (half away from zero), then group.
 
     Levels whose rows have one mean gradient tie, but for the rounding of gradients,
     which should not order them.  Keys that agree so far are not worth a division: it
@@ -105,47 +122,31 @@ def round_key(key: float) -> float:
     :func:`hedgerow.kernels.split.split_gain`).
     """
     half = np.int64(1) << (DROPPED_BITS - 1)
-    kept = ((bits_of_float(key) + half) >> DROPPED_BITS) << DROPPED_BITS
-    return float_of_bits(kept)
+    bits = bits_of_float(number + 0.0) + half  # no -0.0
+    ascending = bits ^ ((bits >> 63) & _ALL_BUT_SIGN)
+    return ((ascending >> DROPPED_BITS) << DROPPED_BITS) | group
 
 
 @kernel(inner=True)
-def sort_bins(places: IntArray, numbers: FloatArray, n_groups: int, smooth: float) -> int:
-    """Sort the groups that have rows by ``G / (H + smooth)``; return their number."""
-    key = numbers[KEY]
-    for group in range(n_groups):
-        below = float(places[GROUP_H, group]) + smooth
-        exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
-        key[group] = round_key(exact)
-    return order_groups(places, numbers, n_groups)
+def sort_groups(places: IntArray, n_groups: int, smooth: float) -> int:
+    """Sort the groups that have rows by ``G / (H + smooth)``; return their number.
 
-
-@kernel(inner=True)
-def order_groups(places: IntArray, numbers: FloatArray, n_groups: int) -> int:
-    """Sort the groups that have rows by their keys; return their number.
-
-    Shell sort; equal keys stand in the order of their bins.
+    The place of each is the number of smaller keys, all of which differ.  Counting
+    them all needs no branch, and goes eight at a time.
     """
-    order, key = places[ORDER], numbers[KEY]
+    order, key = places[ORDER], places[KEY]
     n = np.int64(0)
     for group in range(n_groups):
         if places[GROUP_N, group] > 0:
-            order[n] = group
+            below = float(places[GROUP_H, group]) + smooth
+            exact = float(places[GROUP_G, group]) / below if below > 0.0 else 0.0
+            key[n] = key_of(exact, np.int64(group))
             n += 1
-    gap = np.int64(1)
-    while gap < n // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, n):
-            group, j = order[i], np.int64(i)
-            while j >= gap:
-                other = order[j - gap]
-                if key[other] < key[group] or (key[other] == key[group] and other < group):
-                    break
-                order[j] = other
-                j -= gap
-            order[j] = group
-        gap //= 3
+    for i in range(np.uint64(n)):
+        mine, smaller = key[i], np.int64(0)
+        for j in range(np.uint64(n)):
+            smaller += np.int64(key[j] < mine)
+        order[np.uint64(smaller)] = mine & _GROUP_BITS
     return n
 
 
@@ -166,7 +167,7 @@ def score_sides(g: int, h: int, n: int, node: NodeSums, units: Units, rules: Spl
 
 @kernel(inner=True)
 def complete_set(
-    stride: int, node: NodeSums, places: IntArray, score: float, cut: tuple[int, int]
+    filled: int, stride: int, node: NodeSums, places: IntArray, score: float, cut: tuple[int, int]
 ) -> CategorySplit:
     """The split that takes the groups at ``cut[0]:cut[1]`` of the order to the left."""
     order, group_of_bin = places[ORDER], places[GROUP_OF_BIN]
@@ -181,7 +182,7 @@ def complete_set(
     w0, w1, w2, w3 = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
     goes_left = np.int64(0)
     for b in range(stride):
-        group = group_of_bin[b]
+        group = group_of_bin[b] if b < filled or b == stride - 1 else np.int64(-1)
         goes_left = absent if group < 0 else np.int64(places[GROUP_N, group] < 0)
         bit = np.uint64(goes_left) << np.uint64(b & 63)
         if b < 64:
@@ -230,25 +231,30 @@ def scan_order(
 
 
 @kernel(inner=True)
-def find_category_split(
+def find_set(
     wide: Wide,
     at: int,
+    filled: int,
     stride: int,
     node: NodeSums,
     units: Units,
     rules: SplitRules,
     category: CategoryRules,
-    numbers: FloatArray,
     places: IntArray,
-) -> CategorySplit:
-    """Best set of the bins at ``wide[at:at + stride]``.
+) -> tuple[float, int, int]:
+    """Best set of the bins at ``wide[at:at + stride]``: its score, and where in the order it is.
 
-    ``numbers`` and ``places`` are scratch space, ``KEY`` and ``GROUP_...`` rows of 256.
+    Only the first ``filled`` bins and the last can have rows.  ``places`` is scratch
+    space, ``CATEGORY_PLACES`` rows of ``SCRATCH_SIZE``, of which
+    :func:`complete_set` makes the split.
     """
-    n_groups = gather_bins(wide, at, stride, 0.0, places)
     best, first, last = -1.0, np.int64(0), np.int64(0)
-    if n_groups - 1 <= category.most_one_hot:
+    n_found = count_bins(wide, at, filled, stride)
+    if n_found < 2:
+        return best, first, last
+    if n_found <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
+        n_groups = gather_bins(wide, at, filled, stride, 0.0, places)
         stop = n_groups if n_groups > 3 else np.int64(2)
         for i in range(1, stop):
             places[ORDER, i] = i
@@ -256,25 +262,22 @@ def find_category_split(
             score = score_sides(g, h, n, node, units, rules)
             if score > best:
                 best, first, last = score, np.int64(i), np.int64(i + 1)
-    else:
-        least = category.smooth * category.n_copies
-        n_groups = gather_bins(wide, at, stride, least, places)
-        n_groups = sort_bins(places, numbers, n_groups, category.smooth / units.h)
-        harder = SplitRules(
-            rules.min_samples_leaf,
-            rules.min_child_weight,
-            rules.reg_lambda + category.penalty,
-            rules.reg_alpha,
-            rules.gamma,
-            rules.max_delta_step,
-        )
-        score, taken = scan_order(n_groups, 0, node, units, harder, category, places)
+        return best, first, last
+    least = category.smooth * category.n_copies
+    n_groups = gather_bins(wide, at, filled, stride, least, places)
+    n_groups = sort_groups(places, n_groups, category.smooth / units.h)
+    harder = SplitRules(
+        rules.min_samples_leaf,
+        rules.min_child_weight,
+        rules.reg_lambda + category.penalty,
+        rules.reg_alpha,
+        rules.gamma,
+        rules.max_delta_step,
+    )
+    for backward in range(2):
+        score, taken = scan_order(n_groups, backward, node, units, harder, category, places)
         if score > best:
-            best, first, last = score, np.int64(0), taken
-        score, taken = scan_order(n_groups, 1, node, units, harder, category, places)
-        if score > best:
-            best, first, last = score, n_groups - taken, n_groups
-    if best < 0.0:
-        nothing = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
-        return CategorySplit(-1.0, np.int64(0), np.int64(0), np.int64(0), np.int64(0), nothing)
-    return complete_set(stride, node, places, best, (first, last))
+            best = score
+            first = n_groups - taken if backward == 1 else np.int64(0)
+            last = first + taken
+    return best, first, last

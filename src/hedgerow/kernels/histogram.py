@@ -19,6 +19,12 @@ three, and the cells of 28 features x 256 bins take 57 KB, about the size of a
 first-level cache.  On one Zen 5 core a row of 28 features costs 7.6 ns packed
 and 10.9 ns with 128-bit cells (``benchmarks/designs.py``).
 
+Columns stand ``SPACING`` cells apart, a cache line more than 256, however few bins they
+have.  At a power of two of bytes the first cells of all columns would compete for the
+same few places of the cache, and a processor that compares the last twelve bits of
+addresses would hold back each read behind the write of another column
+(``benchmarks/designs.py --bins 5``).
+
 A field holds the sum of ``2**count_bits - 1`` rows at most, so the cells are
 emptied into the wide sums after that many (:func:`build_histogram`).  The
 count is exact, which keeps ``min_samples_leaf`` exact; and because every sum is
@@ -34,13 +40,16 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import prefetch
-from hedgerow.kernels.pairs import PAIR_CELLS, Pairs, add_rows_apart, fold_pairs
+from hedgerow.kernels.pairs import SPACING, Pairs, add_rows_apart, fold_pairs
 
 PREFETCH_ROWS = 16
 """Rows of bins and gradients are asked for this far ahead: a scattered row of
 28 features costs 9 ns with it, 13 to 80 ns without (``benchmarks/designs.py``)."""
 
-FULL_STRIDE = np.uint64(256)
+_SPACING = np.uint64(SPACING)
+
+_NEAR = 8
+"""Cells so close behind the last bin are not worth a loop of their own."""
 
 ROWS_TO_PAIR = 100
 """Fewer rows are added to the features of a pair one by one."""
@@ -99,16 +108,10 @@ class Columns(NamedTuple):
 
 
 @kernel(inline=True, inner=True)
-def add_row(
-    by_row: BinArray, at: int, first: int, last: int, stride: int, value: int, cells: IntArray
-) -> None:
-    """Add ``value`` to the cells of features ``first`` to ``last`` of one row.
-
-    Called with the usual stride as a constant, the cell of each feature is a
-    constant distance from the last: 7.5 instead of 9 ns for 28 features.
-    """
+def add_row(by_row: BinArray, at: int, first: int, last: int, value: int, cells: IntArray) -> None:
+    """Add ``value`` to the cells of features ``first`` to ``last`` of one row."""
     for j in range(first, last + np.uint64(1)):
-        cells[j * stride + np.uint64(by_row[at + j])] += value
+        cells[j * _SPACING + np.uint64(by_row[at + j])] += value
 
 
 @kernel(inner=True)
@@ -131,7 +134,6 @@ def add_rows(
     for a row of 28 features.
     """
     width = np.uint64(bins.tile_width)
-    stride = np.uint64(bins.stride)
     position = columns.position
     k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
     first = np.uint64(position[k_start])
@@ -150,11 +152,9 @@ def add_rows(
         if not consecutive:
             for k in range(k_start, k_stop):
                 j = np.uint64(position[k])
-                cells[j * stride + np.uint64(by_row[at + j])] += value
-        elif stride == FULL_STRIDE:
-            add_row(by_row, at, first, last, FULL_STRIDE, value, cells)
+                cells[j * _SPACING + np.uint64(by_row[at + j])] += value
         else:
-            add_row(by_row, at, first, last, stride, value, cells)
+            add_row(by_row, at, first, last, value, cells)
 
 
 class RowLists(NamedTuple):
@@ -163,7 +163,7 @@ class RowLists(NamedTuple):
     listed     uint8 (n_tiles,): 1 for tiles that have lists
     base       int64 (n_tiles + 1,): where the lists of each tile begin in ``cells``
     row_start  uint32 (n_tiles, n_rows + 1): where that of each row begins, from there
-    cells      uint16: column within the tile times stride, plus the cell
+    cells      uint16: column within the tile times ``SPACING``, plus the cell
     rest       int64 (n_columns,): the cell at rest of each column
     """
 
@@ -205,11 +205,21 @@ def add_listed(
         for e in range(base + np.uint64(row_start[row]), base + np.uint64(row_start[row + one])):
             cells[np.uint64(listed[e])] += value
     for column in range(first, last):
-        at = (column - first) * stride
+        at = (column - first) * SPACING
         away = np.int64(0)
         for c in range(np.uint64(at), np.uint64(at + stride)):
             away += cells[c]
         cells[at + lists.rest[column]] = total - away
+
+
+@kernel(inline=True, inner=True)
+def filled_cells(bins: Bins, column: int, whole: bool) -> int:
+    """Cells at the front of a column that can hold rows, beside the last; its stride if most can.
+
+    Those between stay 0.  ``whole`` where columns are not features.
+    """
+    n = (np.int64(bins.n_bins[column]) + _NEAR - 1) // _NEAR * _NEAR
+    return bins.stride if whole or n + _NEAR >= bins.stride else n
 
 
 @kernel(inner=True)
@@ -266,18 +276,15 @@ def add_part(
         byte, size, width = pairs.byte, bins.tile_size, bins.tile_width
         held = (np.int64(pairs.held_in[part[0]]), np.int64(pairs.held_in[part[1] - 1]) + 1)
         n_bytes = bins.features_per_tile // 2
-        margins = n_bytes * PAIR_CELLS
+        margins = n_bytes * SPACING
         if stop - start < ROWS_TO_PAIR:
             base = tile * size
             add_rows_apart(
                 bins.by_row, base, width, byte, held, rows, place, packed, word, cells, margins
             )
         else:
-            whole = Bins(
-                bins.by_row, bins.by_column, size, width, n_bytes, bins.n_bins, np.int64(PAIR_CELLS)
-            )
             alone = Columns(byte, byte, None)
-            add_rows(whole, tile, alone, held, rows, start, stop, packed, word, cells)
+            add_rows(bins, tile, alone, held, rows, start, stop, packed, word, cells)
             fold_pairs(byte, held[0], held[1], cells, margins)
     return margins
 
@@ -320,11 +327,22 @@ def build_tile(
             place, pairs = (start, end), columns.pairs
             begin = add_part(bins, tile, columns, part, rows, place, packed, word, cells, pairs)
         for k in range(part[0], part[1]):
-            at = begin + columns.position[k] * stride
-            if not h_alone:
-                unpack_g(cells, shift, wide, to - begin, at, at + stride, keep)
-            if not g_alone:
-                unpack_h(cells, packing, wide, to - begin, at, at + stride, keep)
+            # Margins of pairs stand side by side.
+            at = (
+                columns.position[k] * SPACING
+                if begin == 0
+                else begin + columns.position[k] * stride
+            )
+            shifted = to + columns.feature[k] * stride - at
+            filled = filled_cells(bins, columns.feature[k], lists is not None)
+            while True:
+                if not h_alone:
+                    unpack_g(cells, shift, wide, shifted, at, at + filled, keep)
+                if not g_alone:
+                    unpack_h(cells, packing, wide, shifted, at, at + filled, keep)
+                if filled == stride or filled == 1:
+                    break
+                at, filled = at + stride - 1, np.int64(1)  # missing values
         start, keep = end, np.int64(-1)
         if start >= stop:
             return
@@ -347,6 +365,7 @@ def build_histogram(
 ) -> None:
     """Sum ``rows[start:stop]`` over the bins of columns ``part`` into a slot of ``wide``.
 
+    Cells that no row can be in are not written to (:func:`filled_cells`).
     ``cells`` is scratch space for one tile, zero before and after.  ``packed``
     holds the words of all rows one after another.  ``lists`` of cells
     stand for tiles of which few are away from rest.
@@ -359,7 +378,6 @@ def build_histogram(
         while last < part[1] and columns.feature[last] // per_tile == tile:
             last += 1
         place = (start, stop)
-        to = slot_start + tile * per_tile * bins.stride
         for word in range(1 + packing.g_apart):
             at = word * (len(packed) // 2)
             build_tile(
@@ -373,7 +391,7 @@ def build_histogram(
                 place,
                 cells,
                 wide,
-                to,
+                slot_start,
                 lists,
             )
         first = last
@@ -388,3 +406,11 @@ def add_wide(wide: Wide, target: int, source: int, size: int, sign: int) -> None
         g[a + c] += s * g[b + c]
         h[a + c] += s * h[b + c]
         n[a + c] += np.int32(s) * n[b + c]
+
+
+@kernel(inner=True)
+def add_column(wide: Wide, target: int, source: int, filled: int, stride: int, sign: int) -> None:
+    """:func:`add_wide` of the cells of a column that :func:`filled_cells` tells of."""
+    add_wide(wide, target, source, filled, sign)
+    if filled < stride:
+        add_wide(wide, target + stride - 1, source + stride - 1, np.int64(1), sign)

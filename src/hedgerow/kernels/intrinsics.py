@@ -7,6 +7,8 @@ atomic_store    write a cell after everything that this thread wrote before it
 fused_multiply_add  ``a * b + c`` rounded once, on every machine
 call_address    call a C function at an address (yield, sleep)
 float_of_bits   read an int64 as the float64 with the same bits, and back
+pointer_at      an address as a pointer, for arrays that are named by a table
+with_field      a named tuple with another number in one field
 """
 
 from __future__ import annotations
@@ -121,3 +123,24 @@ def bits_of_float(typingctx: Any, value: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.int64(types.float64), generate
+
+
+@intrinsic
+def pointer_at(typingctx: Any, address: Any) -> Any:
+    """The pointer to ``address``: for ``numba.carray``, of arrays that tables name."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic(prefer_literal=True)
+def with_field(typingctx: Any, numbers: Any, name: Any, value: Any) -> Any:
+    """The named tuple ``numbers`` with another int64 in one field."""
+    index = numbers.fields.index(name.literal_value)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.insert_value(args[0], args[2], index)
+
+    return numbers(numbers, name, types.int64), generate

@@ -31,12 +31,15 @@ import numpy as np
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
 
-PAIR_CELLS = 256
 PAIR_STRIDE = 16
 """Bins of each feature of a pair."""
 
+SPACING = 264
+"""Cells from one byte of a row to the next in the packed sums (:mod:`hedgerow.kernels.histogram`).
+A constant, so that the cells of each byte are a constant distance from the last."""
+
 _SIDE = np.uint64(PAIR_STRIDE)
-_CELLS = np.uint64(PAIR_CELLS)
+_CELLS = np.uint64(SPACING)
 _ONE = np.uint64(1)
 _FOUR = np.uint64(4)
 _BLOCK = np.uint64(512)

@@ -32,6 +32,7 @@ AVERAGE_PRECISION = 1
 RECIPROCAL_RANK = 2
 PRECISION = 3
 EXPECTED_RECIPROCAL_RANK = 4
+RECALL = 5
 
 _RUN = 16
 
@@ -41,10 +42,13 @@ class QueryRows(NamedTuple):
 
     rows     int64 (n_rows,): those of a query are neighbours, and ascend
     starts   int64 (n_queries + 1,): where each query begins in ``rows``
+    numbers  int64 (n_rows,): of ``rows``, numbers in the whole table, by which random draws
+             are keyed: ``rows`` itself where the table is in memory
     """
 
     rows: IntArray
     starts: IntArray
+    numbers: IntArray
 
 
 class QuerySpace(NamedTuple):
@@ -112,7 +116,7 @@ def dcg(gain: FloatArray, order: IntArray, top: int) -> float:
 
 @kernel(inner=True)
 def precision(gain: FloatArray, order: IntArray, top: int, n: int, kind: int) -> float:
-    """Average precision, reciprocal rank or share of relevant rows of the first ``top``."""
+    """Average precision, reciprocal rank, precision or recall of the first ``top``."""
     hits, total, first, relevant = 0, 0.0, 0.0, 0
     for rank in range(top):
         if gain[order[rank]] > 0.0:
@@ -126,6 +130,8 @@ def precision(gain: FloatArray, order: IntArray, top: int, n: int, kind: int) ->
         return hits / float(top)
     for place in range(n):
         relevant += 1 if gain[place] > 0.0 else 0
+    if kind == RECALL:
+        return hits / float(relevant) if relevant > 0 else 0.0
     return total / min(relevant, top) if relevant > 0 else 1.0
 
 

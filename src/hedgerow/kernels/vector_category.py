@@ -33,8 +33,7 @@ from hedgerow.kernels.category_split import (
     CategorySplit,
     complete_set,
     gather_bins,
-    order_groups,
-    round_key,
+    key_of,
 )
 from hedgerow.kernels.split import NodeSums, SplitRules, node_score
 from hedgerow.kernels.vector_split import Sums, VectorNode, wide_of
@@ -213,18 +212,27 @@ def scan_vectors(
 
 @kernel(inner=True)
 def sort_vectors(
-    n_groups: int, node: VectorNode, smooth: float, numbers: FloatArray, places: IntArray,
-    groups: Groups,
-) -> int:  # fmt: skip
+    n_groups: int, node: VectorNode, smooth: float, places: IntArray, groups: Groups
+) -> int:
     """Sort the groups that have rows along the first principal component; their number."""
     start = weigh_groups(node, n_groups, smooth, places, groups)
     find_direction(start, n_groups, places, groups)
+    key, has_rows = places[KEY], places[GROUP_N]
     for group in range(n_groups):
         along = 0.0
         for output in range(groups.g.shape[0]):
             along += groups.weight[output, group] * groups.direction[0, output]
-        numbers[KEY, group] = round_key(along)
-    return order_groups(places, numbers, n_groups)
+        key[group] = key_of(along, np.int64(group))
+    n = np.int64(0)
+    for group in range(n_groups):
+        if has_rows[group] == 0:
+            continue
+        smaller = np.int64(0)  # all keys differ
+        for other in range(n_groups):
+            smaller += np.int64(has_rows[other] > 0 and key[other] < key[group])
+        places[ORDER, smaller] = group
+        n += 1
+    return n
 
 
 @kernel(inner=True)
@@ -235,17 +243,15 @@ def find_vector_set(
     node: VectorNode,
     rules: SplitRules,
     category: CategoryRules,
-    numbers: FloatArray,
     places: IntArray,
     groups: Groups,
 ) -> CategorySplit:
     """Best set of the bins at ``at:at + stride``; its sums are those of the first output.
 
-    ``numbers`` and ``places`` are scratch space as for
-    :func:`hedgerow.kernels.category_split.find_category_split`.
+    ``places`` is scratch space as for :func:`hedgerow.kernels.category_split.find_set`.
     """
     wide = wide_of(sums, 0)
-    n_groups = gather_bins(wide, at, stride, 0.0, places)
+    n_groups = gather_bins(wide, at, stride, stride, 0.0, places)
     best, first, last = -1.0, np.int64(0), np.int64(0)
     if n_groups - 1 <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
@@ -260,9 +266,9 @@ def find_vector_set(
                 best, first, last = score, np.int64(i), np.int64(i + 1)
     else:
         least = category.smooth * category.n_copies
-        n_groups = gather_bins(wide, at, stride, least, places)
+        n_groups = gather_bins(wide, at, stride, stride, least, places)
         sum_groups(sums, at, stride, n_groups, places, groups)
-        n_groups = sort_vectors(n_groups, node, category.smooth, numbers, places, groups)
+        n_groups = sort_vectors(n_groups, node, category.smooth, places, groups)
         harder = SplitRules(
             rules.min_samples_leaf,
             rules.min_child_weight,
@@ -281,7 +287,7 @@ def find_vector_set(
         nothing = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
         return CategorySplit(-1.0, np.int64(0), np.int64(0), np.int64(0), np.int64(0), nothing)
     whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
-    return complete_set(stride, whole, places, best, (first, last))
+    return complete_set(stride, stride, whole, places, best, (first, last))
 
 
 __all__ = ["SCRATCH_SIZE", "Groups", "find_vector_set"]

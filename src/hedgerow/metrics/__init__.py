@@ -1,6 +1,5 @@
 """Scores by name, weighted, for learning curves and early stopping.
 
-====================  ==============  ======  ===================================
 name                  for             better  what
 ====================  ==============  ======  ===================================
 ``loss``              everything      lower   what the objective minimises
@@ -29,6 +28,22 @@ name                  for             better  what
 
 Of several targets, or labels, a score by name is the mean of the scores of each of them;
 a function of the user's is given them all, as arrays of shape (n_rows, n_targets).
+=======
+============  ==================================================================
+``loss``      what the objective minimises, for every task
+by name       :data:`METRICS` and :data:`ALIASES` (:mod:`hedgerow.metrics.catalogue`);
+              rankings: :mod:`hedgerow.metrics.ranking`
+scorers       of scikit-learn, by name or as made by ``make_scorer``
+              (:mod:`hedgerow.metrics.scorers`)
+groups        :class:`GroupedMetric`: a metric for each group of rows
+functions     ``function(y_true, prediction, weight) -> float``
+============  ==================================================================
+
+Of several targets, or labels, a score by name is the mean of the scores of each of them,
+as is that of a scorer; a function of the user's is given them all, as arrays of shape
+(n_rows, n_targets).
+
+``docs/metrics.md`` has the table of all names.
 """
 
 from __future__ import annotations
@@ -41,13 +56,15 @@ from typing import TYPE_CHECKING
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
-from hedgerow.metrics import scores
 from hedgerow.metrics.base import Metric, MetricFunction, Task
+from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
+from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
+from hedgerow.metrics.groups import GroupedMetric, MetricChoice, by_group, grouped
 from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
-from hedgerow.metrics.regression import PLAIN, WITH_PARAMETER, MeanOf, RowValues
-from hedgerow.metrics.scores import Explained, Mean, RowSums
+from hedgerow.metrics.scorers import is_scorer, name_of, scorer_metric, scorer_names
+from hedgerow.metrics.scores import Mean
 from hedgerow.metrics.survival import Concordance
-from hedgerow.metrics.targets import MeanOfTargets
+from hedgerow.metrics.targets import of_targets
 from hedgerow.objectives.targets import SeveralTargets
 
 if TYPE_CHECKING:
@@ -55,41 +72,6 @@ if TYPE_CHECKING:
     from hedgerow.objectives.base import Objective
 
 _LOSS = "loss"
-_CLASSES: tuple[Task, ...] = ("two classes", "classes")
-
-_NUMBERS: tuple[Task, ...] = ("regression",)
-
-
-def _named(
-    name: str,
-    function: MetricFunction,
-    sums: RowSums | None,
-    tasks: tuple[Task, ...],
-    *,
-    higher_is_better: bool = False,
-) -> Metric:
-    return Metric(name, function, higher_is_better, tasks, sums=sums)
-
-
-def _mean_of(name: str, values: RowValues) -> Metric:
-    return _named(name, MeanOf(values), Mean(values), _NUMBERS)
-
-
-METRICS: dict[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        _named("rmse", scores.rmse, Mean(scores.squared_errors, math.sqrt), _NUMBERS),
-        _named("mae", scores.mae, Mean(scores.absolute_errors), _NUMBERS),
-        _named("r2", scores.r2, Explained(), _NUMBERS, higher_is_better=True),
-        _named("logloss", scores.logloss, Mean(scores.log_losses), _CLASSES),
-        _named("accuracy", scores.accuracy, Mean(scores.hits), _CLASSES, higher_is_better=True),
-        _named("error", scores.error, Mean(scores.misses), _CLASSES),
-        _named("auc", scores.auc, None, ("two classes",), higher_is_better=True),
-        _named("concordance", Concordance(), None, ("survival",), higher_is_better=True),
-        *(_mean_of(name, values) for name, values in PLAIN.items()),
-        *(_mean_of(name, make(value)) for name, (make, _, value) in WITH_PARAMETER.items()),
-    )
-}
 
 
 def task_of(objective: Objective) -> Task:
@@ -105,18 +87,19 @@ def task_of(objective: Objective) -> Task:
 
 
 def make_metrics(
-    eval_metric: str | MetricFunction | Sequence[str | MetricFunction] | None,
+    eval_metric: MetricChoice,
     objective: Objective,
 ) -> tuple[Metric, ...]:
     """Build the metrics that ``eval_metric`` names; early stopping watches the first.
 
     Parameters
     ----------
-    eval_metric : str, callable, sequence of these, or None
-        Names in :data:`METRICS`, or ``"loss"`` for the loss of the objective,
-        which ``None`` stands for, too.  A callable takes ``(y_true, prediction, weight)`` and
-        returns a number, lower being better unless the callable has a true
-        attribute ``higher_is_better``; its ``__name__`` is its name.
+    eval_metric : str, callable, GroupedMetric, sequence of these, or None
+        Names in :data:`METRICS`, :data:`ALIASES` and of scikit-learn's scorers, or
+        ``"loss"`` for the loss of the objective, which ``None`` stands for, too.  A
+        callable is a scorer ``(estimator, X, y)``, higher being better; or takes
+        ``(y_true, prediction, weight)`` and returns a number, lower being better unless
+        it has a true attribute ``higher_is_better``; its ``__name__`` is its name.
     objective : Objective
 
     Returns
@@ -138,19 +121,14 @@ def make_metrics(
     """
     if eval_metric is None:
         eval_metric = _LOSS
-    if isinstance(eval_metric, str) or callable(eval_metric):
+    if isinstance(eval_metric, str | GroupedMetric) or callable(eval_metric):
         eval_metric = (eval_metric,)
     if not isinstance(eval_metric, Sequence) or len(eval_metric) == 0:
         raise ParameterError(
-            "eval_metric must be a name, a callable, a sequence of these, or None; "
-            f"got {eval_metric!r}."
+            "eval_metric must be a name, a callable, a GroupedMetric, a sequence of these, or "
+            f"None; got {eval_metric!r}."
         )
-    metrics = tuple(
-        Metric(_LOSS, objective.loss, from_raw=True, sums=Mean(objective.losses))
-        if item == _LOSS
-        else _make_metric(item, objective)
-        for item in eval_metric
-    )
+    metrics = tuple(_make_metric(item, objective) for item in eval_metric)
     names = [metric.name for metric in metrics]
     for name in names:
         if names.count(name) > 1:
@@ -166,35 +144,75 @@ def scored_as(objective: Objective) -> Task:
 
 def _make_metric(item: object, objective: Objective) -> Metric:
     task = scored_as(objective)
-    if callable(item):
-        name = getattr(item, "__name__", type(item).__name__)
-        return Metric(name, item, bool(getattr(item, "higher_is_better", False)))
-    usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
-    if task == "ranking":
-        usable += NAMES
-        gains = getattr(objective, "label_gain", None)
-        found = ranking_metric(item, gains) if isinstance(item, str) else None
-        if found is not None:
-            return Metric(str(item), found, higher_is_better=True, tasks=("ranking",))
-    if isinstance(objective, SeveralTargets):
-        single = _make_metric(item, objective.single)
-        return replace(single, function=MeanOfTargets(single.function, objective), sums=None)
-    if not isinstance(item, str) or item not in METRICS:
-        known = ", ".join(map(repr, usable))
-        raise ParameterError(
-            f"unknown eval_metric {item!r}; known here: {known}.{did_you_mean(str(item), METRICS)}"
+    if isinstance(item, GroupedMetric):
+        return _grouped(item, objective, task)
+    if isinstance(item, str) and item == _LOSS:
+        return Metric(
+            _LOSS, objective.loss, from_raw=True, sums=Mean(objective.losses), built_in=True
         )
-    metric = METRICS[item]
+    own_function = callable(item) and not is_scorer(item)
+    if isinstance(objective, SeveralTargets) and not own_function:
+        return of_targets(_make_metric(item, objective.single), objective)
+    if is_scorer(item):
+        return scorer_metric(item, objective, task)
+    if callable(item):
+        return Metric(name_of(item), item, bool(getattr(item, "higher_is_better", False)))
+    if isinstance(item, str) and task == "ranking":
+        found = ranking_metric(item, getattr(objective, "label_gain", None))
+        if found is not None:
+            return Metric(item, found, True, ("ranking",), built_in=True)
+    return _by_name(item, objective, task)
+
+
+def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
+    if task == "ranking":
+        raise ParameterError(
+            "a GroupedMetric scores rows, but this model ranks the rows of queries: give the "
+            "metric itself."
+        )
+    if item.metric == _LOSS and not getattr(objective, "rowwise", True):
+        raise ParameterError(
+            f"the loss of objective {objective.name!r} compares rows with each other, so that "
+            "groups have none of their own: use another metric in GroupedMetric."
+        )
+    return grouped(item, _make_metric(item.metric, objective))
+
+
+def _by_name(item: object, objective: Objective, task: Task) -> Metric:
+    """A metric of the catalogue, or a scorer of scikit-learn."""
+    usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
+    usable += NAMES if task == "ranking" else ()
+    if hasattr(objective, "distribution"):
+        usable += OF_DISTRIBUTIONS
+        if item in OF_DISTRIBUTIONS:
+            return distribution_metric(item, objective)
+    elif item in OF_DISTRIBUTIONS:
+        raise ParameterError(
+            f"eval_metric {item!r} is for objectives that learn a distribution, such as 'normal'; "
+            f"this model is of {objective.name!r}: use one of {', '.join(map(repr, usable))}."
+        )
+
+    def parameter_of(attribute: str) -> float | None:
+        value = getattr(objective, attribute, None) if attribute else None
+        return None if value is None else float(value)
+
+    metric = find_metric(item, parameter_of) if isinstance(item, str) else None
+    if metric is None:
+        known = scorer_names() if isinstance(item, str) else []
+        if item in known:
+            return scorer_metric(item, objective, task)
+        hint = did_you_mean(str(item), [*METRICS, *ALIASES, *NAMES, *known])
+        raise ParameterError(
+            f"unknown eval_metric {item!r}; known here: {', '.join(map(repr, usable))}, and "
+            f"names of scikit-learn's scorers.{hint}"
+        )
     if task not in metric.tasks:
         raise ParameterError(
             f"eval_metric {item!r} is for {' or '.join(metric.tasks)}, but this model is for "
             f"{task}; use one of {', '.join(map(repr, usable))}."
         )
-    if item == "concordance":
+    if isinstance(metric.function, Concordance):
         return replace(metric, function=Concordance(float(getattr(objective, "risk_sign", 1.0))))
-    if item in WITH_PARAMETER:
-        make, attribute, default = WITH_PARAMETER[item]
-        return _mean_of(item, make(float(getattr(objective, attribute, default))))
     return metric
 
 
@@ -212,9 +230,9 @@ def metrics_of_queries(
     """
 
     def bound(metric: Metric) -> Metric:
-        if metric.from_raw:
+        if metric.name == _LOSS:
             of_queries: Callable[..., Objective] = getattr(objective, "of_queries")  # noqa: B009
-            return replace(metric, function=of_queries(queries).loss)
+            return replace(metric, function=of_queries(queries).loss, sums=None)
         if isinstance(metric.function, RankingMetric):
             return replace(metric, function=metric.function.of_queries(queries))
         return metric
@@ -246,7 +264,7 @@ def evaluate(
 def _checked(
     metric: Metric, target: FloatArray, prediction: FloatArray, weight: FloatArray | None
 ) -> float:
-    if metric.from_raw or metric is METRICS.get(metric.name):
+    if metric.built_in:
         return metric.function(target, prediction, weight)
     try:
         score = metric.function(
@@ -273,10 +291,14 @@ def _read_only(array: FloatArray) -> FloatArray:
 
 
 __all__ = [
+    "ALIASES",
     "METRICS",
+    "GroupedMetric",
     "Metric",
+    "MetricChoice",
     "MetricFunction",
     "Task",
+    "by_group",
     "evaluate",
     "make_metrics",
     "metrics_of_queries",

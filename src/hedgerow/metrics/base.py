@@ -45,6 +45,11 @@ class Metric:
     sums : RowSums, optional
         How the same score, to the last bit, is made of parts of the rows; None if it
         needs all of them at once.
+    what : str
+        In a few words, for the table of all metrics.
+    built_in : bool, default=False
+        Whether the function is Hedgerow's own: it gets no protected arrays, and what it
+        returns is a number.
     """
 
     name: str
@@ -53,6 +58,8 @@ class Metric:
     tasks: tuple[Task, ...] = ()
     from_raw: bool = False
     sums: RowSums | None = None
+    what: str = ""
+    built_in: bool = False
 
     def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
         """Whether ``score`` is better than ``best`` by more than ``min_delta``."""

@@ -29,11 +29,12 @@ def query_rows(query: IntArray | None, n_rows: int) -> QueryRows:
     ([0, 2, 1], [0, 2, 3])
     """
     if query is None:
-        return QueryRows(np.arange(n_rows), np.array([0, n_rows]))
+        rows = np.arange(n_rows)
+        return QueryRows(rows, np.array([0, n_rows]), rows)
     codes = first_seen(query)
     rows = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
-    return QueryRows(rows, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+    return QueryRows(rows, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), rows)
 
 
 def first_seen(query: IntArray) -> IntArray:

@@ -5,11 +5,14 @@
 ``map``, ``map@k``      mean average precision
 ``mrr``, ``mrr@k``      mean reciprocal rank of the first relevant row
 ``precision@k``         share of relevant rows among the first k
+``recall@k``            share of the relevant rows that are among the first k
 ``err``, ``err@k``      expected reciprocal rank
 ======================  ====================================================
 
 A query weighs the mean weight of its rows.  NDCG and average precision of a query
-without relevant rows are 1, as LightGBM and XGBoost have it; the others are 0.
+without relevant rows are 1, as LightGBM and XGBoost have it; the others are 0.  With a
+minus sign at the end (``ndcg-``, ``map@10-``) those are 0, too, as in XGBoost.  ``pre@k``
+(XGBoost) and ``mean_average_precision`` (LightGBM) are known.
 Definitions: :mod:`hedgerow.kernels.ranking`.
 """
 
@@ -28,6 +31,7 @@ from hedgerow.kernels.ranking import (
     EXPECTED_RECIPROCAL_RANK,
     NDCG,
     PRECISION,
+    RECALL,
     RECIPROCAL_RANK,
     QueryRows,
     make_space,
@@ -40,10 +44,18 @@ _KINDS = {
     "map": AVERAGE_PRECISION,
     "mrr": RECIPROCAL_RANK,
     "precision": PRECISION,
+    "recall": RECALL,
     "err": EXPECTED_RECIPROCAL_RANK,
 }
-_NAME = re.compile(r"(ndcg|map|mrr|precision|err)(?:@([1-9][0-9]{0,8}))?", re.ASCII)
-NAMES = ("ndcg", "ndcg@k", "map", "map@k", "mrr", "mrr@k", "precision@k", "err", "err@k")
+_OTHER_NAMES = {"pre": "precision", "mean_average_precision": "map"}
+_NAME = re.compile(
+    rf"({'|'.join([*_KINDS, *_OTHER_NAMES])})(?:@([1-9][0-9]{{0,8}}))?(-?)", re.ASCII
+)
+NAMES = (
+    *("ndcg", "ndcg@k", "map", "map@k", "mrr", "mrr@k"),
+    *("precision@k", "recall@k", "err", "err@k"),
+)
+_ONE_WITHOUT_RELEVANT = ("ndcg", "map")
 _ALL = 2**62
 
 
@@ -53,19 +65,22 @@ class RankingMetric:
 
     Attributes
     ----------
-    kind : {"ndcg", "map", "mrr", "precision", "err"}
+    kind : {"ndcg", "map", "mrr", "precision", "recall", "err"}
     most : int or None
         Ranks that count; None for all.
     label_gain : tuple of float, or None
         Gain of the labels 0, 1, ... for ``"ndcg"``; None: ``2**label - 1``.
     queries : QueryRows or None
         None: all rows are one query.
+    empty_is_zero : bool
+        Whether NDCG and average precision of a query without relevant rows are 0.
     """
 
     kind: str
     most: int | None = None
     label_gain: tuple[float, ...] | None = None
     queries: QueryRows | None = None
+    empty_is_zero: bool = False
 
     def of_queries(self, queries: QueryRows) -> RankingMetric:
         """The same for rows of these queries."""
@@ -95,17 +110,19 @@ class RankingMetric:
         """The score of each query."""
         gains = self.label_gain if self.kind == "ndcg" else None
         check_labels(y_true, f"metric {self.kind!r}", None if gains is None else len(gains))
-        out = np.empty(len(queries.starts) - 1)
+        out, gain = np.empty(len(queries.starts) - 1), gains_of(y_true, gains)
         score_queries(
             _KINDS[self.kind],
             _ALL if self.most is None else self.most,
             queries,
-            gains_of(y_true, gains),
+            gain,
             np.ascontiguousarray(prediction, dtype=np.float64),
             float(np.exp2(y_true.max(initial=0.0))),
             make_space(queries),
             out,
         )
+        if self.empty_is_zero:
+            out[np.maximum.reduceat(gain[queries.rows], queries.starts[:-1]) <= 0.0] = 0.0
         return out
 
 
@@ -115,7 +132,8 @@ def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> Ra
     Raises
     ------
     ParameterError
-        For ``"precision"`` without ``@k``.
+        For ``"precision"`` and ``"recall"`` without ``@k``, and a minus sign where it
+        changes nothing.
 
     Examples
     --------
@@ -127,9 +145,16 @@ def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> Ra
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    kind, most = found.groups()
-    if kind == "precision" and most is None:
+    kind, most, minus = found.groups()
+    kind = _OTHER_NAMES.get(kind, kind)
+    if kind in ("precision", "recall") and most is None:
         raise ParameterError(
-            "eval_metric 'precision' needs the number of first rows that count: 'precision@10'."
+            f"eval_metric {kind!r} needs the number of first rows that count: '{kind}@10'."
         )
-    return RankingMetric(kind, None if most is None else int(most), label_gain)
+    if minus and kind not in _ONE_WITHOUT_RELEVANT:
+        raise ParameterError(
+            f"eval_metric {name!r}: {kind!r} of a query without relevant rows is 0 in any case; "
+            "leave the minus sign out."
+        )
+    count = None if most is None else int(most)
+    return RankingMetric(kind, count, label_gain, empty_is_zero=bool(minus))

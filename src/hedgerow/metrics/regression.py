@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import gammaln, xlogy
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
@@ -21,14 +21,15 @@ RowValues = Callable[[FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class MeanOf:
-    """Weighted mean of a value of each row, as a metric."""
+    """Weighted mean of a value of each row, and what ``then`` makes of it, as a metric."""
 
     values: RowValues
+    then: Callable[[float], float] = float
 
     def __call__(
         self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
     ) -> float:
-        return weighted_mean(self.values(y_true, prediction), weight)
+        return self.then(weighted_mean(self.values(y_true, prediction), weight))
 
 
 def _require(inside: Any, values: FloatArray, metric: str, what: str) -> None:
@@ -122,18 +123,164 @@ def squared_log_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray
     return np.asarray((np.log1p(y_true) - np.log1p(prediction)) ** 2)
 
 
-PLAIN: dict[str, RowValues] = {
-    "mape": percentage_errors,
-    "msle": squared_log_errors,
-    "poisson_deviance": poisson_deviances,
-    "gamma_deviance": gamma_deviances,
-}
+@dataclass(frozen=True, slots=True)
+class FairLosses:
+    """``c |r| - c**2 log(1 + |r| / c)`` of each row (Fair 1974), as in LightGBM."""
 
-WITH_PARAMETER: dict[str, tuple[Callable[[float], RowValues], str, float]] = {
-    "tweedie_deviance": (TweedieDeviances, "tweedie_power", 1.5),
-    "pinball": (PinballLosses, "level", 0.5),
-    "expectile": (ExpectileLosses, "expectile", 0.5),
-    "huber": (HuberLosses, "delta", 1.0),
-}
-"""What makes the score of a row, the attribute of objectives that has the parameter, and
-its value where the objective has none."""
+    c: float
+
+    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+        size = np.abs(y_true - prediction)
+        return np.asarray(self.c * size - self.c**2 * np.log1p(size / self.c))
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoHuberLosses:
+    """``d**2 (sqrt(1 + (r / d)**2) - 1)`` of each row."""
+
+    delta: float
+
+    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+        square = ((y_true - prediction) / self.delta) ** 2
+        return np.asarray(self.delta**2 * square / (1.0 + np.sqrt(1.0 + square)))
+
+
+def log_cosh_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """``log(cosh(r))`` of each row."""
+    size = np.abs(y_true - prediction)
+    return np.asarray(size + np.log1p(np.exp(-2.0 * size)) - np.log(2.0))
+
+
+def symmetric_percentage_errors(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """``2 |y - m| / (|y| + |m|)`` of each row; 0 where both are 0."""
+    below = np.abs(y_true) + np.abs(prediction)
+    out = np.zeros(len(y_true))
+    return np.asarray(
+        np.divide(2.0 * np.abs(y_true - prediction), below, out=out, where=below > 0.0)
+    )
+
+
+def poisson_losses(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """``m - y log m`` of each row: what of the likelihood depends on m, as in LightGBM."""
+    _check_pair(y_true, prediction, "poisson", zero_target=True)
+    return np.asarray(prediction - xlogy(y_true, prediction))
+
+
+def poisson_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Negative log-likelihood of each count, as in XGBoost."""
+    return np.asarray(poisson_losses(y_true, prediction) + gammaln(y_true + 1.0))
+
+
+def gamma_likelihoods(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """``y / m + log m`` of each row: of an exponential distribution, as in both libraries."""
+    _check_pair(y_true, prediction, "gamma_nloglik", zero_target=False)
+    return np.asarray(y_true / prediction + np.log(prediction))
+
+
+@dataclass(frozen=True, slots=True)
+class TweedieLikelihoods:
+    """What of the negative log-likelihood depends on m, as in both libraries."""
+
+    power: float
+
+    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+        _check_pair(y_true, prediction, "tweedie_nloglik", zero_target=True)
+        a, b = 1.0 - self.power, 2.0 - self.power
+        return np.asarray(prediction**b / b - y_true * prediction**a / a)
+
+
+def largest_error(
+    y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+) -> float:
+    """Largest absolute error of a row; weights have no part in it."""
+    return float(np.abs(y_true - prediction).max())
+
+
+def median_error(
+    y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+) -> float:
+    """Median of the absolute errors."""
+    return weighted_quantile(np.abs(y_true - prediction), 0.5, weight)
+
+
+def explained_variance(
+    y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+) -> float:
+    """1 less the variance of the errors over that of the targets."""
+    errors = y_true - prediction
+
+    def variance(values: FloatArray) -> float:
+        return weighted_mean((values - weighted_mean(values, weight)) ** 2, weight)
+
+    return _explained(variance(errors), variance(y_true))
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """1 less the mean of a value of each row over that of the best constant prediction.
+
+    Attributes
+    ----------
+    values : callable
+    constant : callable
+        ``constant(y_true, weight)``: this prediction.
+    """
+
+    values: RowValues
+    constant: Callable[[FloatArray, FloatArray | None], float]
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        best = np.full(len(y_true), self.constant(y_true, weight))
+        return _explained(
+            weighted_mean(self.values(y_true, prediction), weight),
+            weighted_mean(self.values(y_true, best), weight),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileOf:
+    """:func:`weighted_quantile` of a level."""
+
+    level: float
+
+    def __call__(self, values: FloatArray, weight: FloatArray | None) -> float:
+        return weighted_quantile(values, self.level, weight)
+
+
+def _explained(left: float, all_: float) -> float:
+    if all_ == 0.0:  # all targets are the same: as scikit-learn
+        return 1.0 if left == 0.0 else 0.0
+    return 1.0 - left / all_
+
+
+def weighted_quantile(values: FloatArray, level: float, weight: FloatArray | None) -> float:
+    """The least value up to which a share ``level`` of the weight lies.
+
+    Where a value ends exactly there, the mean of it and of the next: the median of 1, 2,
+    3, 4 is 2.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), 0.5, np.array([1.0, 1.0, 4.0]))
+    2.0
+    """
+    order = np.argsort(values, kind="stable")
+    mass = np.ones(len(values)) if weight is None else weight[order]
+    so_far = np.cumsum(mass)
+    goal = level * so_far[-1]
+    place = min(int(np.searchsorted(so_far, goal)), len(values) - 1)
+    following = min(place + (so_far[place] == goal), len(values) - 1)
+    return float(0.5 * (values[order[place]] + values[order[following]]))
+
+
+def skill_of_pinball(level: float) -> Skill:
+    """Share of the pinball loss of the best constant that is gone."""
+    return Skill(PinballLosses(level), QuantileOf(level))
+
+
+def skill_of_tweedie(power: float) -> Skill:
+    """The same of the deviance."""
+    return Skill(TweedieDeviances(power), weighted_mean)

@@ -1,7 +1,7 @@
 """The scores themselves, each weighted; ``weight=None`` means that all rows count alike.
 
-All but the area under the ROC curve are made of sums over rows, which are exact and so
-the same for any order of the rows, and for rows in parts (:class:`RowSums`).
+All are made of sums over rows, which are exact and so the same for any order of the
+rows, and for rows in parts (:class:`RowSums`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError
 from hedgerow.kernels.exact_sum import ExactSum, weighted_mean, weighted_sums
 from hedgerow.objectives.whole import AllRows
 
@@ -134,21 +133,3 @@ def accuracy(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | No
 def error(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
     """Share of the rows whose most probable class is not the true one."""
     return weighted_mean(misses(y_true, prediction), weight)
-
-
-def auc(y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None) -> float:
-    """Area under the ROC curve of two classes: 1 is perfect, 0.5 is chance.
-
-    Raises
-    ------
-    DataError
-        If ``y_true`` holds one class only, for which it is not defined.
-    """
-    from sklearn.metrics import roc_auc_score
-
-    if (y_true == y_true[0]).all():
-        raise DataError(
-            f"metric 'auc' needs rows of both classes, but all {len(y_true)} rows have class "
-            f"index {y_true[0]:g}: give other validation rows or use eval_metric='logloss'."
-        )
-    return float(roc_auc_score(y_true, prediction[:, 1], sample_weight=weight))

@@ -13,6 +13,12 @@ from hedgerow.objectives.aft import AcceleratedFailureTime
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.classes import CrossEntropy, Focal, Hinge, OneVsAll
 from hedgerow.objectives.cox import Cox
+from hedgerow.objectives.distributional import (
+    GammaLoss,
+    LogNormalLoss,
+    NegativeBinomialLoss,
+    NormalLoss,
+)
 from hedgerow.objectives.exponential import Exponential
 from hedgerow.objectives.logistic import Logistic
 from hedgerow.objectives.own import CUSTOM, Linked, Task, make_own_loss
@@ -43,6 +49,7 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
         *(SquaredError, AbsoluteError, Quantile, Logistic, Exponential, Softmax),
         *(Huber, PseudoHuber, LogCosh, Expectile, AbsolutePercentage),
         *(Poisson, Gamma, Tweedie, SquaredLogError),
+        *(NormalLoss, LogNormalLoss, GammaLoss, NegativeBinomialLoss),
         *(CrossEntropy, Focal, Hinge, OneVsAll),
         *(Cox, AcceleratedFailureTime),
         *(LambdaRank, RankMap, RankPairwise, RankCrossEntropy),
@@ -64,6 +71,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     ),
     "normalize_pairs": ("lambdarank", "rank_map"),
     "label_gain": RANKING,
+    "position_bias_regularization": RANKING,
 }
 """Parameters of losses, and the losses that have them; None is the default of each."""
 

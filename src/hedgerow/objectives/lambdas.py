@@ -203,7 +203,7 @@ def drawn_pairs(
         others = n - (last - first)
         for place in range(first, last if others > 0 else first):
             a = rank[facts.by_label[begin + place]]
-            row = queries.rows[begin + facts.by_label[begin + place]]
+            row = queries.numbers[begin + facts.by_label[begin + place]]
             for k in range(rules.drawn):
                 drawn = hash64(rules.seed, stream, row * rules.drawn + k)
                 other = np.int64(drawn % np.uint64(others))
@@ -313,7 +313,8 @@ def target_shares(
         row = queries.rows[begin + place]
         noise = 0.5
         if stream > 0:
-            noise = float(hash64(seed, stream, row) >> np.uint64(11)) * 2.0**-53
+            number = queries.numbers[begin + place]
+            noise = float(hash64(seed, stream, number) >> np.uint64(11)) * 2.0**-53
         share[place] = gain[row] + 1.0 - noise
         total += share[place]
         lowest, highest = min(lowest, gain[row]), max(highest, gain[row])

@@ -120,8 +120,12 @@ class LeafRows:
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)
         masses = masses_of(self.weight, self.unit or unit_of(exact_sum(self.weight)))
+        alike = bool((masses == masses[0]).all()) if len(masses) > 0 else True
         for leaf, (start, stop) in enumerate(zip(self.starts, self.starts[1:], strict=False)):
-            order = np.argsort(values[start:stop], kind="stable")
+            if alike:
+                found[leaf] = _quantile_alike(values[start:stop], int(masses[0]), levels[leaf])
+                continue
+            order = np.argsort(values[start:stop])  # the order of equal values has no part
             ordered = values[start:stop][order]
             below = np.cumsum(masses[start:stop][order]).astype(np.float64)
             least, most = around(below[-1:], levels[leaf])
@@ -183,6 +187,25 @@ class LeafRows:
             if (moved <= _CLOSE * np.maximum(1.0, np.abs(step))).all():
                 break
         return step
+
+
+def _quantile_alike(values: FloatArray, mass: int, level: float) -> float:
+    """The same of values that all weigh ``mass``: some are chosen, none is sorted.
+
+    Most rows have no weights, and choosing takes time in proportion to their number.
+    """
+    bounds = around(np.array([float(len(values) * mass)]), level)
+    least, most = float(bounds[0][0]), float(bounds[1][0])
+    at = min(int(least // mass), len(values) - 1)
+    while at > 0 and float(at * mass) >= least:
+        at -= 1
+    while float((at + 1) * mass) < least and at < len(values) - 1:
+        at += 1
+    chosen = float(np.partition(values, at)[at])
+    after = int(np.count_nonzero(values <= chosen))
+    if float(after * mass) <= most and after < len(values):
+        return 0.5 * (chosen + float(values[values > chosen].min()))
+    return chosen
 
 
 def share_of(of_one: IntArray, whole: IntArray) -> FloatArray:

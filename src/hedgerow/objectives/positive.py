@@ -27,6 +27,7 @@ from scipy.special import xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
 from hedgerow.objectives.derivatives import FARTHEST_MARGIN
+from hedgerow.objectives.distributions import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
@@ -78,6 +79,10 @@ class Poisson(LogLinkLoss):
 
     def kernel(self) -> Callable[..., Any]:
         return row_kernels.poisson
+
+    def distribution(self, raw: FloatArray) -> PoissonDistribution:
+        """The distribution of each row, whose mean is all that there is to learn."""
+        return PoissonDistribution(self.predict(raw))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         mean = np.exp(np.minimum(raw[0], FARTHEST_MARGIN))

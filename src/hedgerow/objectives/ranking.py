@@ -48,9 +48,10 @@ from hedgerow.objectives.lambdas import (
     pair_losses,
 )
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.positions import PositionBias
+from hedgerow.objectives.query_work import in_blocks, row_share
 from hedgerow.objectives.whole import AllRows
 from hedgerow.params import Interval
-from hedgerow.threads import run_blocks
 
 PairMethod = Literal["topk", "mean"]
 
@@ -58,10 +59,9 @@ TRUNCATION_LEVEL = 30
 """Default of ``lambdarank`` and ``rank_map``; that of LightGBM."""
 
 _ALL = 2**62
-_LEAST_WORK = 50_000
-"""Fewest pairs that a thread is given: it takes some microseconds to wake one."""
 _COUNT = Interval(1, 2**31 - 1, integer=True)
 _POSITIVE = Interval(0.0, 1e6, low_open=True)
+_PENALTY = Interval(0.0, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,14 @@ class RankingLoss:
     ----------
     label_gain : tuple of float, or None
         Gains of the labels 0, 1, ..., not falling; None: ``2**label - 1``.
+    position_bias_regularization : float, or None
+        Penalty on the squares of the biases of positions; None is 0.
     queries : QueryRows or None
         Of the rows that the loss is computed of; None: all rows are one query.
     seed, n_threads : int
         For random draws, and for queries side by side.
+    positions : PositionBias or None
+        Learned with every call of :meth:`derivatives`, which is one for each round.
     """
 
     name: ClassVar[str]
@@ -89,18 +93,29 @@ class RankingLoss:
 
     n_outputs: int = 1
     label_gain: tuple[float, ...] | None = None
+    position_bias_regularization: float | None = None
     queries: QueryRows | None = field(default=None, repr=False, compare=False)
     seed: int = field(default=0, repr=False, compare=False)
     n_threads: int = field(default=1, repr=False, compare=False)
     facts: QueryFacts | None = field(default=None, repr=False, compare=False)
+    positions: PositionBias | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        penalty = self.position_bias_regularization
+        if penalty is not None and penalty not in _PENALTY:
+            raise ParameterError(
+                f"position_bias_regularization must be {_PENALTY}, or None; got {penalty!r}."
+            )
         if self.label_gain is not None:
             object.__setattr__(self, "label_gain", _checked_gains(self.label_gain))
 
     def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
         """The same for rows of these queries."""
         return replace(self, queries=queries, seed=seed, n_threads=n_threads, facts=None)
+
+    def with_positions(self, positions: PositionBias) -> Self:
+        """The same for rows that were shown at these positions."""
+        return replace(self, positions=positions)
 
     def bound_to(self, target: FloatArray, weight: FloatArray | None) -> Self:
         """The same with what is computed once for rows with these targets."""
@@ -130,8 +145,12 @@ class RankingLoss:
         assert queries is not None
         assert facts is not None
         raw = np.ascontiguousarray(rows.raw[0])
+        if self.positions is not None:
+            raw = self.positions.added_to(raw)
         fill = bound.filler(queries, facts, raw, rows.round, g, h)
         in_blocks(queries, self._work(queries), fill, self.n_threads)
+        if self.positions is not None:
+            self.positions.learn(g, h, rows.weight, rows.round)
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         raise NotImplementedError
@@ -356,7 +375,7 @@ class RankPairwise(PairLoss):
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
         gain = self._gain(target)
-        found = QueryFacts(gain, _row_share(gain, queries), np.zeros(1), np.zeros(0, np.int64))
+        found = QueryFacts(gain, row_share(gain, queries), np.zeros(1), np.zeros(0, np.int64))
         score = np.ascontiguousarray(raw[0])
         out = np.empty(len(queries.starts) - 1)
         rules = self._rules
@@ -377,7 +396,7 @@ class RankPairwise(PairLoss):
         return target
 
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
-        share = _row_share(gain, queries)
+        share = row_share(gain, queries)
         return (share > 0.0).astype(np.float64) if self._draws else share
 
 
@@ -427,38 +446,6 @@ class RankCrossEntropy(RankingLoss):
             )
 
         return fill
-
-
-def in_blocks(
-    queries: QueryRows,
-    work: IntArray,
-    fill: Callable[[int, int, QuerySpace], None],
-    n_threads: int,
-) -> None:
-    """Call ``fill`` on consecutive queries, divided over threads by their ``work``."""
-    so_far = np.cumsum(work)
-    n_blocks = int(max(1, min(n_threads, so_far[-1] // _LEAST_WORK)))
-    goals = so_far[-1] * np.arange(1, n_blocks) // n_blocks
-    edges = np.concatenate([[0], np.searchsorted(so_far, goals), [len(work)]]).tolist()
-
-    def task(start: int, stop: int) -> None:
-        for block in range(start, stop):
-            fill(edges[block], edges[block + 1], make_space(queries))
-
-    run_blocks(task, n_blocks, n_threads, 1)
-
-
-def _row_share(gain: FloatArray, queries: QueryRows) -> FloatArray:
-    """Rows of each query divided by its pairs; 0 without pairs."""
-    n = np.diff(queries.starts)
-    number = np.repeat(np.arange(len(n)), n)
-    order = np.lexsort((gain[queries.rows], number))
-    ordered, of = gain[queries.rows][order], number[order]
-    starts = np.flatnonzero(np.r_[True, (ordered[1:] != ordered[:-1]) | (of[1:] != of[:-1])])
-    counts = np.diff(np.r_[starts, len(ordered)])
-    equal = np.bincount(of[starts], weights=counts.astype(np.float64) ** 2, minlength=len(n))
-    pairs = 0.5 * (n.astype(np.float64) ** 2 - equal)
-    return np.divide(n, pairs, out=np.zeros(len(n)), where=pairs > 0.0)
 
 
 def _checked_gains(given: Any) -> tuple[float, ...]:

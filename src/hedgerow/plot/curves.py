@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.data.frames import FrameLibrary, make_frame
@@ -47,16 +48,31 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         name: [] for name in ("round", "seconds", "rows", "metric", "value")
     }
-    for rows, curves in model.training.get("history", {}).items():
-        for metric, scores in curves.items():
-            for number, score in enumerate(scores):
-                known = number < len(model.seconds)
-                columns["round"].append(number + 1)
-                columns["seconds"].append(model.seconds[number] if known else math.nan)
-                columns["rows"].append(rows)
-                columns["metric"].append(metric)
-                columns["value"].append(score)
+    for rows, metric, scores in _history(model):
+        seconds = (*model.seconds, *(len(scores) * [math.nan]))
+        columns["round"] += range(1, len(scores) + 1)
+        columns["seconds"] += seconds[: len(scores)]
+        columns["rows"] += len(scores) * [rows]
+        columns["metric"] += len(scores) * [metric]
+        columns["value"] += scores
     return columns
+
+
+def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
+    """Rows, metric and scores of each curve, that which decides early stopping first.
+
+    A file keeps curves by name, so their order is made here.
+    """
+    watched = model.training.get("watched")
+    parts = {rows: place for place, rows in enumerate(_LINES)}
+    found = [
+        (rows, metric, scores)
+        for rows, curves in model.training.get("history", {}).items()
+        for metric, scores in curves.items()
+    ]
+    return sorted(
+        found, key=lambda curve: (curve[1] != watched, parts.get(curve[0], len(parts)), curve[1])
+    )
 
 
 def plot_history(
@@ -105,7 +121,7 @@ def plot_history(
     ('round', 'loss')
     >>> axes.figure.savefig("curves.png")  # doctest: +SKIP
     """
-    curves = _curves_of(model, metric)
+    name, curves = _curves_of(model, metric)
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -115,13 +131,11 @@ def plot_history(
         ) from error
     if ax is None:
         ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
-    name = next(iter(curves.values()))[0]
-    for rows, (_, scores) in curves.items():
+    for rows, scores in curves.items():
         colour, dashes = _LINES.get(rows, _OTHER)
         label = rows.replace("_", " ")
-        rounds = range(1, len(scores) + 1)
-        ax.plot(rounds, scores, dashes, color=colour, lw=1.8, label=label)
-    _mark_best(ax, model, curves)
+        ax.plot(range(1, len(scores) + 1), scores, dashes, color=colour, lw=1.8, label=label)
+    _mark_best(ax, model, next(iter(curves.values())))
     ax.set_xlabel("round", color=_INK)
     ax.set_ylabel(name, color=_INK)
     ax.tick_params(colors=_FAINT)
@@ -134,10 +148,9 @@ def plot_history(
     return ax
 
 
-def _curves_of(model: Model, metric: str | None) -> dict[str, tuple[str, list[float]]]:
-    """Name of the metric and scores by rows; of rows left out only what has no other curve."""
-    history = model.training.get("history", {})
-    known = [name for curves in history.values() for name in curves]
+def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequence[float]]]:
+    """Name of the metric, and scores by part of the rows."""
+    known = list(dict.fromkeys(name for _, name, _ in _history(model)))
     if not known:
         raise ParameterError(
             "the model has no learning curves: nothing was evaluated. Train it with validation "
@@ -149,30 +162,18 @@ def _curves_of(model: Model, metric: str | None) -> dict[str, tuple[str, list[fl
             f"metric {chosen!r} was not evaluated, but {', '.join(map(repr, known))}."
             f"{did_you_mean(str(chosen), known)}"
         )
-    return {
-        rows: (chosen, list(curves[chosen])) for rows, curves in history.items() if chosen in curves
-    }
+    return chosen, {rows: scores for rows, name, scores in _history(model) if name == chosen}
 
 
-def _mark_best(ax: Axes, model: Model, curves: dict[str, tuple[str, list[float]]]) -> None:
+def _mark_best(ax: Axes, model: Model, scores: Sequence[float]) -> None:
     best = model.training.get("best_round")
     if best is None:
         return
-    _, scores = next(iter(curves.values()))
     score = scores[best - 1]
     ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
-    ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4)
-    left = best > 0.6 * len(scores)
-    ax.annotate(
-        f"best: round {best}, {score:.5g}",
-        xy=(best, score),
-        xytext=(-10 if left else 10, 14),
-        textcoords="offset points",
-        ha="right" if left else "left",
-        color=_INK,
-        bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.85},
-        zorder=5,
-    )
+    # Its words stand in the legend, where they cover no curve.
+    label = f"best: round {best}, {score:.5g}"
+    ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4, label=label)
 
 
 class CurveViews:

@@ -26,6 +26,7 @@ from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageErr
 _MOST_ROWS = 1 << 16
 _FEWEST_ROWS = 256
 _WIDTH_OF_TEXT = 32
+_LEAST_BUFFER, _MOST_BUFFER = 1 << 14, 1 << 20
 _OVERHEAD = 4
 """Copies of a batch that may exist at once: decoded, as numbers, by kind, chosen rows."""
 
@@ -96,6 +97,8 @@ class ArrowPart:
         self._partition, self._format = dict(partition), file.format
         self._before: Fingerprint = fingerprint(file.path)
         self._kind = "Parquet" if file.format == "parquet" else "an Arrow file"
+        self._names: tuple[str, ...] = ()
+        self._width = 0.0
         self._names, self._width = self._look()
 
     def _look(self) -> tuple[tuple[str, ...], float]:
@@ -198,8 +201,11 @@ class ArrowPart:
             import pyarrow.parquet
 
             # Row groups are not read ahead: they may be larger than the memory limit.
+            # Each column has a buffer of its own, so together they are as large as a batch.
+            width = max(1, len(self._names if columns is None else columns))
+            buffer = min(_MOST_BUFFER, max(_LEAST_BUFFER, int(rows * self._width / width)))
             file = stack.enter_context(
-                pyarrow.parquet.ParquetFile(self.name, pre_buffer=False, buffer_size=1 << 20)
+                pyarrow.parquet.ParquetFile(self.name, pre_buffer=False, buffer_size=buffer)
             )
             if columns is not None and not columns:
                 return file.schema_arrow, lambda: _empty_rows(file.metadata.num_rows, rows), None

@@ -27,8 +27,8 @@ from hedgerow.data.bins import MOST_SAMPLED, integer_mass_at
 from hedgerow.data.categories import Encoded, chosen_columns, code_column, plain_of
 from hedgerow.data.columns import stack, text_message
 from hedgerow.data.levels import MISSING_CODE, MOST_LEVELS
-from hedgerow.data.memory import shown_bytes
-from hedgerow.data.schema import Column, Schema, unnamed_schema
+from hedgerow.data.memory import give_back_memory, shown_bytes
+from hedgerow.data.schema import Column, ColumnKind, Schema, unnamed_schema
 from hedgerow.data.sources.base import Asked, Batch
 from hedgerow.data.sources.columns import ReadColumn, floats_of
 from hedgerow.data.sources.facts import ColumnFacts
@@ -42,6 +42,7 @@ from hedgerow.errors import DataError, DataTypeError, ParameterError
 _LEVEL_SHARE = 0.25
 """Of the memory limit, for the categories of one column."""
 _COPIES = 2.2
+_COLUMNS_TO_TRIM = 8
 """The rows for the cuts are there twice: as a table and as sorted columns."""
 
 
@@ -334,13 +335,16 @@ class Survey:
         weight = np.concatenate(weights) if weights else None
         if self.is_sparse:
             return self._finish_sparse(blocks, weight, n_rows)
-        found, plain = [], []
+        found, stacked = [], _Stacked(len(self._labels()))
         for j, name in enumerate(self._labels()):
             column, values = self._finish_column(j, name, blocks, most_levels)
             found.append(column)
-            plain.append(values)
+            stacked.add(values, column.kind)
+            del values
+            if j % _COLUMNS_TO_TRIM == 0:
+                give_back_memory()  # blocks are small arrays, which leave holes
         schema = self._schema(found)
-        table = mark_zeros(Table(_stack(plain, schema.kinds), schema), self.asked.zero_missing)
+        table = mark_zeros(Table(stacked.finish(schema.kinds), schema), self.asked.zero_missing)
         return Found(table.schema, table, weight, n_rows, self.settled)
 
     def _schema(self, found: Sequence[Column]) -> Schema:
@@ -358,7 +362,7 @@ class Survey:
         kind = self.facts[j].kind(name, self._is_chosen(j), self.settled)
         parts = [(block.columns[j], block.coded[j]) for block in blocks]
         for block in blocks:  # from here on the column is in the table
-            block.columns[j] = block.columns[j][:0]
+            block.columns[j] = np.empty(0, block.columns[j].dtype)  # no view: that would hold it
         if kind != "category":
             # Where no value is, nothing tells numbers of values from numbers.
             plain = [np.full(len(part), np.nan) if coded else part for part, coded in parts]
@@ -391,15 +395,34 @@ class Survey:
         return Found(table.schema, table, weight, n_rows, self.settled)
 
 
-def _stack(columns: list[AnyArray], kinds: Sequence[Any]) -> AnyArray:
-    """:func:`hedgerow.data.columns.stack` of columns that are let go one by one."""
-    if "int" in kinds or len({column.dtype for column in columns}) > 1:
-        return stack(columns, kinds)
-    values: AnyArray = np.empty((len(columns[0]), len(columns)), columns[0].dtype, order="F")
-    for j in range(len(columns)):
-        values[:, j] = columns[j]
-        columns[j] = columns[j][:0]
-    return values
+class _Stacked:
+    """Columns put side by side as they come, so that none is there twice.
+
+    As :func:`hedgerow.data.columns.stack` does; that is called where types differ.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self._n_columns = n_columns
+        self._values: AnyArray | None = None
+        self._apart: list[AnyArray] = []
+        self._n_done = 0
+
+    def add(self, column: AnyArray, kind: ColumnKind) -> None:
+        if self._values is None and not self._apart and kind != "int":
+            shape = (len(column), self._n_columns)
+            self._values = np.empty(shape, column.dtype, order="F")
+        values = self._values
+        if values is not None and (kind == "int" or column.dtype != values.dtype):
+            self._apart = [values[:, j] for j in range(self._n_done)]
+            values = self._values = None
+        if values is None:
+            self._apart.append(column)
+        else:
+            values[:, self._n_done] = column
+        self._n_done += 1
+
+    def finish(self, kinds: Sequence[ColumnKind]) -> AnyArray:
+        return stack(self._apart, kinds) if self._values is None else self._values
 
 
 def stack_one(parts: Sequence[AnyArray], kind: Any) -> AnyArray:

@@ -1,0 +1,214 @@
+"""What ``"auto"`` means: parameters chosen by the size and the kind of the data.
+
+Glossary
+--------
+recipe     values of all automatic parameters, which go together: a small learning rate
+           needs many rounds, and a way to tell when they are enough
+plain      the values of :class:`hedgerow.params.BoostParams`, which are those of the
+           C++ libraries: 100 rounds at a rate of 0.1, and no sampling
+
+The recipe is taken if nothing is asked for that it would contradict: number of rounds,
+learning rate and early stopping are all ``"auto"``, and trees are boosted on rows in
+memory, sampled uniformly if at all.  Then the other ``"auto"`` values are the recipe's
+as well; an explicit value always stays.  In all other cases they are plain.
+
+Rounds end when the loss of rows that were not trained on has stopped to fall.  Small
+tables ask the rows of every fold, larger ones those of one fold; then all rows are
+trained on.  `benchmarks/quality` has the evidence, `docs/defaults.md` the figures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
+
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+Values: TypeAlias = "dict[str, Any]"
+
+AUTO = "auto"
+
+AUTOMATIC = (
+    "n_estimators",
+    "learning_rate",
+    "max_leaves",
+    "min_samples_leaf",
+    "reg_lambda",
+    "subsample",
+    "colsample_bynode",
+    "early_stopping",
+    "patience",
+)
+"""Parameters of the estimators that may be ``"auto"``."""
+
+_DECISIVE = frozenset({"n_estimators", "learning_rate", "early_stopping"})
+
+_RATES = (0.02, 0.3)
+_PATH = 20.0
+"""Learning rate times rounds of most fits that end early."""
+_PATIENT_PATH = 2.5
+_FEW_ROUNDS = 3000
+_MOST_ROUNDS = 100_000
+_SECONDS_A_TREE = 4e-4
+_SECONDS_A_CELL = 1.5e-9
+"""On two threads of a processor of 2024; elsewhere the rate is a little too large or small."""
+
+_TINY = 200
+_SMALL = 3_000
+_MEDIUM = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DataSize:
+    """What the choice depends on.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of positive weight.
+    n_features : int
+    n_outputs : int
+        Trees of a round.
+    """
+
+    n_rows: int
+    n_features: int = 1
+    n_outputs: int = 1
+
+
+def plain_values() -> Values:
+    """The value of each automatic parameter without a recipe."""
+    values = {f.name: f.default for f in (*fields(BoostParams), *fields(StoppingParams))}
+    return {name: values[name] for name in AUTOMATIC}
+
+
+def recipe(size: DataSize) -> Values:
+    """The value of each automatic parameter for data of this size, and the folds.
+
+    Examples
+    --------
+    >>> recipe(DataSize(1_000))["max_leaves"], recipe(DataSize(100_000))["max_leaves"]
+    (8, 31)
+    """
+    several = size.n_outputs > 1
+    if size.n_rows < _SMALL:
+        # Trees of few leaves on half of the rows each, one as unlike the other as may be.
+        tiny = size.n_rows < _TINY
+        return {
+            "n_estimators": 1000,
+            "learning_rate": 0.08,
+            "max_leaves": 8,
+            # Without sampling a row may be repeated or have a weight, with the same model.
+            "min_samples_leaf": 1 if tiny else 3,
+            "subsample": 1.0 if tiny else 0.6,
+            "reg_lambda": 2.0,
+            "colsample_bynode": 0.5,
+            "early_stopping": "cv",
+            "patience": 40,
+            "folds": (5, 5),
+        }
+    return {
+        "n_estimators": 400 if several else 3000,
+        "learning_rate": 0.1 if several else 0.04,
+        "max_leaves": 31,
+        "min_samples_leaf": 10,
+        "subsample": 0.6,
+        "reg_lambda": 1.0,
+        "colsample_bynode": 0.7 if several else 0.9,
+        "early_stopping": "cv",
+        "patience": 20 if several else 60,
+        "folds": (10, 2 if size.n_rows < _MEDIUM else 1),
+    }
+
+
+def within_time(values: Values, size: DataSize, seconds: float) -> Values:
+    """The recipe for a time budget: the slower the rounds, the larger the learning rate.
+
+    Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
+    well.  So a budget that has room for more rounds is spent on a smaller rate.  Unless
+    there is time in plenty no round is done twice: some rows are set aside.
+
+    Examples
+    --------
+    >>> size = DataSize(1_000_000, n_features=28)
+    >>> [within_time(recipe(size), size, seconds)["learning_rate"] for seconds in (1, 60, 3600)]
+    [0.3, 0.02, 0.02]
+    """
+    cells = size.n_rows * size.n_features
+    seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
+    n_folds, n_tested = values["folds"]
+    n_rounds = seconds / (seconds_a_round * (1.0 + n_tested * (n_folds - 1) / n_folds))
+    changed: Values = {}
+    if n_rounds < _FEW_ROUNDS:
+        n_rounds = seconds / seconds_a_round
+        changed["early_stopping"] = True
+    low, high = _RATES
+    rate = round(min(max(_PATH / n_rounds, low), high), 2)
+    changed["learning_rate"] = rate
+    changed["n_estimators"] = _MOST_ROUNDS
+    changed["patience"] = math.ceil(_PATIENT_PATH / rate)
+    return values | changed
+
+
+def suits_recipe(params: BoostParams) -> bool:
+    """Whether a recipe contradicts nothing that is asked of the trees."""
+    return (
+        params.boosting == "gbdt"
+        and params.tree_method == "hist"
+        and params.sampling == "uniform"
+        and not params.oob_score
+    )
+
+
+def choose(
+    params: BoostParams,
+    stopping: StoppingParams,
+    automatic: frozenset[str],
+    objective: Objective,
+    n_rows: int,
+    n_features: int,
+    has_validation: bool,
+) -> tuple[BoostParams, StoppingParams]:
+    """Give every automatic parameter its value.
+
+    Parameters
+    ----------
+    params, stopping
+        With plain values in the place of ``"auto"``.
+    automatic : frozenset of str
+        Parameters that are ``"auto"``.
+    objective : Objective
+    n_rows : int
+        Of positive weight.
+    n_features : int
+    has_validation : bool
+        Whether the user has given validation rows, which then tell when to stop.
+
+    Returns
+    -------
+    tuple of BoostParams and StoppingParams
+    """
+    judged = getattr(objective, "rowwise", True)  # by losses of single rows
+    if not (automatic >= _DECISIVE and suits_recipe(params) and judged):
+        return params, stopping
+    size = DataSize(n_rows, n_features, objective.n_outputs)
+    values = recipe(size)
+    if stopping.time_budget is not None:
+        values = within_time(values, size, stopping.time_budget)
+    folds = values.pop("folds")
+    chosen = {name: value for name, value in values.items() if name in automatic}
+    stopping = replace(
+        stopping,
+        early_stopping="auto" if has_validation else chosen.pop("early_stopping"),
+        patience=chosen.pop("patience", stopping.patience),
+        folds=folds,
+        is_cautious=True,
+    )
+    chosen.pop("early_stopping", None)
+    return replace(params, **chosen), stopping
+
+
+__all__ = ["AUTO", "AUTOMATIC", "DataSize", "choose", "plain_values", "recipe", "within_time"]

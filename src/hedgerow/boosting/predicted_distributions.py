@@ -1,0 +1,88 @@
+"""What a model of distributions says of rows: the distributions, and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import ParameterError
+from hedgerow.objectives import OBJECTIVES, Objective
+from hedgerow.objectives.distributions import Distribution, check_level
+
+DISTRIBUTIONAL = tuple(name for name, loss in OBJECTIVES.items() if hasattr(loss, "distribution"))
+"""Objectives whose models have distributions."""
+
+
+class DistributionPredictions:
+    """What a :class:`hedgerow.Booster` says of models of distributions."""
+
+    _objective: Objective
+
+    def raw_scores(
+        self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
+    ) -> FloatArray:
+        """Raw scores of shape (n_outputs, n_rows)."""
+        raise NotImplementedError
+
+    def predict_distribution(self, X: Any, *, n_jobs: int | None = None) -> Distribution:
+        """The distribution of the target of each row.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+        n_jobs : int, optional
+
+        Returns
+        -------
+        hedgerow.objectives.distributions.Distribution
+            With ``mean``, ``variance``, ``std``, ``median`` of shape (n_rows,), and
+            ``quantile(p)``, ``interval(level)``, ``cdf(y)``, ``log_pdf(y)``, ``crps(y)``,
+            ``sample(n, random_state)``.
+
+        Raises
+        ------
+        ParameterError
+            If the objective learns no distribution.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset([[1.0], [2.0], [3.0], [4.0]], [1.0, 2.0, 3.0, 6.0])
+        >>> booster = train({"objective": "normal", "n_estimators": 1}, data)
+        >>> found = booster.predict_distribution([[1.0]])
+        >>> found.mean.tolist(), found.interval(0.5).round(2).tolist()
+        ([3.0], [[1.74, 4.26]])
+        """
+        make: Callable[[FloatArray], Distribution] | None
+        make = getattr(self._objective, "distribution", None)
+        if make is None:
+            known = ", ".join(map(repr, DISTRIBUTIONAL))
+            raise ParameterError(
+                f"a model of objective {self._objective.name!r} predicts no distribution: train "
+                f"with one of {known}, or put the model into hedgerow.ConformalRegressor for "
+                "intervals."
+            )
+        return make(self.raw_scores(X, n_jobs=n_jobs))
+
+    def predict_interval(
+        self, X: Any, level: float = 0.9, *, n_jobs: int | None = None
+    ) -> FloatArray:
+        """Central interval of the distribution of each row.
+
+        It holds the target with probability ``level`` if the distribution is right;
+        :class:`hedgerow.ConformalRegressor` makes it right for exchangeable rows.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+        level : float in (0, 1), default=0.9
+        n_jobs : int, optional
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+            Lower and upper ends.
+        """
+        check_level(level)
+        return self.predict_distribution(X, n_jobs=n_jobs).interval(level)

@@ -1,0 +1,98 @@
+"""Tables whose rows are in a file, which the system shows as memory.
+
+Exact growth on disk reads columns in the order of their values
+(:mod:`hedgerow.data.column_files`).  What walks rows down trees reads them as they came:
+here they are, mapped, so that they take memory only as long as there is some to spare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.column_files import ColumnFiles
+from hedgerow.data.scratch import explained
+from hedgerow.data.table import Table
+
+BLOCK_ROWS = 1 << 16
+"""Rows that are copied at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MappedTable(Table):
+    """A table in a file.
+
+    Attributes
+    ----------
+    columns : ColumnFiles or None
+        The same, column by column in the order of the values; None where nothing is
+        grown on it.
+    memory_limit : int
+        Bytes that growth on the columns may take.
+    """
+
+    columns: ColumnFiles | None = None
+    memory_limit: int = 0
+
+
+class RowFile:
+    """Rows of numbers that are appended to a file, and then mapped.
+
+    Parameters
+    ----------
+    path : Path
+        Of a new file; whoever owns its folder deletes it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self._dtype: np.dtype[Any] | None = None
+        self._width: tuple[int, ...] = ()
+        self.n_rows = 0
+
+    def append(self, values: AnyArray) -> None:
+        """Add rows; where their type is wider than that of those before, these are rewritten."""
+        if self._dtype is None:
+            self._dtype, self._width = values.dtype, values.shape[1:]
+            with explained("make", self._path):
+                self._file = open(self._path, "wb")  # noqa: SIM115  (closed by `finish`)
+        wide = np.result_type(self._dtype, values.dtype)
+        if wide != self._dtype:
+            self._widen(wide)
+        assert self._file is not None
+        with explained("write", self._path):
+            self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
+        self.n_rows += len(values)
+
+    def finish(self) -> AnyArray:
+        """All rows, mapped, read-only."""
+        self.close()
+        if self.n_rows == 0 or self._dtype is None:
+            return np.zeros((0, *self._width), self._dtype or np.float64)
+        with explained("map", self._path):
+            mapped = np.memmap(self._path, self._dtype, "r", shape=(self.n_rows, *self._width))
+        return mapped.view(np.ndarray)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._file is not None:
+            with explained("write", self._path):
+                self._file.close()
+        self._file = None
+
+    def _widen(self, dtype: np.dtype[Any]) -> None:
+        before = self.finish()
+        wider = self._path.with_suffix(".wider")
+        with explained("write", wider), open(wider, "wb") as file:
+            for start in range(0, len(before), BLOCK_ROWS):
+                file.write(np.ascontiguousarray(before[start : start + BLOCK_ROWS], dtype).data)
+        del before
+        with explained("write", self._path):
+            wider.replace(self._path)
+            self._file = open(self._path, "ab")  # noqa: SIM115
+        self._dtype = dtype

@@ -1,0 +1,130 @@
+"""The ranker that trains on a Dask cluster."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.distributed.cluster import Resilience
+from hedgerow.distributed.collections import is_collection
+from hedgerow.distributed.estimators import OnCluster
+from hedgerow.distributed.modes import Parallelism
+from hedgerow.distributed.prediction import predict_lazily
+from hedgerow.distributed.training import train_on_workers
+from hedgerow.estimators import HedgerowRanker
+
+
+class DaskHedgerowRanker(OnCluster, HedgerowRanker):
+    """Gradient-boosted decision trees that put rows in order, trained on a Dask cluster.
+
+    Parameters and attributes are those of :class:`hedgerow.HedgerowRanker`; ``n_jobs`` are
+    threads of each worker (None: as many as it has).  The model, and the file that
+    :meth:`save` writes, have the same bytes as those of the local estimator trained on the
+    same rows in memory, wherever the rows of a query lie.
+
+    Notes
+    -----
+    Scores of rows of queries that are divided between workers are sent to those that have
+    other rows of them, once a tree.  Where rows of a query are neighbours, these are few:
+    sort by query first (``set_index``) if they are not.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd
+    >>> from distributed import Client
+    >>> from hedgerow import DaskHedgerowRanker
+    >>> client = Client("tcp://scheduler:8786")                   # doctest: +SKIP
+    >>> table = dd.read_parquet("s3://bucket/clicks/")            # doctest: +SKIP
+    >>> X, y, qid = table[["a", "b"]], table["grade"], table["search"]  # doctest: +SKIP
+    >>> model = DaskHedgerowRanker().fit(X, y, qid=qid)           # doctest: +SKIP
+    """
+
+    _local_class = HedgerowRanker
+
+    def fit(  # type: ignore[override]  # checkpoints are kept by the scheduler
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        qid: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        qid_val: Any = None,
+        client: Any = None,
+        parallelism: Parallelism = "auto",
+        memory_limit: int | None = None,
+        resilience: Resilience | None = None,
+    ) -> Self:
+        """Train on the rows of queries, on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
+        y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
+            Labels 0, 1, 2, ..., higher for more relevant rows; divided as X.
+        sample_weight : like y, optional
+            Not negative; a row of weight 0 counts as absent.
+        qid : like y, optional
+            The query of each row: numbers, text or dates, in any order.  Without it all
+            rows are one query.
+        X_val, y_val, sample_weight_val, qid_val : like X, y, sample_weight and qid, optional
+            Rows for learning curves and early stopping.
+        client : distributed.Client, optional
+            Default: the one made last.
+        parallelism : {"auto", "data", "features"}, default="auto"
+            What is divided between workers; see :mod:`hedgerow.distributed.modes`.
+        memory_limit : int, optional
+            Bytes for binned rows on each worker; default: 40% of the worker's limit.
+            Labels, queries, scores and derivatives are in memory beside them: some 64
+            bytes for each row of the worker, and for each of others in divided queries.
+        resilience : Resilience, optional
+            How long to wait for workers and how often to begin anew.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        CommunicationError
+            If workers are lost or stall too often.
+        DataError, DataTypeError, ParameterError
+            For what cannot be used; the message names partition and column.
+        """
+        self._params(), self._stopping()
+        self._check_objective()
+        name = "lambdarank" if self.objective == "auto" else self.objective
+        loss = AskedLoss(name, self._loss_values(), has_queries=True)
+        client, tables = self._prepare(
+            client,
+            parallelism,
+            (X, y, sample_weight),
+            (X_val, y_val, sample_weight_val),
+            (qid, qid_val),
+        )
+        work = self._work(loss, memory_limit)
+        return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
+
+    def predict(self, X: Any) -> Any:
+        """Score each row: lazily for a Dask collection.
+
+        Returns
+        -------
+        dask.dataframe.Series or dask.array.Array of float64; an array for a table in memory
+        """
+        if not is_collection(X):
+            return super().predict(X)
+        return predict_lazily(self._predictor().predict, X, np.dtype(np.float64))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, qid: Any = None) -> float:
+        """Mean NDCG over the queries, of whole lists; scores are gathered here."""
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight, qid=qid))
+        import dask
+
+        scores, y, sample_weight, qid = dask.compute(self.predict(X), y, sample_weight, qid)
+        return self._score_of(np.asarray(scores), y, sample_weight, qid)

@@ -1,0 +1,217 @@
+"""What conformal regressors and classifiers share: inner models, rows, groups, calibration."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils.validation import (
+    _num_samples,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.sample import check_length, check_weight
+from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.estimators.common import seed_of
+from hedgerow.estimators.conformal_scores import Calibration, check_enough, read_groups
+from hedgerow.objectives.distributions import check_level
+
+Rows = npt.NDArray[np.intp]
+
+
+class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
+    """Base of :class:`hedgerow.ConformalRegressor` and :class:`hedgerow.ConformalClassifier`."""
+
+    estimator: Any
+    method: str
+    level: float
+    cv: Any
+    group: Any
+    random_state: Any
+
+    estimator_: Any
+    calibration_: Calibration
+    _seed: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._inner()).input_tags
+        for name in ("allow_nan", "sparse", "categorical", "string", "dict"):
+            setattr(tags.input_tags, name, getattr(inner, name, False))
+        return tags
+
+    def _inner(self) -> Any:
+        """The estimator that makes predictions, not fitted."""
+        raise NotImplementedError
+
+    def _scores(self, X: Any, y: AnyArray) -> FloatArray:
+        """How badly the fitted model predicts each row."""
+        raise NotImplementedError
+
+    # -- what is given --------------------------------------------------------
+
+    def _check_method(self, known: tuple[str, ...]) -> None:
+        if self.method not in known:
+            raise ParameterError(
+                f"method must be one of {', '.join(map(repr, known))}; got {self.method!r}."
+                f"{did_you_mean(str(self.method), known)}"
+            )
+        check_level(self.level)
+        self._seed = seed_of(self.random_state)
+
+    def _target(self, y: Any, n_rows: int) -> AnyArray:
+        """Targets as an array of one dimension."""
+        if y is None:
+            raise DataError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
+        found: AnyArray = column_or_1d(y, warn=True)
+        check_length(len(found), n_rows, "y")
+        return found
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, group: Any
+    ) -> tuple[Any, AnyArray, FloatArray | None, AnyArray | None]:
+        """A table whose rows can be picked, targets, weights and groups."""
+        (X,) = indexable(X)
+        n_rows = int(_num_samples(X))
+        target, weight = self._target(y, n_rows), check_weight(sample_weight, n_rows)
+        return X, target, weight, self._groups(group, X, n_rows)
+
+    def _check_folds(self, cv: Any, n_rows: int) -> None:
+        """Raise unless a number of folds fits the rows."""
+        if isinstance(cv, bool) or cv < 2:
+            raise ParameterError(
+                "cv must be an integer at least 2, a splitter, or pairs of row numbers; "
+                f"got {cv!r}."
+            )
+        if cv > n_rows:
+            raise DataError(f"cv={cv} needs as many rows; n_samples={n_rows}: give more rows.")
+
+    def _groups(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
+        """Groups given in a call; by default the column that ``group`` names."""
+        return read_groups(self.group if given is None else given, X, n_rows)
+
+    def _groups_to_predict(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
+        grouped = None not in self.calibration_.scores
+        groups = self._groups(given, X, n_rows)
+        if grouped and groups is None:
+            raise DataError("the model was calibrated by groups: give group= of the rows, too.")
+        if not grouped and groups is not None:
+            raise DataError("the model was calibrated without groups: leave group= out.")
+        return groups
+
+    # -- inner models -----------------------------------------------------------
+
+    def _fitted(self, estimator: Any, X: Any, y: AnyArray, weight: Any, rows: Rows) -> Any:
+        """The estimator itself, fitted to some rows."""
+        part = (_safe_indexing(X, rows), y[rows])
+        if weight is None:
+            return estimator.fit(*part)
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise ParameterError(
+                f"sample_weight is given, but fit of {type(estimator).__name__} takes none: leave "
+                "it out, or use another estimator."
+            )
+        return estimator.fit(*part, sample_weight=weight[rows])
+
+    def _noted(self, X: Any) -> None:
+        """Keep number and names of the columns, where X is a table with them."""
+        inner = self.estimator_
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        if not hasattr(inner, "n_features_in_") and hasattr(X, "shape"):
+            validate_data(self, X, skip_check_array=True)
+
+    def _ready(self, X: Any) -> int:
+        """Number of rows of a table to predict, after scikit-learn's checks."""
+        check_is_fitted(self, "calibration_")
+        if hasattr(X, "shape") and hasattr(self, "n_features_in_") and len(X.shape) == 2:
+            validate_data(self, X, skip_check_array=True, reset=False)
+        return int(_num_samples(X))
+
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
+        """Calibrate a fitted model on rows that it has not been trained on.
+
+        The model is that of an earlier :meth:`fit`, or ``estimator`` itself, which then
+        must be fitted.  Earlier calibration rows are forgotten.
+
+        Parameters
+        ----------
+        X : table, shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+        group : array-like of shape (n_rows,), str or int, optional
+            Groups of the rows, or the column of X that holds them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        NotFittedError
+            If there is no fitted model.
+        DataError
+            If there are too few rows for ``level``.
+        """
+        self._check()
+        self._check_calibrated_apart()
+        X, target, weight, groups = self._read(X, y, sample_weight, group)
+        if not hasattr(self, "estimator_"):
+            check_is_fitted(self._inner())
+            self._adopt_fitted()
+        self._calibrate(X, target, weight, groups)
+        self._noted(X)
+        return self
+
+    def _check(self) -> None:
+        """Raise for parameters that are wrong."""
+        raise NotImplementedError
+
+    def _check_calibrated_apart(self) -> None:
+        """Raise if the method has no calibration rows of its own."""
+
+    def _adopt_fitted(self) -> None:
+        """Take the fitted ``estimator`` as the model."""
+        self.estimator_ = self._inner()
+
+    def _calibrate(
+        self, X: Any, y: AnyArray, weight: FloatArray | None, groups: AnyArray | None
+    ) -> None:
+        found = Calibration.of(self._scores(X, y), weight, groups)
+        found.check(self.level)
+        self.calibration_ = found
+
+    def _held_out(
+        self, split: tuple[Rows, Rows], weight: FloatArray | None, groups: AnyArray | None
+    ) -> None:
+        """Raise, before a model is trained, if the rows to calibrate on are too few."""
+        held = split[1] if weight is None else split[1][weight[split[1]] > 0.0]
+        parts = [held] if groups is None else None
+        if parts is not None:
+            check_enough(len(held), self.level, None)
+            return
+        assert groups is not None
+        names = groups[held].tolist()
+        for name in dict.fromkeys(groups.tolist()):
+            check_enough(names.count(name), self.level, name)
+
+
+def own(estimator: Any) -> Any:
+    """A copy without what was learned."""
+    return clone(estimator)
+
+
+__all__ = ["ConformalEstimator", "Rows", "own"]

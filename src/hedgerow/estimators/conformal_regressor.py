@@ -1,0 +1,445 @@
+"""Intervals around the predictions of any regressor.
+
+With prediction m(x), a spread s(x) and a threshold t from calibration rows:
+
+==============  ====================================  ======================================
+method          score of a row                        interval
+==============  ====================================  ======================================
+``split``       ``|y - m|``                           ``m - t`` to ``m + t``
+``normalized``  ``|y - m| / s``                       ``m - t s`` to ``m + t s``
+``cqr``         ``max(low - y, y - high)`` of         ``low - t`` to ``high + t``
+                predicted quantiles low, high
+``cv_plus``     ``|y - m_k|`` of the model m_k of     quantiles of ``m_k(x) - score`` and
+                the fold that leaves the row out      ``m_k(x) + score`` over all rows
+==============  ====================================  ======================================
+
+Sources: Lei et al. 2018 (split, normalized), Romano, Patterson and Candes 2019 (cqr),
+Barber et al. 2021 (CV+).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.model_selection import KFold, check_cv, cross_val_predict
+from sklearn.utils import _safe_indexing
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.predicted_distributions import DISTRIBUTIONAL
+from hedgerow.boosting.sample import check_vector
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.estimators.conformal_base import ConformalEstimator, Rows, own
+from hedgerow.estimators.conformal_scores import (
+    Calibration,
+    check_enough,
+    check_known,
+    rows_by_group,
+    thresholds_by_column,
+)
+from hedgerow.estimators.cross import cross_fit
+from hedgerow.estimators.regressor import HedgerowRegressor
+from hedgerow.objectives.distributions import check_level
+
+RegressionMethod = Literal["split", "normalized", "cqr", "cv_plus"]
+_METHODS = ("split", "normalized", "cqr", "cv_plus")
+
+_LEAST_SPREAD = 0.01
+"""A predicted spread counts at least so much of the mean one: it must be positive."""
+_BLOCK_CELLS = 4_000_000
+"""Calibration rows times predicted rows that are looked at together."""
+
+
+class ConformalRegressor(RegressorMixin, ConformalEstimator):
+    """Prediction intervals for any regressor, with a coverage that is guaranteed.
+
+    An interval holds the target with probability ``level`` at least, if the rows to
+    predict come from where the calibration rows came from, whatever the model is worth;
+    with ``"cv_plus"`` with ``2 level - 1``, in practice ``level``.  That is the mean over
+    all rows: of a part of them only with ``group``.
+
+    Parameters
+    ----------
+    estimator : regressor or None, default=None
+        Any with scikit-learn's interface; None is :class:`HedgerowRegressor`.  Fitted if
+        :meth:`calibrate` is used without :meth:`fit`.
+    method : {"split", "normalized", "cqr", "cv_plus"}, default="split"
+        ``"split"``: all intervals have the same width.  ``"normalized"``: as wide as a
+        spread that is predicted, too: the standard deviation where the estimator learns
+        distributions (``objective="normal"``, ...), otherwise the absolute residual, by
+        ``scale_estimator``.  ``"cqr"``: quantiles, moved.  For the last two intervals are
+        wide where rows are uncertain.  ``"cv_plus"``: all rows train and calibrate, by
+        a model for each fold; for small data.
+    level : float in (0, 1), default=0.9
+        Probability that an interval holds the target.
+    cv : int >= 2, splitter or iterable of (train, test), default=5
+        Folds of ``"cv_plus"``.  The others train on the first training part and calibrate
+        on its test part: one fifth of the rows by default.  Folds are drawn at random.
+    scale_estimator : regressor or None, default=None
+        For ``method="normalized"``: predicts absolute residuals; None is a copy of
+        ``estimator``, where this learns no distribution.  It is fitted to
+        out-of-fold residuals of the training part.
+    group : str, int or None, default=None
+        Column of X whose values are groups: coverage holds in each.  Groups that are no
+        column are given to :meth:`fit` and :meth:`predict_interval`.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds; None is 0.
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        Makes the predictions.  For ``"cv_plus"`` it is fitted to all rows.
+    estimators_ : list of regressors
+        For ``"cv_plus"`` those of the folds; for ``"cqr"`` of an estimator with one
+        quantile at a time, those of the lower, middle and upper one.
+    scale_estimator_ : regressor
+        For ``"normalized"``, if it is a model of its own.
+    calibration_ : Calibration
+        Scores of the calibration rows.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        As those of ``estimator_``, if it has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import ConformalRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2.0, 2.0, size=(600, 1))
+    >>> y = np.sin(X[:, 0]) + 0.2 * rng.normal(size=600)
+    >>> model = ConformalRegressor(level=0.8).fit(X[:400], y[:400])
+    >>> low, high = model.predict_interval(X[400:]).T
+    >>> 0.7 < np.mean((low <= y[400:]) & (y[400:] <= high)) < 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: RegressionMethod = "split",
+        level: float = 0.9,
+        cv: Any = 5,
+        scale_estimator: Any = None,
+        group: str | int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.level = level
+        self.cv = cv
+        self.scale_estimator = scale_estimator
+        self.group = group
+        self.random_state = random_state
+
+    def _inner(self) -> Any:
+        return HedgerowRegressor() if self.estimator is None else self.estimator
+
+    def _check(self) -> None:
+        self._check_method(_METHODS)
+        if self.scale_estimator is not None and self.method != "normalized":
+            raise ParameterError(
+                f"scale_estimator has no effect with method={self.method!r}: use "
+                "method='normalized', or leave it at None."
+            )
+
+    def _target(self, y: Any, n_rows: int) -> FloatArray:
+        return check_vector(super()._target(y, n_rows), n_rows, "y")
+
+    # -- training ----------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
+        """Train the model and calibrate it.
+
+        Parameters
+        ----------
+        X : table, shape (n_rows, n_features)
+            Whatever the estimator takes, if rows can be picked from it.
+        y : array-like of shape (n_rows,)
+        sample_weight : array-like of shape (n_rows,), optional
+            For training and for calibration: rows of weight 2 come up twice as often
+            among those to predict; rows of weight 0 count as absent.
+        group : array-like of shape (n_rows,), str or int, optional
+            Groups of the rows, or the column of X that holds them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If data cannot be used, or if the calibration rows (of a group) are too few
+            for ``level``: it says how many are needed.
+        ParameterError
+        """
+        self._check()
+        X, target, weight, groups = self._read(X, y, sample_weight, group)
+        splits = self._splits(X, target)
+        if self.method == "cv_plus":
+            return self._fit_folds(X, target, weight, groups, splits)
+        self._held_out(splits[0], weight, groups)
+        train, held = splits[0]
+        self._fit_model(X, target, weight, train)
+        self._calibrate(
+            _safe_indexing(X, held),
+            target[held],
+            None if weight is None else weight[held],
+            None if groups is None else groups[held],
+        )
+        self._noted(X)
+        return self
+
+    def _splits(self, X: Any, y: FloatArray) -> list[tuple[Rows, Rows]]:
+        cv: Any = self.cv
+        if isinstance(cv, int | np.integer):
+            self._check_folds(cv, len(y))
+            cv = KFold(int(cv), shuffle=True, random_state=self._seed % 2**32)
+        return list(check_cv(cv).split(X, y))
+
+    def _fit_model(self, X: Any, y: FloatArray, weight: FloatArray | None, rows: Rows) -> None:
+        for name in ("estimators_", "scale_estimator_"):
+            self.__dict__.pop(name, None)
+        if self.method == "cqr":
+            self._fit_quantiles(X, y, weight, rows)
+            return
+        self.estimator_ = self._fitted(own(self._inner()), X, y, weight, rows)
+        if self.method == "normalized" and not self._predicts_spread():
+            self._fit_scale(X, y, weight, rows)
+
+    def _predicts_spread(self) -> bool:
+        """Whether the estimator itself says how far targets spread."""
+        if self.scale_estimator is not None:
+            return False
+        return getattr(self._inner(), "objective", None) in DISTRIBUTIONAL and hasattr(
+            self.estimator_, "predict_distribution"
+        )
+
+    def _fit_scale(self, X: Any, y: FloatArray, weight: FloatArray | None, rows: Rows) -> None:
+        """A model of absolute residuals of rows that the model had not seen."""
+        part, target = _safe_indexing(X, rows), y[rows]
+        params = None if weight is None else {"sample_weight": weight[rows]}
+        folds = KFold(min(5, len(rows)), shuffle=True, random_state=0)
+        out_of_fold = cross_val_predict(own(self._inner()), part, target, cv=folds, params=params)
+        far = np.abs(target - out_of_fold)
+        inner = self._inner() if self.scale_estimator is None else self.scale_estimator
+        residual = np.zeros(len(y))
+        residual[rows] = far
+        self.scale_estimator_ = self._fitted(own(inner), X, residual, weight, rows)
+        self._least_spread = max(_LEAST_SPREAD * float(far.mean()), 1e-300)
+
+    def _fit_quantiles(self, X: Any, y: FloatArray, weight: FloatArray | None, rows: Rows) -> None:
+        low = 0.5 * (1.0 - self.level)
+        levels = [low, 0.5, 1.0 - low]
+        inner = self._inner()
+        if isinstance(inner, HedgerowRegressor):
+            model = own(inner).set_params(objective="quantile", quantile=levels)
+            self.estimator_ = self._fitted(model, X, y, weight, rows)
+            return
+        name = _quantile_name(inner)
+        self.estimators_ = [
+            self._fitted(own(inner).set_params(**{name: level}), X, y, weight, rows)
+            for level in levels
+        ]
+        self.estimator_ = self.estimators_[1]
+
+    def _fit_folds(
+        self,
+        X: Any,
+        y: FloatArray,
+        weight: FloatArray | None,
+        groups: AnyArray | None,
+        splits: list[tuple[Rows, Rows]],
+    ) -> Self:
+        tested = np.concatenate([test for _, test in splits])
+        self._held_out((tested, tested), weight, groups)
+        self.__dict__.pop("scale_estimator_", None)
+        models = self._fold_models(X, y, weight, splits)
+        scores = [
+            np.abs(y[test] - self._predicted(model, _safe_indexing(X, test)))
+            for model, (_, test) in zip(models, splits, strict=True)
+        ]
+        everything = np.arange(len(y))
+        self.estimator_ = self._fitted(own(self._inner()), X, y, weight, everything)
+        self.estimators_ = models
+        self._fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
+        self._row_scores = np.concatenate(scores)
+        self._row_weight = None if weight is None else weight[tested]
+        self._row_groups = None if groups is None else groups[tested]
+        found = Calibration.of(self._row_scores, self._row_weight, self._row_groups)
+        found.check(self.level)
+        self.calibration_ = found
+        self._noted(X)
+        return self
+
+    def _fold_models(
+        self, X: Any, y: FloatArray, weight: FloatArray | None, splits: list[tuple[Rows, Rows]]
+    ) -> list[Any]:
+        """A model for each fold; boosted trees of all folds are grown from one binned table."""
+        inner = self._inner()
+        if type(inner) is not HedgerowRegressor or inner.early_stopping is not False:
+            # With early stopping the folds together would stop by the rows they calibrate on.
+            return [self._fitted(own(inner), X, y, weight, train) for train, _ in splits]
+        found = cross_fit(own(inner), X, y, splits, sample_weight=weight, model=None)
+        return [own(inner)._adopt(booster.model) for booster in found.boosters]  # noqa: SLF001
+
+    def _check_calibrated_apart(self) -> None:
+        if self.method == "cv_plus":
+            raise ParameterError(
+                "method='cv_plus' calibrates on the rows that it trains on: use fit, or "
+                "method='split' for a model that is fitted."
+            )
+
+    def _adopt_fitted(self) -> None:
+        super()._adopt_fitted()
+        if self.method == "normalized" and not self._predicts_spread():
+            raise ParameterError(
+                "method='normalized' needs a fitted model that predicts distributions "
+                f"(HedgerowRegressor with objective {', '.join(map(repr, DISTRIBUTIONAL))}); for "
+                "others use fit, which trains a model of the residuals, too."
+            )
+
+    # -- prediction --------------------------------------------------------------
+
+    @staticmethod
+    def _predicted(model: Any, X: Any) -> FloatArray:
+        found = np.asarray(model.predict(X), dtype=np.float64)
+        if found.ndim != 1:
+            raise DataError(
+                f"{type(model).__name__} predicts {found.shape[1]} numbers for a row: only "
+                "method='cqr' takes several, which are quantiles."
+            )
+        return found
+
+    def _band(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Lower and upper end before calibration, and the unit of scores, of each row."""
+        if self.method == "cqr":
+            low, high = self._quantiles(X)[:, [0, -1]].T
+            return low, high, np.ones(len(low))
+        if self.method == "normalized" and self._predicts_spread():
+            found = self.estimator_.predict_distribution(X)
+            return found.mean, found.mean, np.maximum(found.std, 1e-300)
+        middle = self._predicted(self.estimator_, X)
+        if self.method == "split":
+            return middle, middle, np.ones(len(middle))
+        spread = self._predicted(self.scale_estimator_, X)
+        return middle, middle, np.maximum(spread, self._least_spread)
+
+    def _quantiles(self, X: Any) -> FloatArray:
+        models = getattr(self, "estimators_", None)
+        if models is not None:
+            return np.sort(np.column_stack([model.predict(X) for model in models]), axis=1)
+        found = np.asarray(self.estimator_.predict(X), dtype=np.float64)
+        if found.ndim != 2 or found.shape[1] < 2:
+            raise DataError(
+                f"method='cqr' needs quantiles, two columns or more in ascending order; "
+                f"{type(self.estimator_).__name__} predicts one number for a row: train it with "
+                "objective='quantile' and several levels."
+            )
+        return found
+
+    def _scores(self, X: Any, y: AnyArray) -> FloatArray:
+        low, high, unit = self._band(X)
+        return np.maximum(low - y, y - high) / unit
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predictions of ``estimator_``; for ``"cqr"`` the median.
+
+        Parameters
+        ----------
+        X : table, shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows,)
+        """
+        self._ready(X)
+        if self.method == "cqr" and not hasattr(self, "estimators_"):
+            found = self._quantiles(X)
+            middle = found.shape[1] // 2
+            return found[:, middle] if found.shape[1] % 2 else 0.5 * found[:, [0, -1]].sum(axis=1)
+        return self._predicted(self.estimator_, X)
+
+    def predict_interval(
+        self, X: Any, level: float | None = None, *, group: Any = None
+    ) -> FloatArray:
+        """The interval of each row.
+
+        Parameters
+        ----------
+        X : table, shape (n_rows, n_features)
+        level : float in (0, 1), optional
+            Other than that of the constructor.  (``"cqr"`` then still moves the quantiles
+            that it was trained for.)
+        group : array-like of shape (n_rows,), str or int, optional
+            Groups of the rows, if the model was calibrated by groups.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, 2)
+            Lower and upper ends.
+
+        Raises
+        ------
+        DataError
+            If a group is new, or the calibration rows are too few for the level.
+        """
+        n_rows = self._ready(X)
+        asked = self.level if level is None else level
+        check_level(asked)
+        groups = self._groups_to_predict(group, X, n_rows)
+        if self.method == "cv_plus":
+            return self._fold_intervals(X, asked, groups, n_rows)
+        low, high, unit = self._band(X)
+        threshold = unit * self.calibration_.thresholds(asked, groups, n_rows)
+        low, high = low - threshold, high + threshold
+        # Thresholds of quantiles may be negative, and the ends meet: no target lies between.
+        middle = 0.5 * low + 0.5 * high
+        return np.column_stack([np.minimum(low, middle), np.maximum(high, middle)])
+
+    def _fold_intervals(
+        self, X: Any, level: float, groups: AnyArray | None, n_rows: int
+    ) -> FloatArray:
+        by_fold = np.stack([self._predicted(model, X) for model in self.estimators_])
+        known = rows_by_group(self._row_groups, len(self._fold))
+        found = np.empty((n_rows, 2))
+        for name, rows in rows_by_group(groups, n_rows).items():
+            check_known(name, known)
+            members = known[name]
+            if self._row_weight is not None:
+                members = members[self._row_weight[members] > 0.0]
+            check_enough(len(members), level, name)
+            block = max(1, _BLOCK_CELLS // len(members))
+            for start in range(0, len(rows), block):
+                some = rows[start : start + block]
+                found[some] = self._ends_of(by_fold[:, some], members, level)
+        return found
+
+    def _ends_of(self, by_fold: FloatArray, members: Rows, level: float) -> FloatArray:
+        centre = by_fold[self._fold[members]]
+        score = self._row_scores[members][:, None]
+        weight = None if self._row_weight is None else self._row_weight[members]
+        low = -thresholds_by_column(score - centre, level, weight)
+        return np.column_stack([low, thresholds_by_column(centre + score, level, weight)])
+
+
+def _quantile_name(estimator: Any) -> str:
+    """The parameter in which an estimator, or a step of it, takes the quantile to predict."""
+    given = estimator.get_params(deep=True)
+    for name in given:
+        step, _, last = name.rpartition("__")
+        before = f"{step}__" if step else ""
+        loss = given.get(f"{before}loss", given.get(f"{before}objective"))
+        if last == "quantile" and loss in (None, "quantile"):
+            return str(name)
+        if last == "alpha" and loss == "quantile":
+            return str(name)
+    raise ParameterError(
+        f"method='cqr' needs an estimator of quantiles; {type(estimator).__name__} is none as it "
+        "is set: use HedgerowRegressor, or set its loss to 'quantile' (its parameter 'quantile' or "
+        "'alpha' is then set here)."
+    )
+
+
+__all__ = ["ConformalRegressor", "RegressionMethod"]

@@ -1,0 +1,234 @@
+"""The arithmetic of conformal prediction: scores of calibration rows, and their quantiles.
+
+Glossary
+--------
+score        how badly a prediction fits a target; any function that is fixed before the
+             calibration rows are looked at
+calibration  scores of rows that the model has not been trained on
+threshold    the ``ceil((n + 1) level)``-th smallest of n scores.  The score of a new row,
+             exchangeable with them, is above it with probability ``1 - level`` at most, and
+             ``1 - level - 1 / (n + 1)`` at least where no two scores are equal
+group        rows that have a threshold of their own (Mondrian), from scores of their own:
+             the same holds in each group
+
+Source: Vovk, Gammerman and Shafer 2005; Lei et al. 2018.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.errors import DataError
+from hedgerow.objectives.distributions import check_level
+
+_PLAY = 1e-9
+"""Levels are decimal fractions, and float64 is not: what is this near has reached it."""
+_ALL: Hashable = None
+"""The group of rows without groups."""
+
+
+def rows_needed(level: float) -> int:
+    """Fewest calibration rows that have a threshold for ``level``: n with ``(n+1) level <= n``.
+
+    Examples
+    --------
+    >>> from hedgerow.estimators.conformal_scores import rows_needed
+    >>> rows_needed(0.9), rows_needed(0.95)
+    (9, 19)
+    """
+    return max(1, math.ceil(1.0 / (1.0 - level) - 1.0 - _PLAY))
+
+
+def threshold_rank(n_rows: int, level: float) -> int:
+    """``ceil((n + 1) level)``, from 1 on."""
+    return max(1, math.ceil((n_rows + 1) * level - _PLAY))
+
+
+def threshold_of(scores: FloatArray, level: float, weight: FloatArray | None = None) -> float:
+    """The threshold of some scores; infinite if they are too few.
+
+    Parameters
+    ----------
+    scores : float64 (n_rows,)
+    level : float in (0, 1)
+    weight : float64 (n_rows,), optional
+        Relative: rows of weight 2 come up twice as often among those that are predicted.
+        A new row counts with the mean weight (Tibshirani et al. 2019).
+    """
+    n = len(scores)
+    if weight is None:
+        rank = threshold_rank(n, level)
+        return math.inf if rank > n else float(np.partition(scores, rank - 1)[rank - 1])
+    if n == 0:
+        return math.inf
+    order = np.argsort(scores, kind="stable")
+    total = float(weight.sum())
+    at = int(np.searchsorted(np.cumsum(weight[order]), _goal(total, n, level)))
+    return math.inf if at >= n else float(scores[order[at]])
+
+
+def thresholds_by_column(
+    values: FloatArray, level: float, weight: FloatArray | None = None
+) -> FloatArray:
+    """:func:`threshold_of` each column of ``values``, float64 (n_rows, n_columns)."""
+    n = len(values)
+    if weight is None:
+        rank = threshold_rank(n, level)
+        if rank > n:
+            return np.full(values.shape[1], math.inf)
+        return np.asarray(np.partition(values, rank - 1, axis=0)[rank - 1])
+    order = np.argsort(values, axis=0, kind="stable")
+    reached = np.cumsum(weight[order], axis=0) >= _goal(float(weight.sum()), n, level)
+    found = np.take_along_axis(values, order, axis=0)
+    at = reached.argmax(axis=0)
+    return np.where(reached.any(axis=0), found[at, np.arange(values.shape[1])], math.inf)
+
+
+def _goal(total: float, n_rows: int, level: float) -> float:
+    """Weight that is ``level`` of the whole with one more row."""
+    whole = total * (n_rows + 1) / n_rows
+    return whole * (level - _PLAY / n_rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """Scores of calibration rows, by group.
+
+    Attributes
+    ----------
+    scores : mapping of group to float64
+    weights : mapping of group to float64 or None
+    """
+
+    scores: Mapping[Hashable, FloatArray]
+    weights: Mapping[Hashable, FloatArray | None]
+
+    @staticmethod
+    def of(scores: FloatArray, weight: FloatArray | None, groups: AnyArray | None) -> Calibration:
+        """From the score of each row; rows of weight 0 count as absent."""
+        found: dict[Hashable, FloatArray] = {}
+        masses: dict[Hashable, FloatArray | None] = {}
+        for group, rows in rows_by_group(groups, len(scores)).items():
+            if weight is not None:
+                rows = rows[weight[rows] > 0.0]
+            found[group] = scores[rows]
+            masses[group] = None if weight is None else weight[rows]
+        return Calibration(found, masses)
+
+    def check(self, level: float) -> None:
+        """Raise unless every group has rows enough for ``level``."""
+        check_level(level)
+        for group, scores in self.scores.items():
+            check_enough(len(scores), level, group)
+
+    def thresholds(self, level: float, groups: AnyArray | None, n_rows: int) -> FloatArray:
+        """The threshold that holds for each of ``n_rows`` rows to predict.
+
+        Raises
+        ------
+        DataError
+            If a group is new, or has too few calibration rows for the level.
+        """
+        check_level(level)
+        found = np.empty(n_rows)
+        for group, rows in rows_by_group(groups, n_rows).items():
+            check_known(group, self.scores)
+            scores = self.scores[group]
+            check_enough(len(scores), level, group)
+            found[rows] = threshold_of(scores, level, self.weights[group])
+        return found
+
+
+def check_enough(n_rows: int, level: float, group: Hashable) -> None:
+    """Raise ``DataError`` if so few calibration rows have no threshold for the level."""
+    if n_rows < rows_needed(level):
+        where, join = ("", "") if group is _ALL else (f" of group {group!r}", ", or join groups")
+        raise DataError(
+            f"level={level:g} needs at least {rows_needed(level)} calibration rows{where}; there "
+            f"are {n_rows}: give more rows, a lower level{join}."
+        )
+
+
+def check_known(group: Hashable, known: Mapping[Hashable, Any]) -> None:
+    """Raise ``DataError`` if there were no calibration rows of a group."""
+    if group not in known:
+        raise DataError(
+            f"group {group!r} has no calibration rows; those that have are "
+            f"{', '.join(map(repr, list(known)[:10]))}."
+        )
+
+
+def rows_by_group(groups: AnyArray | None, n_rows: int) -> dict[Hashable, npt.NDArray[np.intp]]:
+    """Numbers of the rows of each group, in the order in which groups come up."""
+    if groups is None:
+        return {_ALL: np.arange(n_rows)}
+    found: dict[Hashable, list[int]] = {}
+    for row, group in enumerate(groups.tolist()):
+        found.setdefault(group, []).append(row)
+    return {group: np.array(rows, dtype=np.intp) for group, rows in found.items()}
+
+
+def read_groups(group: Any, X: Any, n_rows: int) -> AnyArray | None:
+    """The group of each row.
+
+    Parameters
+    ----------
+    group : str, int, array-like of shape (n_rows,) or None
+        Name or position of a column of X, or the groups themselves.
+    X : table
+    n_rows : int
+
+    Raises
+    ------
+    DataError
+        If there is no such column, the length is wrong, or a group is missing.
+    """
+    if group is None:
+        return None
+    found = np.asarray(_column(X, group) if isinstance(group, str | int | np.integer) else group)
+    if found.ndim != 1 or len(found) != n_rows:
+        raise DataError(
+            f"group must hold one group for each of the {n_rows} rows, or name a column of X; it "
+            f"has shape {found.shape}."
+        )
+    missing = np.array([one is None or one != one for one in found.tolist()], dtype=bool)
+    if missing.any():
+        raise DataError(f"group is missing in row {int(np.argmax(missing))}: fill it first.")
+    return found
+
+
+def _column(X: Any, name: Any) -> Any:
+    named = hasattr(X, "columns")
+    try:
+        if isinstance(name, str):
+            if named:
+                return X[name]
+        elif named:
+            return X[list(X.columns)[name]]
+        else:
+            dense = X[:, [name]]
+            return (dense.toarray() if hasattr(dense, "toarray") else dense)[:, 0]
+    except (KeyError, IndexError, TypeError):
+        pass
+    except Exception as fault:  # polars and others have errors of their own for this
+        raise DataError(f"group={name!r}: no such column of X ({fault}).") from fault
+    raise DataError(f"group={name!r}: X has no such column.")
+
+
+__all__ = [
+    "Calibration",
+    "check_enough",
+    "check_known",
+    "read_groups",
+    "rows_by_group",
+    "rows_needed",
+    "threshold_of",
+    "thresholds_by_column",
+]

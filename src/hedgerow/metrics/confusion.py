@@ -1,0 +1,117 @@
+"""Scores of predicted classes: what the table of true and predicted classes says.
+
+Glossary
+--------
+table      weight of the rows of true class i that are predicted as class j; the
+           predicted class is the most probable one, the first of equals
+precision  share of the rows predicted as a class that are of it
+recall     share of the rows of a class that are predicted as it
+F1         harmonic mean of both: 2 hits / (predicted + true)
+macro      mean over the classes, all alike        micro     of all rows together
+weighted   mean over the classes by their weight
+
+A share of nothing is 0, as in scikit-learn; classes without rows that are not predicted
+either are left out of means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+
+Averaging: TypeAlias = Literal["second", "macro", "micro", "weighted"]
+
+
+def confusion_table(
+    y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+) -> FloatArray:
+    """Weight of the rows by true and by predicted class.
+
+    Parameters
+    ----------
+    y_true : float64 (n_rows,)
+        Class indices.
+    prediction : float64 (n_rows, n_classes)
+    weight : float64 (n_rows,), optional
+
+    Returns
+    -------
+    float64 (n_classes, n_classes)
+    """
+    n_classes = prediction.shape[1]
+    cell = y_true.astype(np.intp) * n_classes + prediction.argmax(axis=1)
+    counts = np.bincount(cell, weight, n_classes * n_classes)
+    return np.asarray(counts.reshape(n_classes, n_classes), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class OfTable:
+    """What ``summary`` makes of the table, as a metric."""
+
+    summary: Callable[[FloatArray], float]
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        return float(self.summary(confusion_table(y_true, prediction, weight)))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScores:
+    """Precision, recall or F1.
+
+    Attributes
+    ----------
+    kind : {"precision", "recall", "f1"}
+    averaging : {"second", "macro", "micro", "weighted"}
+        ``"second"``: of class 1 alone.
+    """
+
+    kind: Literal["precision", "recall", "f1"]
+    averaging: Averaging
+
+    def __call__(self, table: FloatArray) -> float:
+        hits, true, predicted = table.diagonal(), table.sum(axis=1), table.sum(axis=0)
+        if self.averaging == "micro":
+            hits, true, predicted = hits.sum(), true.sum(), predicted.sum()
+        below = {"precision": predicted, "recall": true, "f1": 0.5 * (true + predicted)}[self.kind]
+        scores = share(np.atleast_1d(hits), np.atleast_1d(below))
+        if self.averaging == "second":
+            return float(scores[1])
+        if self.averaging == "micro":
+            return float(scores[0])
+        if self.averaging == "weighted":
+            return float((scores * true).sum() / true.sum())
+        return float(scores[(true > 0.0) | (predicted > 0.0)].mean())
+
+
+def balanced_accuracy(table: FloatArray) -> float:
+    """Mean recall of the classes that have rows."""
+    true = table.sum(axis=1)
+    return float((table.diagonal()[true > 0.0] / true[true > 0.0]).mean())
+
+
+def matthews(table: FloatArray) -> float:
+    """Correlation of true and predicted class (Matthews 1975, Gorodkin 2004); 0 for chance."""
+    total, true, predicted = table.sum(), table.sum(axis=1), table.sum(axis=0)
+    together = table.diagonal().sum() * total - (true * predicted).sum()
+    spread = (total**2 - (true**2).sum()) * (total**2 - (predicted**2).sum())
+    return float(together / np.sqrt(spread)) if spread > 0.0 else 0.0
+
+
+def kappa(table: FloatArray) -> float:
+    """Agreement beyond that of chance (Cohen 1960)."""
+    total = table.sum()
+    chance = (table.sum(axis=1) * table.sum(axis=0)).sum() / total
+    seen = table.diagonal().sum()
+    return float((seen - chance) / (total - chance)) if total > chance else 0.0
+
+
+def share(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Quotients; 0 where there is nothing to take a share of."""
+    return np.asarray(np.divide(above, below, out=np.zeros(len(above)), where=below > 0.0))

@@ -1,0 +1,253 @@
+"""Scores of how well rows of a class come before others, by falling score.
+
+Glossary
+--------
+curve    weight of the rows of the class, and of the others, among those with at least
+         a score: one point for each score that occurs, so equal scores are no order
+ROC      share of the class over share of the others; its area is the AUC: the chance
+         that a row of the class is before one of the others, ties by half
+PR       precision (share of the class among the rows so far) over recall (share of
+         the class that has come so far)
+
+One sort of the rows and running sums.  Without weights all sums are whole numbers, so the
+order of equal scores leaves no trace; with weights the sort is stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+
+Truth = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Running weights; both begin with 0 and end with the weight of all such rows.
+
+    Attributes
+    ----------
+    inside, outside : float64 (n_scores + 1,)
+        Of the rows of the class, and of the others.
+    """
+
+    inside: FloatArray
+    outside: FloatArray
+
+    @staticmethod
+    def of(inside: Truth, score: FloatArray, weight: FloatArray | None = None) -> Curve:
+        """Put rows in order.
+
+        Parameters
+        ----------
+        inside : bool (n_rows,)
+        score : float64 (n_rows,)
+        weight : float64 (n_rows,), optional
+        """
+        order = np.argsort(-score, kind="stable" if weight is not None else None)
+        ordered, chosen = score[order], inside[order]
+        last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+        mass: Any = 1.0 if weight is None else weight[order]
+        return Curve(
+            np.append(0.0, np.cumsum(chosen * mass)[last]),
+            np.append(0.0, np.cumsum(~chosen * mass)[last]),
+        )
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether the rows are all of the class, or all others."""
+        return not (self.inside[-1] > 0.0 and self.outside[-1] > 0.0)
+
+    def area(self) -> float:
+        """Area under the ROC curve."""
+        heights = self.inside[1:] + self.inside[:-1]
+        total = float((np.diff(self.outside) * heights).sum())
+        return 0.5 * total / float(self.inside[-1] * self.outside[-1])
+
+    def average_precision(self) -> float:
+        """Mean of the precision over the recall, in steps: as scikit-learn has it."""
+        precision = self.inside[1:] / (self.inside[1:] + self.outside[1:])
+        return float((np.diff(self.inside) * precision).sum() / self.inside[-1])
+
+    def precision_recall_area(self) -> float:
+        """Area under the PR curve between its points: as XGBoost has it.
+
+        Between two points both kinds of rows come evenly (Davis and Goadrich 2006), so
+        precision is ``x / (a x + b)`` of the recall x.
+        """
+        total = self.inside[-1]
+        rise, run = np.diff(self.inside), np.diff(self.outside)
+        some = rise > 0.0
+        slope = run[some] / rise[some]
+        a = 1.0 + slope
+        b = (self.outside[:-1][some] - slope * self.inside[:-1][some]) / total
+        low, high = self.inside[:-1][some] / total, self.inside[1:][some] / total
+        bent = b != 0.0
+        safe_low = np.where(bent, a * low + b, 1.0)
+        safe_high = np.where(bent, a * high + b, 1.0)
+        log = np.log(safe_high / safe_low)
+        return float(((high - low - np.where(bent, b / a * log, 0.0)) / a).sum())
+
+    def largest_gap(self) -> float:
+        """Largest distance of the two shares, of Kolmogorov and Smirnov."""
+        gaps = self.inside / self.inside[-1] - self.outside / self.outside[-1]
+        return float(np.abs(gaps).max())
+
+
+Summary = Callable[[Curve], float]
+
+
+def gini_of(curve: Curve) -> float:
+    """``2 AUC - 1``: 0 for chance, 1 for a perfect order."""
+    return 2.0 * curve.area() - 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class OneAgainstRest:
+    """A number of the curve of each class against all others, and their mean.
+
+    With two classes it is that of the second class alone.
+
+    Attributes
+    ----------
+    name : str
+        Of the metric, for messages.
+    summary : callable
+        ``summary(curve) -> float``.
+    by_weight : bool
+        Whether a class counts by the weight of its rows; else all alike.
+    """
+
+    name: str
+    summary: Summary
+    by_weight: bool = False
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """The score.
+
+        Parameters
+        ----------
+        y_true : float64 (n_rows,)
+            Class indices.
+        prediction : float64 (n_rows, n_classes)
+            Probabilities.
+        weight : float64 (n_rows,), optional
+
+        Raises
+        ------
+        DataError
+            If a class has no rows, or all.
+        """
+        n_classes = prediction.shape[1]
+        if n_classes == 2:
+            return self._of_class(1, y_true, prediction, weight)[0]
+        found = [self._of_class(k, y_true, prediction, weight) for k in range(n_classes)]
+        scores, shares = np.array(found).T
+        return float(np.average(scores, weights=shares if self.by_weight else None))
+
+    def _of_class(
+        self, number: int, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
+    ) -> tuple[float, float]:
+        """Score and weight of a class."""
+        curve = Curve.of(y_true == number, prediction[:, number], weight)
+        if curve.one_sided:
+            raise needs_classes(self.name, y_true, prediction.shape[1], number)
+        return self.summary(curve), float(curve.inside[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class OneAgainstOne:
+    """Mean AUC of all pairs of classes (Hand and Till 2001).
+
+    That of a pair is the mean of two: its rows by the probability of one class, and of
+    the other.
+
+    Attributes
+    ----------
+    name : str
+    by_weight : bool
+        Whether a pair counts by the weight of its rows; else all alike.
+    """
+
+    name: str
+    by_weight: bool = False
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """The score; parameters as of :class:`OneAgainstRest`."""
+
+        def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
+            first = Curve.of(y_true[rows] == one, prediction[rows, one], mass)
+            second = Curve.of(y_true[rows] == other, prediction[rows, other], mass)
+            return 0.5 * (first.area() + second.area())
+
+        n_classes = prediction.shape[1]
+        return mean_of_pairs(self.name, of_pair, n_classes, y_true, weight, self.by_weight)
+
+
+@dataclass(frozen=True, slots=True)
+class AucMu:
+    """Mean over the pairs of classes of the AUC by the difference of their raw scores.
+
+    Kleiman and Page 2019, with costs of 1 for every mistake, as LightGBM has it.
+    """
+
+    name: str = "auc_mu"
+
+    def __call__(
+        self, y_true: FloatArray, raw: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """The score of raw scores, float64 (n_classes, n_rows)."""
+
+        def of_pair(one: int, other: int, rows: Any, mass: FloatArray | None) -> float:
+            return Curve.of(y_true[rows] == one, raw[one, rows] - raw[other, rows], mass).area()
+
+        return mean_of_pairs(self.name, of_pair, len(raw), y_true, weight, False)
+
+
+def mean_of_pairs(
+    name: str,
+    of_pair: Callable[[int, int, Any, FloatArray | None], float],
+    n_classes: int,
+    y_true: FloatArray,
+    weight: FloatArray | None,
+    by_weight: bool,
+) -> float:
+    """Mean over the pairs of classes of ``of_pair(one, other, rows, weight of rows)``."""
+    rows_of = [np.flatnonzero(y_true == number) for number in range(n_classes)]
+    for number, rows in enumerate(rows_of):
+        if len(rows) == 0:
+            raise needs_classes(name, y_true, n_classes, number)
+    scores, shares = [], []
+    for one in range(n_classes):
+        for other in range(one + 1, n_classes):
+            rows = np.concatenate([rows_of[one], rows_of[other]])
+            mass = None if weight is None else weight[rows]
+            scores.append(of_pair(one, other, rows, mass))
+            shares.append(len(rows) if mass is None else float(mass.sum()))
+    return float(np.average(scores, weights=shares if by_weight else None))
+
+
+def needs_classes(name: str, y_true: FloatArray, n_classes: int, number: int) -> DataError:
+    """What is wrong with rows among which a class is missing."""
+    if (y_true == y_true[0]).all():
+        what = (
+            f"metric {name!r} needs rows of {'both' if n_classes == 2 else 'all'} classes, but all "
+            f"{len(y_true)} rows have class index {y_true[0]:g}"
+        )
+    else:
+        what = (
+            f"metric {name!r} needs rows of all {n_classes} classes, but none of the "
+            f"{len(y_true)} rows has class index {number}"
+        )
+    return DataError(f"{what}: give other validation rows or use eval_metric='logloss'.")

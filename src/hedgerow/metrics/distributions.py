@@ -1,0 +1,134 @@
+"""Scores of distributions and of intervals.
+
+=============  ======================================================  ======  ==========
+name           what                                                    better  as a metric
+=============  ======================================================  ======  ==========
+``nll``        mean of -log density of the target (log score)          lower   yes
+``crps``       mean continuous ranked probability score                lower   yes
+``coverage``   share of the targets in their interval, ends included   level   no
+``winkler``    width, and 2 / (1 - level) times what is missing        lower   no
+=============  ======================================================  ======  ==========
+
+The first two are ``eval_metric`` of objectives with a distribution
+(:mod:`hedgerow.objectives.distributional`, and ``poisson``).  Both are proper: the true
+distribution has the best expected score (Gneiting and Raftery 2007).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+from hedgerow.kernels.exact_sum import weighted_mean
+from hedgerow.metrics.base import Metric
+from hedgerow.metrics.regression import MeanOf
+from hedgerow.metrics.scores import Mean
+from hedgerow.objectives.distributions import Distribution, check_level
+
+OF_DISTRIBUTIONS = ("nll", "crps")
+
+
+@dataclass(frozen=True, slots=True)
+class _OfRaw:
+    """A score of each row of an objective with distributions."""
+
+    name: str
+    objective: Any
+
+    def __call__(self, y_true: FloatArray, raw: FloatArray) -> FloatArray:
+        found: Distribution = self.objective.distribution(raw)
+        return -found.log_pdf(y_true) if self.name == "nll" else found.crps(y_true)
+
+
+def distribution_metric(name: str, objective: Any) -> Metric:
+    """``"nll"`` or ``"crps"`` of an objective with distributions, from raw scores."""
+    values = _OfRaw(name, objective)
+    return Metric(name, MeanOf(values), from_raw=True, sums=Mean(values), built_in=True)
+
+
+def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
+    """Weighted mean of ``-log density`` of the targets.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+    distribution : Distribution
+        Of each row, as ``predict_distribution`` gives them.
+    weight : array-like of shape (n_rows,), optional
+
+    Returns
+    -------
+    float
+    """
+    return weighted_mean(-distribution.log_pdf(y_true), _weights(weight))
+
+
+def crps(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
+    """Weighted mean of the continuous ranked probability score; parameters as :func:`nll`."""
+    return weighted_mean(distribution.crps(y_true), _weights(weight))
+
+
+def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
+    """Share of the targets that lie in their interval, ends included.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_rows,)
+    interval : array-like of shape (n_rows, 2)
+        Lower and upper ends, as ``predict_interval`` gives them.
+    weight : array-like of shape (n_rows,), optional
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from hedgerow.metrics.distributions import coverage
+    >>> coverage([1.0, 5.0], [[0.0, 2.0], [0.0, 2.0]])
+    0.5
+    """
+    y, low, high = _ends(y_true, interval)
+    return weighted_mean(((low <= y) & (y <= high)).astype(np.float64), _weights(weight))
+
+
+def winkler(y_true: Any, interval: Any, level: float = 0.9, weight: Any = None) -> float:
+    """Mean interval score (Winkler 1972): narrow intervals are good, misses cost.
+
+    Parameters
+    ----------
+    y_true, interval, weight
+        As for :func:`coverage`.
+    level : float in (0, 1), default=0.9
+        That the intervals were made for.
+
+    Returns
+    -------
+    float
+        In the unit of the target; the true quantiles have the least expected score.
+    """
+    check_level(level)
+    y, low, high = _ends(y_true, interval)
+    missing = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+    return weighted_mean(high - low + 2.0 / (1.0 - level) * missing, _weights(weight))
+
+
+def _ends(y_true: Any, interval: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    y, ends = np.asarray(y_true, dtype=np.float64), np.asarray(interval, dtype=np.float64)
+    if y.ndim != 1 or ends.shape != (len(y), 2):
+        raise DataError(
+            f"interval must have a lower and an upper end for each of the rows of y_true, whose "
+            f"shape is {y.shape}; it has shape {ends.shape}."
+        )
+    return y, ends[:, 0], ends[:, 1]
+
+
+def _weights(weight: Any) -> FloatArray | None:
+    return None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+
+
+__all__ = ["coverage", "crps", "distribution_metric", "nll", "winkler"]

@@ -1,0 +1,270 @@
+"""A metric for each group of rows, to see whether a model is as good for all of them.
+
+::
+
+    GroupedMetric("auc", groups="region", reduce="worst")
+          |  make_metrics          the metric itself
+          |  read_groups           which group each row that was given is in
+          |  of_rows               of the rows that are scored: weights of 0, rows set aside
+          v
+    auc[worst of region]           or, without reduce, auc[region=north], auc[region=south], ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.metrics.base import Metric, MetricFunction
+
+Reduce: TypeAlias = Literal["worst", "mean"] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedMetric:
+    """A metric of each group of the scored rows, as ``eval_metric``.
+
+    Parameters
+    ----------
+    metric : str or callable
+        What ``eval_metric`` takes: a name, a scorer, a function.
+    groups : str, int, or array-like of shape (n_rows,)
+        A column of X, by name or position; or the group of each row of ``X_val``, of X
+        if no ``X_val`` is given (also where rows of X are set aside).  Missing values
+        are a group.
+    reduce : {"worst", "mean"} or None, default="worst"
+        One number of those of all groups, each counting alike; None: a learning curve
+        for each group, which early stopping cannot watch.
+
+    Raises
+    ------
+    ParameterError
+        If ``reduce`` is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import HedgerowRegressor
+    >>> from hedgerow.metrics import GroupedMetric
+    >>> rng = np.random.default_rng(0)
+    >>> X, group = rng.normal(size=(300, 2)), rng.choice(["a", "b"], size=300)
+    >>> model = HedgerowRegressor(n_estimators=5, eval_metric=GroupedMetric("mae", group))
+    >>> list(model.fit(X, X[:, 0]).evals_result_["train"])
+    ['mae[worst of group]']
+    """
+
+    metric: str | Callable[..., Any]
+    groups: Any
+    reduce: Reduce = "worst"
+
+    def __post_init__(self) -> None:
+        if self.reduce not in ("worst", "mean", None):
+            raise ParameterError(
+                f"reduce of a GroupedMetric must be 'worst', 'mean' or None; got {self.reduce!r}."
+            )
+        if isinstance(self.metric, GroupedMetric):
+            raise ParameterError("a GroupedMetric needs a metric of rows, not another of groups.")
+
+    def __repr__(self) -> str:
+        named = isinstance(self.groups, str | int)
+        groups = repr(self.groups) if named else f"<{len(self.groups)} rows>"
+        return f"GroupedMetric({self.metric!r}, groups={groups}, reduce={self.reduce!r})"
+
+
+MetricChoice: TypeAlias = (
+    str
+    | MetricFunction
+    | Callable[..., Any]
+    | GroupedMetric
+    | Sequence[str | MetricFunction | Callable[..., Any] | GroupedMetric]
+    | None
+)
+"""What ``eval_metric`` may be."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupScores:
+    """The function of a metric of groups.
+
+    Attributes
+    ----------
+    inner : Metric
+    source : object
+        Column, or values of the rows, as given.
+    reduce : {"worst", "mean"} or None
+    labels : sequence
+        What the groups are called.
+    codes : int64 (n_rows,)
+        Group of each row.
+    rows : tuple of int64 arrays
+        The rows of each group that has some.
+    """
+
+    inner: Metric
+    source: Any
+    reduce: Reduce
+    labels: tuple[Any, ...] = ()
+    codes: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    rows: tuple[IntArray, ...] = ()
+
+    @property
+    def by(self) -> str:
+        """What the rows are grouped by."""
+        return str(self.source) if isinstance(self.source, str | int) else "group"
+
+    def of_rows(self, chosen: IntArray | None) -> GroupScores:
+        """The same for some of the rows; None for all."""
+        codes = self.codes if chosen is None else self.codes[chosen]
+        order = np.argsort(codes, kind="stable")
+        present, starts = np.unique(codes[order], return_index=True)
+        labels = tuple(self.labels[code] for code in present)
+        return replace(self, labels=labels, codes=codes, rows=tuple(np.split(order, starts[1:])))
+
+    def scores(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
+    ) -> list[float]:
+        """The score of each group."""
+        return [
+            self.of_group(number, y_true, prediction, weight) for number in range(len(self.rows))
+        ]
+
+    def of_group(
+        self, number: int, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
+    ) -> float:
+        """The score of a group; ``prediction`` is as of the inner metric."""
+        rows = self.rows[number]
+        raw = self.inner.from_raw
+        chosen = np.ascontiguousarray(prediction[:, rows]) if raw else prediction[rows]
+        mass = None if weight is None else weight[rows]
+        try:
+            return float(self.inner.function(y_true[rows], chosen, mass))
+        except DataError as error:
+            raise DataError(
+                f"eval_metric {self.inner.name!r} of the {len(rows)} rows with "
+                f"{self.by} {self.labels[number]!r}: {error} Or join this group with another."
+            ) from error
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
+    ) -> float:
+        found = self.scores(y_true, prediction, weight)
+        if self.reduce == "mean":
+            return float(np.mean(found))
+        return min(found) if self.inner.higher_is_better else max(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OfGroup:
+    """The score of one of the groups."""
+
+    all: GroupScores
+    number: int
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None
+    ) -> float:
+        return self.all.of_group(self.number, y_true, prediction, weight)
+
+
+def grouped(item: GroupedMetric, inner: Metric) -> Metric:
+    """The metric that ``item`` asks for, whose rows are not known yet."""
+    scores = GroupScores(inner, item.groups, item.reduce)
+    name = f"{inner.name}[{item.reduce or 'each'} of {scores.by}]"
+    return Metric(name, scores, inner.higher_is_better, inner.tasks, inner.from_raw)
+
+
+def codes_of(values: AnyArray) -> tuple[IntArray, tuple[Any, ...]]:
+    """Numbers of the groups of rows, and what the groups are called.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows,)
+        Of any type whose values can be told apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes_of(np.array(["b", None, "b"], dtype=object))
+    (array([0, 1, 0]), ('b', None))
+    """
+    if values.dtype.kind != "O":
+        labels, codes = np.unique(values, return_inverse=True)
+        return codes.reshape(-1).astype(np.int64), tuple(labels.tolist())
+    numbers: dict[Any, int] = {}
+    missing = object()
+    found = [
+        numbers.setdefault(missing if value is None or value != value else value, len(numbers))
+        for value in values.tolist()
+    ]
+    names = (None if value is missing else value for value in numbers)
+    return np.array(found, dtype=np.int64), tuple(names)
+
+
+def by_group(
+    metric: Metric,
+    y_true: Any,
+    prediction: Any,
+    groups: Any,
+    weight: Any = None,
+) -> dict[Any, float]:
+    """The score of each group of rows.
+
+    Parameters
+    ----------
+    metric : Metric
+        One of :data:`hedgerow.metrics.METRICS`, for example.
+    y_true : array-like of shape (n_rows,)
+        Numbers, or class indices.
+    prediction : array-like
+        What the metric takes: values, or probabilities of shape (n_rows, n_classes).
+    groups : array-like of shape (n_rows,)
+    weight : array-like of shape (n_rows,), optional
+
+    Returns
+    -------
+    dict
+        Score by group, in the order of their values; of objects in that of the rows.
+
+    Examples
+    --------
+    >>> from hedgerow.metrics import METRICS, by_group
+    >>> by_group(METRICS["mae"], [1.0, 2.0, 4.0], [1.0, 1.0, 1.0], ["x", "y", "y"])
+    {'x': 0.0, 'y': 2.0}
+    """
+    target = np.asarray(y_true, dtype=np.float64)
+    codes, labels = codes_of(np.asarray(groups))
+    if len(codes) != len(target):
+        raise DataError(f"groups has {len(codes)} values for {len(target)} rows of y_true.")
+    found = GroupScores(metric, "group", None, labels, codes).of_rows(None)
+    mass = None if weight is None else np.asarray(weight, dtype=np.float64)
+    scores = found.scores(target, np.asarray(prediction, dtype=np.float64), mass)
+    return dict(zip(found.labels, scores, strict=True))
+
+
+def bound_to_rows(metrics: Sequence[Metric], chosen: IntArray | None) -> tuple[Metric, ...]:
+    """The metrics for the scored rows; one for each group where there is no ``reduce``.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    chosen : int64 (n_scored_rows,), or None
+        Number of each scored row among those that were given; None: all of them.
+    """
+    found: list[Metric] = []
+    for metric in metrics:
+        if not isinstance(metric.function, GroupScores):
+            found.append(metric)
+            continue
+        scores = metric.function.of_rows(chosen)
+        if scores.reduce is not None:
+            found.append(replace(metric, function=scores))
+            continue
+        for number, label in enumerate(scores.labels):
+            name = f"{scores.inner.name}[{scores.by}={label}]"
+            found.append(replace(metric, name=name, function=OfGroup(scores, number)))
+    return tuple(found)

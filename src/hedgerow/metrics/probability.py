@@ -1,0 +1,129 @@
+"""Scores of probabilities and of margins.
+
+Glossary
+--------
+calibration   rows of which p is said should be of the class in a share p of cases
+margin        raw score of the true class less the largest of the others; of one raw
+              score, that score with the sign of the class
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import xlog1py, xlogy
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+
+_LEAST = 1e-12
+"""Predicted shares are kept this far from 0 and 1, as in LightGBM."""
+
+
+def brier_scores(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Squared errors of the probabilities of each row; of two classes that of the second."""
+    if prediction.shape[1] == 2:
+        return np.asarray((prediction[:, 1] - y_true) ** 2)
+    chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
+    return np.asarray((prediction**2).sum(axis=1) - 2.0 * chosen + 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MissesAt:
+    """1 for each row on the wrong side of a threshold on the probability of class 1."""
+
+    threshold: float
+
+    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+        return np.asarray(((prediction[:, 1] > self.threshold) != y_true).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class TopMisses:
+    """1 for each row whose class is not among the ``k`` most probable ones.
+
+    Classes as probable as the true one count as before it, as in LightGBM.
+    """
+
+    k: float
+
+    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+        chosen = prediction[np.arange(len(y_true)), y_true.astype(np.intp)]
+        rank = (prediction >= chosen[:, None]).sum(axis=1)
+        return np.asarray((rank > self.k).astype(np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class TopHits:
+    """1 less :class:`TopMisses`."""
+
+    k: float
+
+    def __call__(self, y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+        return 1.0 - TopMisses(self.k)(y_true, prediction)
+
+
+def _check_shares(y_true: FloatArray, name: str) -> None:
+    outside = ~((y_true >= 0.0) & (y_true <= 1.0))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise DataError(
+            f"metric {name!r} needs targets from 0 to 1, but that of row {row} is "
+            f"{float(y_true[row])!r}: use another eval_metric."
+        )
+
+
+def cross_entropies(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """``-y log m - (1 - y) log(1 - m)`` of each row, of shares y."""
+    _check_shares(y_true, "cross_entropy")
+    inside = np.clip(prediction, _LEAST, 1.0 - _LEAST)
+    return np.asarray(-y_true * np.log(inside) - (1.0 - y_true) * np.log1p(-inside))
+
+
+def divergences(y_true: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Kullback-Leibler divergence of each row: cross-entropy less that of a perfect one."""
+    own = xlogy(y_true, y_true) + xlog1py(1.0 - y_true, -y_true)
+    return np.asarray(cross_entropies(y_true, prediction) + own)
+
+
+def hinge_losses(y_true: FloatArray, raw: FloatArray) -> FloatArray:
+    """``max(0, 1 - margin)`` of each row, of raw scores of shape (n_outputs, n_rows)."""
+    if len(raw) == 1:
+        return np.asarray(np.maximum(0.0, 1.0 - (2.0 * y_true - 1.0) * raw[0]))
+    if len(raw) == 2:
+        return hinge_losses(y_true, raw[1:] - raw[:1])
+    rows, chosen = np.arange(len(y_true)), y_true.astype(np.intp)
+    others = raw.T.copy()
+    others[rows, chosen] = -np.inf
+    return np.asarray(np.maximum(0.0, 1.0 - (raw.T[rows, chosen] - others.max(axis=1))))
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationError:
+    """Mean distance of probability and share, over bins of equal width (Guo et al. 2017).
+
+    Of two classes the probability is that of the second; of more that of the most probable
+    class, and the share that of the rows which are of it.
+
+    Attributes
+    ----------
+    bins : float
+        A whole number; a bin holds its lower edge.
+    """
+
+    bins: float = 10.0
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        if prediction.shape[1] == 2:
+            said, seen = prediction[:, 1], y_true
+        else:
+            said = prediction.max(axis=1)
+            seen = (prediction.argmax(axis=1) == y_true).astype(np.float64)
+        mass = np.ones(len(said)) if weight is None else weight
+        n_bins = int(self.bins)
+        place = np.minimum((said * n_bins).astype(np.intp), n_bins - 1)
+        gaps = np.bincount(place, mass * (seen - said), n_bins)
+        return float(np.abs(gaps).sum() / mass.sum())

@@ -1,0 +1,171 @@
+"""Scorers of scikit-learn as metrics: by name, made by ``make_scorer``, or of one's own.
+
+A scorer asks an estimator for what it needs: ``predict``, ``predict_proba`` or
+``decision_function``.  While a model is trained there is none, so it gets a stand-in that
+answers with the scores of the round, through scikit-learn's public interface alone.
+Higher is better, as for every scorer (``neg_log_loss``).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.errors import ParameterError
+from hedgerow.metrics.base import Metric, Task
+
+if TYPE_CHECKING:
+    from hedgerow.objectives.base import Objective
+
+_TASKS: tuple[Task, ...] = ("regression", "two classes", "classes")
+
+
+def is_scorer(item: object) -> bool:
+    """Whether a callable is a scorer: its first parameter is ``estimator``.
+
+    Examples
+    --------
+    >>> from sklearn.metrics import get_scorer
+    >>> is_scorer(get_scorer("f1")), is_scorer(lambda y_true, prediction, weight: 0.0)
+    (True, False)
+    """
+    if not callable(item):
+        return False
+    try:
+        names = list(inspect.signature(item).parameters)
+    except (TypeError, ValueError):
+        return False
+    return bool(names) and names[0] == "estimator"
+
+
+def scorer_names() -> list[str]:
+    """Names that scikit-learn knows."""
+    from sklearn.metrics import get_scorer_names
+
+    return list(get_scorer_names())
+
+
+def scorer_metric(item: Any, objective: Objective, task: Task) -> Metric:
+    """The metric of a scorer.
+
+    Parameters
+    ----------
+    item : str or callable
+        A name that scikit-learn knows, or a scorer.
+    objective : Objective
+        What makes predictions of raw scores.
+    task : Task
+
+    Raises
+    ------
+    ParameterError
+        For tasks that scikit-learn has no scorers for.
+    """
+    from sklearn.metrics import get_scorer
+
+    name = item if isinstance(item, str) else name_of(item)
+    if task not in _TASKS:
+        raise ParameterError(
+            f"eval_metric {name!r} is a scorer of scikit-learn, for {' or '.join(_TASKS)}; this "
+            f"model is for {task}: use a metric by name, or a function of (y_true, prediction, "
+            "weight)."
+        )
+    score = get_scorer(item)
+    return Metric(name, ScorerOf(name, score, objective, task), True, _TASKS, from_raw=True)
+
+
+def name_of(scorer: object) -> str:
+    """Of a scorer that has none of its own: what its text says."""
+    own = getattr(scorer, "__name__", None)
+    return own if isinstance(own, str) else str(scorer)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScorerOf:
+    """A scorer of raw scores.
+
+    Attributes
+    ----------
+    name : str
+    score : callable
+        ``score(estimator, X, y, sample_weight=...)``.
+    objective : Objective
+    task : Task
+    """
+
+    name: str
+    score: Callable[..., Any]
+    objective: Objective
+    task: Task
+
+    def __call__(self, y_true: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        """The score of raw scores, float64 (n_outputs, n_rows)."""
+        stand_in = _stand_in(raw, self.objective, self.task)
+        rows = np.arange(len(y_true)).reshape(-1, 1)
+        target: AnyArray = y_true if self.task == "regression" else y_true.astype(np.int64)
+        if weight is None:
+            return self._number(self.score(stand_in, rows, target))
+        self._check_weight()
+        return self._number(self.score(stand_in, rows, target, sample_weight=weight))
+
+    def _check_weight(self) -> None:
+        """Raise unless the scorer takes weights, as far as its signature tells."""
+        inner = getattr(self.score, "_score_func", self.score)
+        try:
+            names = inspect.signature(inner).parameters.values()
+        except (TypeError, ValueError):
+            return
+        if not any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in names):
+            raise ParameterError(
+                f"eval_metric {self.name!r} takes no weights, but the rows have some (of "
+                "sample_weight or class_weight): leave them out, or use another eval_metric."
+            )
+
+    def _number(self, found: Any) -> float:
+        item: Callable[[], Any] | None = getattr(found, "item", None)
+        value: float = found if item is None else item()
+        return value
+
+
+def _stand_in(raw: FloatArray, objective: Objective, task: Task) -> Any:
+    """What answers for the model: a row is known by its number, the only column of X.
+
+    scikit-learn is imported late: most fits do without it.
+    """
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+    class OfRows(BaseEstimator):  # type: ignore[misc]
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+    class Regressor(RegressorMixin, OfRows):  # type: ignore[misc]
+        def predict(self, X: Any) -> FloatArray:
+            return objective.predict(raw[:, _rows(X)])
+
+    class Classifier(ClassifierMixin, OfRows):  # type: ignore[misc]
+        classes_: npt.NDArray[np.int64] = np.arange(max(2, len(raw)))
+
+        def predict(self, X: Any) -> npt.NDArray[np.int64]:
+            chosen = raw[:, _rows(X)]
+            return (chosen[0] > 0.0).astype(np.int64) if len(raw) == 1 else chosen.argmax(axis=0)
+
+        def predict_proba(self, X: Any) -> FloatArray:
+            return objective.predict(raw[:, _rows(X)])
+
+        def decision_function(self, X: Any) -> FloatArray:
+            chosen = raw[:, _rows(X)]
+            if len(raw) == 1:
+                return chosen[0]
+            return chosen[1] - chosen[0] if len(raw) == 2 else np.ascontiguousarray(chosen.T)
+
+    return Regressor() if task == "regression" else Classifier()
+
+
+def _rows(X: Any) -> npt.NDArray[np.intp]:
+    return np.asarray(X).reshape(-1).astype(np.intp)

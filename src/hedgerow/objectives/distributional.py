@@ -1,0 +1,359 @@
+"""Losses that learn a distribution for each row: all of its parameters are boosted.
+
+=================  =====================================  ====================  ==========
+name               raw scores of a row                    loss: -log density    targets
+=================  =====================================  ====================  ==========
+normal             location, log scale                    of y                  all
+log_normal         the same of log y                      of y                  above 0
+gamma_dist         log mean, log shape                    of y                  above 0
+negative_binomial  log mean, log size                     of the count y        0, 1, ...
+=================  =====================================  ====================  ==========
+
+(``poisson`` has one parameter, its mean, which it learns anyway.)
+
+The step is that of the *natural gradient* (Duan et al., NGBoost, 2020): the gradient of
+the loss times the inverse of the Fisher information F, which is diagonal for these
+parameters.  A step then is one in the distribution, whatever the parameters are called.
+It can be had in two ways::
+
+    mean of the steps of rows      g = gradient / F    h = 1     leaf = mean(gradient / F)
+    expected information           g = gradient        h = F     leaf = sum(gradient) / sum(F)
+
+``normal`` and ``log_normal`` take the first: with the second the penalty ``reg_lambda`` and
+``min_child_weight`` are in units of the target (1 / target**2), and hessians must be summed,
+too; where the unit fits, both do about as well.  ``gamma_dist`` and
+``negative_binomial`` take the second: their information has no unit, and a count of mean
+0.01 tells next to nothing of its parameters, so that its own natural gradient is noise.
+``benchmarks/uncertainty.py`` compares both ways on real data.
+
+The step of scale and shape is half as long as that of the mean.  They are learned from
+what the mean has left of training rows, which is too little; the model would be sure
+of itself, and stop, before the mean is learned.
+
+Outputs are not coupled: the second tree of a round sees the scores with the first.  So
+rows in chunks need to keep nothing, and train to the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln, polygamma
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError
+from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
+from hedgerow.objectives.distributions import (
+    Distribution,
+    Gamma,
+    LogNormal,
+    NegativeBinomial,
+    Normal,
+)
+from hedgerow.objectives.domain import LARGEST, check_interval
+from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows
+from hedgerow.objectives.rowwise import RowLoss, Slopes, root_of_mean
+from hedgerow.objectives.whole import AllRows
+from hedgerow.params import Interval
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_POSITIVE = Interval(1.0 / LARGEST, LARGEST)
+_MOST_COUNTED = 1e15
+"""Counts up to here are whole numbers in float64."""
+
+_FARTHEST_SCALE = 250.0
+"""Logarithms of scales count up to here."""
+_FARTHEST_RATE = 300.0
+"""The same for logarithms of means ..."""
+_FARTHEST_SHAPE = 15.0
+"""... and of shapes and sizes: a gamma distribution of shape exp(15) is a normal one, a
+negative binomial one of this size is that of Poisson."""
+_SQUARE = 81.0
+"""A row farther from its location than 9 scales moves the scale as if it were there: a
+scale that is wrong by far is brought up in a few rounds, not in one leap beyond."""
+_LONGEST = 20.0
+"""The same for slopes in log shapes and sizes, whose information is at most 1."""
+_NARROWEST = 1e-8
+"""Scale at the start, at least, as a share of the location: targets may all be the same."""
+_LOWEST_MEAN = 1e-300
+
+
+class DistributionLoss(RowLoss):
+    """Base: minus the logarithm of the density of each row; two raw scores."""
+
+    n_outputs: int = 2
+
+    def __post_init__(self) -> None:
+        # Losses are made with the number of classes, which has no part in this one.
+        object.__setattr__(self, "n_outputs", 2)
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        """The distribution of each row, for raw scores of shape (2, n_rows)."""
+        raise NotImplementedError
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        """The mean of the distribution."""
+        return self.distribution(raw).mean
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        """True first and second derivative of each row in the raw score of an output."""
+        raise NotImplementedError
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        def slopes(step: FloatArray) -> Slopes:
+            moved = leaves.raw.copy()
+            moved[output] += step
+            return self.slopes_of(leaves.target, moved, output)
+
+        return leaves.search(slopes)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalLoss(DistributionLoss):
+    """Location and log scale; F is ``1 / scale**2`` and 2."""
+
+    name: ClassVar[str] = "normal"
+    constant_hessian: ClassVar[bool] = True
+    n_outputs: int = 2
+
+    def _numbers(self, target: FloatArray) -> FloatArray:
+        """What is normal: the targets themselves."""
+        return target
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return Normal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """Mean and standard deviation."""
+        first = self._numbers
+        origin = rows.center() if first(np.ones(1))[0] == 1.0 else rows.mean(first)
+        variance = rows.mean(lambda target: (first(target) - origin) ** 2)
+        least = max(_NARROWEST * abs(origin), math.exp(-_FARTHEST_SCALE))
+        return np.array([origin, math.log(max(math.sqrt(variance), least))])
+
+    def _far(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Distance from the location in scales."""
+        with np.errstate(over="ignore"):
+            far = (self._numbers(target) - raw[0]) * np.exp(-_clipped(raw[1], _FARTHEST_SCALE))
+        return np.clip(far, -1e70, 1e70)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        far = self._far(target, raw)
+        return np.asarray(0.5 * far * far + _clipped(raw[1], _FARTHEST_SCALE) + _HALF_LOG_2PI)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        h[:] = 1.0
+        if output == 0:
+            np.subtract(rows.raw[0], self._numbers(rows.target), out=g)
+        else:
+            far = self._far(rows.target, rows.raw)
+            g[:] = 0.25 * (1.0 - np.minimum(far * far, _SQUARE))
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        far = self._far(target, raw)
+        if output == 1:
+            return 1.0 - far * far, 2.0 * far * far
+        precision = np.exp(-_clipped(raw[1], 0.5 * _FARTHEST_SCALE))
+        return -far * precision, precision * precision
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        """Mean with weights of the precision; root of the mean square in scales."""
+        if output == 1:
+            with np.errstate(divide="ignore"):
+                steps = 0.5 * np.log(leaves.means(self._far(leaves.target, leaves.raw) ** 2))
+            return np.clip(steps, -LONGEST_STEP, LONGEST_STEP)
+        precision = np.exp(-2.0 * _clipped(leaves.raw[1], 0.5 * _FARTHEST_SCALE))
+        lacking = self._numbers(leaves.target) - leaves.raw[0]
+        return leaves.sums(lacking * precision) / leaves.sums(precision)
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormalLoss(NormalLoss):
+    """The normal loss of the logarithm, as a density of the target itself."""
+
+    name: ClassVar[str] = "log_normal"
+    n_outputs: int = 2
+
+    def _numbers(self, target: FloatArray) -> FloatArray:
+        return np.log(target)
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, _POSITIVE, first_row)
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return LogNormal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        return NormalLoss.losses(self, target, raw) + np.log(target)
+
+
+@dataclass(frozen=True, slots=True)
+class GammaLoss(DistributionLoss):
+    """Log mean and log shape k; F is ``k`` and ``k (k trigamma(k) - 1)``, from 1/2 to 1."""
+
+    name: ClassVar[str] = "gamma_dist"
+    n_outputs: int = 2
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, _POSITIVE, first_row)
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return Gamma(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        mean = rows.mean()
+        gap = math.log(mean) - rows.mean(np.log)
+        return np.array([math.log(mean), _log_shape_of_gap(gap)])
+
+    @staticmethod
+    def _far(target: FloatArray, raw: FloatArray) -> FloatArray:
+        """Log of target over mean."""
+        return np.minimum(np.log(target) - _clipped(raw[0], _FARTHEST_RATE), 200.0)
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        far, shape = self._far(target, raw), _shape_of(raw)
+        own = shape - shape * np.log(shape) + gammaln(shape)
+        return np.asarray(shape * (np.expm1(far) - far) + own + np.log(target))
+
+    def _slope_of_shape(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        """Slope of the loss in log shape, and the information of it."""
+        far, shape = self._far(target, raw), _shape_of(raw)
+        slope = shape * (np.expm1(far) - far - np.log(shape) + digamma(shape))
+        return slope, shape * (shape * polygamma(1, shape) - 1.0)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        if output == 0:
+            h[:] = _shape_of(rows.raw)
+            g[:] = -h * np.expm1(self._far(rows.target, rows.raw))
+        else:
+            slope, information = self._slope_of_shape(rows.target, rows.raw)
+            np.clip(slope, -_LONGEST, _LONGEST, out=g)
+            np.multiply(information, 2.0, out=h)
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        if output == 1:
+            slope, information = self._slope_of_shape(target, raw)
+            return slope, slope + information
+        shape, ratio = _shape_of(raw), np.exp(self._far(target, raw))
+        return shape * (1.0 - ratio), shape * ratio
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeBinomialLoss(DistributionLoss):
+    """Log mean m and log size r; F is ``m r / (m + r)`` and :func:`size_information`."""
+
+    name: ClassVar[str] = "negative_binomial"
+    n_outputs: int = 2
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        check_interval(target, self.name, Interval(0.0, _MOST_COUNTED), first_row)
+        broken = target != np.floor(target)
+        if broken.any():
+            row = int(np.argmax(broken))
+            raise DataError(
+                f"objective {self.name!r} needs whole numbers, as it is of counts; row "
+                f"{first_row + row} holds {float(target[row])!r}: use 'gamma_dist' for amounts."
+            )
+
+    def distribution(self, raw: FloatArray) -> Distribution:
+        return NegativeBinomial(np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw))
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        """The mean, and the most likely size; the largest if counts vary less than Poisson's."""
+        mean = rows.mean()
+        variance = rows.mean(lambda target: (target - mean) ** 2)
+        log_mean = math.log(max(mean, _LOWEST_MEAN))
+        if variance <= mean:
+            return np.array([log_mean, _FARTHEST_SHAPE])
+
+        def slopes(target: FloatArray, size: FloatArray) -> Slopes:
+            return self.slopes_of(target, np.stack([np.full(len(target), log_mean), size]), 1)
+
+        start = math.log(mean) - math.log((variance - mean) / mean)
+        far = _FARTHEST_SHAPE
+        return np.array([log_mean, root_of_mean(rows, slopes, start, -far, far)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        log_m, size = _clipped(raw[0], _FARTHEST_RATE), _shape_of(raw)
+        more = np.log1p(np.exp(log_m) / size)
+        ways = -betaln(size, target + 1.0) - np.log(target + size)
+        return np.asarray(size * more - target * (log_m - np.log(size) - more) - ways)
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        mean, size = np.exp(_clipped(rows.raw[0], _FARTHEST_RATE)), _shape_of(rows.raw)
+        if output == 0:
+            share = size / (size + mean)
+            g[:] = share * (mean - rows.target)
+            np.maximum(share * mean, SMALLEST_HESSIAN, out=h)
+        else:
+            slope, _ = self.slopes_of(rows.target, rows.raw, 1)
+            np.clip(slope, -_LONGEST, _LONGEST, out=g)
+            np.maximum(2.0 * size_information(mean, size), SMALLEST_HESSIAN, out=h)
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        mean, size = np.exp(_clipped(raw[0], _FARTHEST_RATE)), _shape_of(raw)
+        total = size + mean
+        if output == 0:
+            return size * (mean - target) / total, size * mean * ((size + target) / total) / total
+        gap = (mean - target) / total
+        inner = digamma(target + size) - digamma(size) - np.log1p(mean / size) + gap
+        bend = polygamma(1, target + size) - polygamma(1, size) + mean / size / total - gap / total
+        slope = -size * inner
+        return slope, slope - size * size * bend
+
+
+def size_information(mean: FloatArray, size: FloatArray) -> FloatArray:
+    """Fisher information of the log size of a negative binomial distribution, about.
+
+    The information is a series without closed form.  It is ``m**2 / (2 r (r + 1))`` for
+    small means and ``r (r trigamma(r) - 1)`` for large ones; this goes from one to the
+    other, ``(small**-0.5 + large**-0.5)**-2``.  Between it is too large, by a factor of 1.2
+    at most for sizes from 1 on, 1.9 from 0.3 on: steps are then shorter than natural ones.
+    """
+    small = 0.5 * mean / size * (mean / (size + 1.0))
+    large = size * (size * polygamma(1, size) - 1.0)
+    return np.asarray(small / (1.0 + np.sqrt(small / large)) ** 2)
+
+
+def _clipped(raw: FloatArray, most: float) -> FloatArray:
+    return np.clip(raw, -most, most)
+
+
+def _shape_of(raw: FloatArray) -> FloatArray:
+    """Shape or size from its logarithm, the second raw score."""
+    return np.asarray(np.exp(_clipped(raw[1], _FARTHEST_SHAPE)))
+
+
+def _log_shape_of_gap(gap: float) -> float:
+    """Log of the shape k with ``log k - digamma(k) = gap``, by bisection: the left falls in k."""
+    return _bisected(lambda log_k: gap - (log_k - float(digamma(math.exp(log_k)))))
+
+
+def _bisected(rises: Callable[[float], float]) -> float:
+    """Where a function that rises is 0, within the range of log shapes."""
+    low, high = -_FARTHEST_SHAPE, _FARTHEST_SHAPE
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if rises(middle) > 0.0 else (middle, high)
+    return 0.5 * (low + high)
+
+
+__all__ = [
+    "DistributionLoss",
+    "GammaLoss",
+    "LogNormalLoss",
+    "NegativeBinomialLoss",
+    "NormalLoss",
+    "size_information",
+]

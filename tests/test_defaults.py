@@ -1,0 +1,228 @@
+"""Automatic parameters: what they come to, and what they are good for."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
+from hedgerow.boosting.defaults import AUTOMATIC, DataSize, plain_values, recipe, within_time
+from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.row_keys import row_keys
+from hedgerow.data import read_any
+from hedgerow.io import model_to_bytes
+
+RNG = np.random.default_rng(0)
+
+
+@parametrize_with_checks([HedgerowClassifier(n_jobs=1), HedgerowRegressor(n_jobs=1)])
+def test_scikit_learn_conventions_hold_for_what_is_chosen(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def _log_loss(y: Any, p: Any) -> float:
+    return float(-np.mean(np.log(np.where(y == 1, p, 1.0 - p))))
+
+
+def test_defaults_are_automatic_and_told() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    model = HedgerowClassifier(random_state=0).fit(X, y)
+    expected = recipe(DataSize(len(y)))
+    told = model.chosen_params_
+    assert told.pop("folds") == list(expected.pop("folds"))
+    assert told == expected
+    assert model.n_iter_ == model.best_iteration_ < told["n_estimators"]
+    assert model.stopped_by_ == "early_stopping"
+    assert len(model.evals_result_["cv"]["loss"]) >= model.n_iter_
+
+
+@pytest.mark.parametrize("name", sorted(set(AUTOMATIC) - {"early_stopping"}))
+def test_explicit_values_win(name: str) -> None:
+    value = {
+        "n_estimators": 7, "learning_rate": 0.3, "max_leaves": 5, "min_samples_leaf": 9,
+        "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
+    }[name]  # fmt: skip
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor(random_state=0, **{name: value}).fit(X, y)
+    told = model.booster_.model.training
+    assert {**told["parameters"], **told.get("folds", {})}[name] == value
+    assert name not in model.chosen_params_
+
+
+def test_with_rounds_given_all_is_plain() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    automatic = HedgerowRegressor(n_estimators=20).fit(X, y)
+    values = plain_values() | {"n_estimators": 20}
+    explicit = HedgerowRegressor(**values).fit(X, y)
+    assert model_to_bytes(automatic.booster_.model) == model_to_bytes(explicit.booster_.model)
+
+
+def test_what_is_chosen_is_what_could_be_asked_for() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    chosen = HedgerowRegressor(random_state=0).fit(X, y)
+    told = chosen.chosen_params_
+    told["n_estimators"] = chosen.n_iter_
+    del told["folds"], told["early_stopping"], told["patience"]
+    same = HedgerowRegressor(random_state=0, early_stopping=False, **told).fit(X, y)
+    np.testing.assert_array_equal(same.predict(X), chosen.predict(X))
+
+
+def test_validation_rows_tell_when_to_stop() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor(random_state=0).fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    assert list(model.evals_result_) == ["validation"]
+    assert model.chosen_params_["n_estimators"] > 100
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"boosting": "rf", "subsample": 0.5},
+        {"boosting": "dart"},
+        {"tree_method": "exact"},
+        {"sampling": "goss"},
+        {"subsample": 0.5, "oob_score": True},
+    ],
+    ids=str,
+)
+def test_what_a_recipe_would_contradict_is_plain(asked: dict[str, Any]) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor(random_state=0, **asked).fit(X, y)
+    assert model.chosen_params_["n_estimators"] == 100
+    assert "folds" not in model.chosen_params_
+
+
+def test_rankings_are_plain() -> None:
+    X = RNG.normal(size=(200, 3))
+    model = HedgerowRanker().fit(X, RNG.integers(0, 3, 200), qid=np.repeat(np.arange(20), 10))
+    assert model.chosen_params_["n_estimators"] == 100
+
+
+@pytest.mark.parametrize("name", AUTOMATIC)
+def test_other_words_are_refused(name: str) -> None:
+    with pytest.raises(ParameterError, match=name):
+        HedgerowRegressor(**{name: "automatic"}).fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+def test_saved_with_automatic_parameters(tmp_path: Path) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = HedgerowRegressor(random_state=0).fit(X, y)
+    model.save(tmp_path / "model")
+    read = HedgerowRegressor.load(tmp_path / "model")
+    assert read.get_params() == model.get_params()
+    assert read.chosen_params_ == model.chosen_params_
+
+
+def test_the_same_bytes_for_any_threads() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    one, three = (
+        model_to_bytes(HedgerowClassifier(random_state=0, n_jobs=n).fit(X, y).booster_.model)
+        for n in (1, 3)
+    )
+    assert one == three
+
+
+def test_a_time_budget_sets_the_rate() -> None:
+    size = DataSize(200_000, n_features=30)
+    rates, folds = [], []
+    for seconds in (0.5, 5.0, 50.0, 5000.0):
+        values = within_time(recipe(size), size, seconds)
+        rates.append(values["learning_rate"])
+        folds.append(values["early_stopping"] == "cv")
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > 3 * rates[-1]
+    assert folds == sorted(folds)
+    assert folds[-1]
+
+
+def test_a_fit_keeps_to_its_budget() -> None:
+    X = RNG.normal(size=(20_000, 10))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
+    HedgerowRegressor(random_state=0).fit(X[:500], y[:500])  # kernels are loaded
+    start = time.monotonic()
+    model = HedgerowRegressor(random_state=0, time_budget=1.0).fit(X, y)
+    assert time.monotonic() - start < 1.3
+    assert model.chosen_params_["learning_rate"] != recipe(DataSize(20_000))["learning_rate"]
+    assert model.n_iter_ > 1
+
+
+# -- small data ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thirty_rows_with_a_plain_signal_are_learned(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, X_test = rng.normal(size=(30, 6)), rng.normal(size=(2000, 6))
+    y, y_test = (X[:, 0] > 0).astype(int), (X_test[:, 0] > 0).astype(int)
+    proba = HedgerowClassifier(random_state=seed).fit(X, y).predict_proba(X_test)[:, 1]
+    assert _log_loss(y_test, proba) < 0.4
+    target, target_test = 3.0 * X[:, 0], 3.0 * X_test[:, 0]
+    predicted = HedgerowRegressor(random_state=seed).fit(X, target).predict(X_test)
+    assert np.mean((predicted - target_test) ** 2) < 0.5 * np.var(target_test)
+
+
+@pytest.mark.parametrize("n_rows", [60, 200, 1000, 4000])
+def test_noise_is_predicted_by_its_base_rate(n_rows: int) -> None:
+    excess = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, X_test = rng.normal(size=(n_rows, 6)), rng.normal(size=(4000, 6))
+        y, y_test = rng.integers(0, 2, n_rows), rng.integers(0, 2, 4000)
+        model = HedgerowClassifier(random_state=seed).fit(X, y)
+        base = _log_loss(y_test, np.full(len(y_test), y.mean()))
+        excess.append(_log_loss(y_test, model.predict_proba(X_test)[:, 1]) / base - 1.0)
+    assert np.mean(excess) < 0.01
+
+
+def test_all_rows_alike() -> None:
+    model = HedgerowRegressor().fit(np.ones((40, 2)), np.arange(40.0))
+    np.testing.assert_allclose(model.predict(np.ones((1, 2))), 19.5)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 9, 10, 11, 15])
+def test_hardly_any_rows(n_rows: int) -> None:
+    X = np.arange(float(n_rows))[:, None]
+    assert HedgerowRegressor().fit(X, X[:, 0]).predict(X).shape == (n_rows,)
+    if n_rows > 1:
+        assert HedgerowClassifier().fit(X, X[:, 0] > 0).predict_proba(X).shape == (n_rows, 2)
+
+
+# -- copies of rows --------------------------------------------------------------
+
+
+def test_copies_of_a_row_are_in_the_same_fold() -> None:
+    X = RNG.integers(0, 3, size=(200, 3)).astype(float)
+    X[5] = np.nan
+    table = read_any(X)
+    keys = row_keys(table, 0)
+    assert keys is not None
+    names = [row.tobytes() for row in X]
+    assert len(set(zip(names, keys.tolist(), strict=True))) == len(set(names)) == len(set(keys))
+    number = np.empty(200, dtype=int)
+    for k, fold in enumerate(draw_folds(np.zeros(200), 4, False, 0, keys=keys)):
+        number[fold.test] = k
+    assert len(set(zip(names, number.tolist(), strict=True))) == len(set(names))
+
+
+def test_keys_do_not_depend_on_the_form_of_a_table() -> None:
+    from scipy.sparse import csr_array
+
+    X = RNG.integers(0, 3, size=(50, 4)).astype(float)
+    dense, sparse = row_keys(read_any(X), 3), row_keys(read_any(csr_array(X)), 3)
+    np.testing.assert_array_equal(dense, sparse)
+
+
+def test_a_row_repeated_or_weighted_gives_the_same_folds_and_model() -> None:
+    X = RNG.normal(size=(40, 3))
+    y = X[:, 0] + 0.1 * RNG.normal(size=40)
+    times = RNG.integers(1, 4, size=40)
+    weighted = HedgerowRegressor(random_state=0).fit(X, y, sample_weight=times)
+    repeated = HedgerowRegressor(random_state=0).fit(X.repeat(times, axis=0), y.repeat(times))
+    assert weighted.n_iter_ == repeated.n_iter_
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-7)

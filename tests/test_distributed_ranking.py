@@ -1,0 +1,225 @@
+"""Rankings on partitions and ranks: the bytes of the fit in memory, wherever queries lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow import Dataset, train
+from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.queries import read_qid
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stored_queries import number_queries
+from hedgerow.comm.base import Alone
+from hedgerow.comm.threads import run_ranks
+from hedgerow.distributed.partition import Partition, check_descriptions, checksum_of, describe
+from hedgerow.distributed.placement import contiguous
+from hedgerow.distributed.ranks import Shard
+from hedgerow.distributed.work import TrainWork
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.io import model_to_bytes
+from hedgerow.objectives import PARAMETERS
+from hedgerow.params import boost_params
+
+N_ROWS = 480
+PARAMS: dict[str, Any] = {"n_estimators": 3, "max_leaves": 5, "seed": 3, "min_samples_leaf": 5}
+STOPPING = ("early_stopping", "patience")
+
+
+def table(kind: str = "sorted", n_rows: int = N_ROWS) -> tuple[pd.DataFrame, Any, Any, Any]:
+    """Rows of queries of all sizes; ``mixed``: those of a query lie anywhere."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"a": rng.normal(size=n_rows), "b": rng.integers(0, 6, n_rows) * 1.0})
+    y = pd.Series(np.clip(np.round(X["a"] + rng.normal(size=n_rows) + 1), 0, 3))
+    qid = np.sort(rng.integers(0, n_rows // 8, n_rows)) * 7 % 1000
+    if kind != "sorted":
+        qid = rng.permutation(qid)
+    weights = rng.choice([0.0, 1.0, 2.0], 1000)
+    return X, y, pd.Series(weights[qid]), pd.Series(qid)
+
+
+def cut(borders: Sequence[int], *columns: Any) -> list[Partition]:
+    places = [0, *borders, len(columns[0])]
+    return [
+        Partition(*(None if values is None else values[i:j] for values in columns))
+        for i, j in pairwise(places)
+    ]
+
+
+def train_ranks(
+    n_ranks: int,
+    partitions: list[Partition],
+    folder: Path,
+    more: list[Partition] | None = None,
+    mode: str = "data",
+    eval_metric: Any = None,
+    **params: Any,
+) -> bytes:
+    params = PARAMS | params
+    stopping = {name: params.pop(name) for name in STOPPING if name in params}
+    asked = params.pop("objective", "lambdarank")
+    values = {name: params.pop(name) for name in PARAMETERS if name in params}
+    work = TrainWork(
+        AskedLoss(asked, values, has_queries=True),
+        boost_params(params),
+        StoppingParams(**stopping),
+        eval_metric,
+        mode=mode,  # type: ignore[arg-type]
+        has_validation=more is not None,
+        memory_limit=10**8,
+    )
+
+    def ranges(parts: list[Partition]) -> list[range]:
+        if mode == "features":
+            return [range(len(parts))] * n_ranks
+        return contiguous([len(part.X) for part in parts], n_ranks)
+
+    def rank(ranks: Any) -> bytes:
+        own, others = ranges(partitions)[ranks.rank], ranges(more or [])[ranks.rank]
+        shard = Shard(
+            [partitions[number] for number in own],
+            tuple(own),
+            more=[(more or [])[number] for number in others],
+            more_numbers=tuple(others),
+            scratch=str(folder),
+        )
+        return work(ranks, shard)
+
+    results = run_ranks(n_ranks, rank, timeout=120.0)
+    assert len(set(results)) == 1
+    return results[0]
+
+
+def train_local(X: Any, y: Any, weight: Any, qid: Any, valid: Any = None, **params: Any) -> bytes:
+    params = {"objective": "lambdarank"} | PARAMS | params
+    return model_to_bytes(train(params, Dataset(X, y, weight, qid=qid), valid).model)
+
+
+@pytest.mark.parametrize("kind", ["sorted", "mixed"])
+@pytest.mark.parametrize("objective", ["lambdarank", "rank_map", "rank_pairwise", "rank_xendcg"])
+def test_the_model_is_that_of_the_table_in_memory(
+    objective: str, kind: str, tmp_path: Path
+) -> None:
+    X, y, _, qid = table(kind)
+    expected = train_local(X, y, None, qid, objective=objective)
+    for n_ranks, borders in ((1, [100, 101]), (2, [231]), (3, [1, 2, 470]), (4, [300, 300])):
+        parts = cut(borders, X, y, None, qid)
+        assert train_ranks(n_ranks, parts, tmp_path, objective=objective) == expected
+
+
+CASES: list[dict[str, Any]] = [
+    {"pair_method": "mean", "pairs_per_row": 2, "subsample": 0.7},
+    {"early_stopping": True, "patience": 2, "eval_metric": ["ndcg@3", "loss"]},
+    {"objective": "rank_xendcg", "early_stopping": True, "boosting": "dart"},
+    {"objective": "rank_map", "eval_metric": "map@5", "truncation_level": 4},
+]
+
+
+@pytest.mark.parametrize("params", CASES, ids=[" ".join(case) for case in CASES])
+def test_other_settings_with_weights(params: dict[str, Any], tmp_path: Path) -> None:
+    X, y, weight, qid = table("mixed")
+    expected = train_local(X, y, weight, qid, **params)
+    for n_ranks, borders in ((2, [150, 333]), (3, [5, 400])):
+        assert train_ranks(n_ranks, cut(borders, X, y, weight, qid), tmp_path, **params) == expected
+
+
+def test_all_rows_on_every_rank(tmp_path: Path) -> None:
+    X, y, weight, qid = table("mixed")
+    params = {"early_stopping": True, "pair_method": "mean"}
+    expected = train_local(X, y, weight, qid, **params)
+    parts = cut([150, 333], X, y, weight, qid)
+    assert train_ranks(2, parts, tmp_path, mode="features", **params) == expected
+
+
+def test_validation_rows_that_are_given(tmp_path: Path) -> None:
+    X, y, _, qid = table()
+    names = qid.map(lambda number: f"query {number}")
+    X_val, y_val, _, qid_val = table("mixed", 150)
+    expected = train_local(X, y, None, names, Dataset(X_val, y_val, qid=qid_val))
+    found = train_ranks(
+        2, cut([200], X, y, None, names), tmp_path, cut([20, 90], X_val, y_val, None, qid_val)
+    )
+    assert found == expected
+
+
+def test_without_queries_all_rows_are_one(tmp_path: Path) -> None:
+    X, y, _, _ = table(n_rows=120)
+    expected = train_local(X, y, None, np.zeros(120))
+    assert train_ranks(2, cut([40], X, y, None, None), tmp_path) == expected
+
+
+def test_one_query_is_not_divided(tmp_path: Path) -> None:
+    X, y, _, _ = table(n_rows=120)
+    parts = cut([40], X, y, None, None)
+    with pytest.raises(DataError, match="there is only one"):
+        train_ranks(2, parts, tmp_path, early_stopping=True)
+
+
+def test_what_rankings_do_not_do(tmp_path: Path) -> None:
+    X, y, _, qid = table(n_rows=120)
+    parts = cut([40], X, y, None, qid)
+    with pytest.raises(ParameterError, match="rows that a round leaves out are parts of queries"):
+        train_ranks(2, parts, tmp_path, subsample=0.5, oob_score=True)
+    with pytest.raises(ParameterError, match="line_search"):
+        train_ranks(2, parts, tmp_path, leaf_estimation="line_search")
+    with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
+        AskedLoss("squared_error", has_queries=True)
+    with pytest.raises(ParameterError, match="on clusters also with rankings if qid is given"):
+        AskedLoss("lambdarank")
+
+
+def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:
+    X, y, _, qid = table(n_rows=20)
+    with pytest.raises(DataError, match="partition 1 has 20 rows of X, but 3 of qid"):
+        check_descriptions(
+            [describe(Partition(X, y, None, qid)), describe(Partition(X, y, None, qid[:3]))]
+        )
+    assert checksum_of(Partition(X, y, None, qid)) != checksum_of(Partition(X, y, None, qid + 1))
+    parts = cut([10], X, y, None, qid.where(qid.index != 12))
+    with pytest.raises(DataError, match="partition 1: qid is missing in 1 of 10 rows"):
+        train_ranks(2, parts, tmp_path)
+
+
+# ---- numbers of queries ------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    values=st.lists(st.integers(-3, 3), min_size=1, max_size=30),
+    borders=st.lists(st.integers(0, 30), max_size=3),
+    kind=st.sampled_from(["int", "float", "text", "date", "category"]),
+)
+def test_numbers_of_queries(values: list[int], borders: list[int], kind: str) -> None:
+    whole: Any = np.array(values)
+    if kind == "float":
+        whole = whole / 2
+    elif kind == "text":
+        whole = np.array([f"q{value}" for value in values], dtype=object)
+    elif kind == "date":
+        whole = whole.astype("datetime64[D]")
+    elif kind == "category":
+        whole = pd.Series([f"q{value}" for value in values], dtype="category")
+    places = [0, *sorted(min(border, len(values)) for border in borders), len(values)]
+    parts = [whole[i:j] for i, j in pairwise(places)]
+    n_ranks = len(parts)
+
+    def number(ranks: Any) -> Any:
+        return number_queries([parts[ranks.rank]], ["here"], ranks)
+
+    found = np.concatenate(run_ranks(n_ranks, number))
+    np.testing.assert_array_equal(found, read_qid(whole, len(values)))
+
+
+def test_queries_are_the_same_if_values_are() -> None:
+    parts = [np.array([1, 2]), np.array([2.0, 1.5]), np.array([True, 2], dtype=object)]
+    assert number_queries(parts, ["a", "b", "c"], Alone()).tolist() == [0, 1, 1, 2, 0, 1]
+    with pytest.raises(DataTypeError, match="a: qid must hold numbers, text or dates"):
+        number_queries([np.array([(1, 2), 3], dtype=object)], ["a"], Alone())

@@ -1,0 +1,333 @@
+"""Scorers of scikit-learn, and metrics of groups, as ``eval_metric``."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import f1_score, fbeta_score, get_scorer, make_scorer, max_error
+
+from hedgerow import (
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    cross_fit,
+    train,
+)
+from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.metrics import GroupedMetric, by_group, make_metrics
+from hedgerow.objectives import make_objective
+
+RNG = np.random.default_rng(5)
+N = 400
+X = RNG.normal(size=(N, 3))
+Y = X[:, 0] + RNG.normal(size=N)
+TWO = np.where(Y > 0.0, "yes", "no")
+THREE = np.digitize(Y, [-0.5, 0.8])
+WEIGHT = RNG.uniform(0.5, 2.0, N)
+SETTINGS = {"n_estimators": 4, "early_stopping": False, "n_jobs": 1}
+F2 = make_scorer(fbeta_score, beta=2)
+COST = make_scorer(lambda y, p, sample_weight=None: np.abs(y - p).sum(), greater_is_better=False)
+
+
+def last_scores(model, y, eval_metric, weight=None) -> dict[str, float]:
+    """The scores of the last round on rows that are not trained on, and the model."""
+    model.set_params(eval_metric=eval_metric, **SETTINGS)
+    half = N // 2
+    val = {"sample_weight_val": None if weight is None else weight[half:]}
+    model.fit(X[:half], y[:half], None if weight is None else weight[:half],
+              X_val=X[half:], y_val=y[half:], **val)  # fmt: skip
+    return {name: curve[-1] for name, curve in model.evals_result_["validation"].items()}
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize(
+    ("make", "y", "names"),
+    [
+        (HedgerowRegressor, Y, ["neg_mean_absolute_error", "neg_root_mean_squared_error",
+                                "neg_median_absolute_error", "explained_variance"]),
+        (HedgerowClassifier, THREE, ["neg_log_loss", "f1_macro", "roc_auc_ovr",
+                                     "roc_auc_ovr_weighted", "balanced_accuracy"]),
+        (HedgerowClassifier, (Y > 0.0).astype(int), [
+            "roc_auc", "average_precision", "f1", "jaccard", "neg_brier_score",
+            "matthews_corrcoef", "d2_log_loss_score", "precision", "recall"]),
+    ],
+)  # fmt: skip
+def test_scorers_by_name_are_those_of_the_model(make, y, names, weight) -> None:
+    model = make()
+    found = last_scores(model, y, names, weight)
+    half = N // 2
+    for name in names:
+        more = {} if weight is None else {"sample_weight": weight[half:]}
+        wanted = get_scorer(name)(model, X[half:], y[half:], **more)
+        assert found[name] == pytest.approx(wanted, rel=1e-9), name
+
+
+def test_roc_auc_ovo_without_weights() -> None:
+    model = HedgerowClassifier()
+    found = last_scores(model, THREE, ["roc_auc_ovo", "roc_auc_ovo_weighted"])
+    for name, score in found.items():
+        assert score == pytest.approx(get_scorer(name)(model, X[N // 2 :], THREE[N // 2 :]))
+
+
+def test_scorer_objects_and_functions_of_an_estimator() -> None:
+    def sharpness(estimator, X, y):
+        return float(np.abs(estimator.predict_proba(X)[:, 1] - 0.5).mean())
+
+    model, y = HedgerowClassifier(), (Y > 0.0).astype(int)
+    found = last_scores(model, y, [F2, sharpness])
+    assert list(found) == [str(F2), "sharpness"]
+    assert found[str(F2)] == pytest.approx(F2(model, X[N // 2 :], y[N // 2 :]))
+    assert found["sharpness"] == pytest.approx(sharpness(model, X[N // 2 :], None))
+    lower = make_metrics(COST, make_objective("squared_error"))[0]
+    assert lower.higher_is_better  # the sign is the scorer's
+
+
+def test_scorers_of_two_softmax_outputs_and_of_several_raw_scores() -> None:
+    for objective, y in (("softmax", (Y > 0).astype(int)), ("one_vs_all", THREE)):
+        model = HedgerowClassifier(objective=objective)
+        names = ["neg_log_loss", "accuracy"] + (["roc_auc"] if objective == "softmax" else [])
+        found = last_scores(model, y, names)
+        for name in names:
+            wanted = get_scorer(name)(model, X[N // 2 :], y[N // 2 :])
+            assert found[name] == pytest.approx(wanted, rel=1e-9)
+
+
+def test_early_stopping_goes_by_the_scorer() -> None:
+    for name, best in (("neg_mean_absolute_error", np.argmax), ("l1", np.argmin)):
+        model = HedgerowRegressor(
+            n_estimators=60, learning_rate=0.5, eval_metric=name, patience=5, n_jobs=1
+        )
+        model.fit(X[:200], Y[:200], X_val=X[200:], y_val=Y[200:])
+        curve = model.evals_result_["validation"][name]
+        assert model.best_iteration_ == best(curve) + 1 < len(curve)
+
+
+def test_weights_for_a_scorer_without_weights_are_an_error() -> None:
+    scorer = make_scorer(max_error, greater_is_better=False)
+    last_scores(HedgerowRegressor(), Y, scorer)
+    with pytest.raises(ParameterError, match="takes no weights"):
+        last_scores(HedgerowRegressor(), Y, scorer, WEIGHT)
+
+
+def test_what_scikit_learn_refuses_is_named() -> None:
+    with pytest.raises(
+        LossError, match=r"round 1: eval_metric 'neg_mean_squared_log_error' raised"
+    ):
+        last_scores(HedgerowRegressor(), Y, "neg_mean_squared_log_error")
+    with pytest.raises(
+        ParameterError, match=r"'neg_mean_absolute_eror'.*'neg_mean_absolute_error'"
+    ):
+        last_scores(HedgerowRegressor(), Y, "neg_mean_absolute_eror")
+    with pytest.raises(ParameterError, match=r"'accuracy' is a scorer|'accuracy' is for"):
+        make_metrics("accuracy", make_objective("lambdarank"))
+    with pytest.raises(ParameterError, match="is a scorer of scikit-learn"):
+        make_metrics(F2, make_objective("lambdarank"))
+
+
+@pytest.mark.parametrize(
+    ("name", "objective", "words"),
+    [
+        ("pinball@1.5", "quantile", "less than 1; got '1.5'"),
+        ("top_k_error@two", "softmax", "an integer"),
+        ("rmse@3", "squared_error", "'rmse' has no parameter"),
+        ("binary_loglos", "logistic", "Did you mean 'binary_logloss'"),
+        ("recall", "lambdarank", "recall@10"),
+        ("mrr-", "lambdarank", "minus sign"),
+        ("auc_mu", "logistic", "for classes, but this model is for two classes"),
+    ],
+)
+def test_wrong_names_say_what_is_right(name, objective, words) -> None:
+    n_outputs = 3 if objective == "softmax" else 1
+    with pytest.raises(ParameterError, match=words):
+        make_metrics(name, make_objective(objective, n_outputs))
+
+
+def test_a_value_in_the_name_goes_before_that_of_the_loss() -> None:
+    objective = make_objective("quantile", parameters={"quantile": 0.8})
+    own, given = make_metrics(["pinball", "pinball@0.1"], objective)
+    y, p = np.array([1.0]), np.array([0.0])
+    assert (own.function(y, p, None), given.function(y, p, None)) == (0.8, 0.1)
+
+
+# ---- groups
+
+
+GROUP = RNG.choice(["a", "b", "c"], N)
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    columns = pd.DataFrame(X, columns=list("uvw"))
+    return columns.assign(
+        town=GROUP, size=RNG.integers(0, 3, N), code=np.int64(2) ** 60 + RNG.integers(0, 2, N)
+    )
+
+
+def worst_of(model, rows, groups, metric="mae") -> tuple[float, dict]:
+    found = {
+        g: float(
+            np.abs(Y[rows][groups[rows] == g] - model.predict(rows_of(rows, groups, g))).mean()
+        )
+        for g in np.unique(groups[rows])
+    }
+    return max(found.values()), found
+
+
+def rows_of(rows, groups, g):
+    return X[rows][groups[rows] == g]
+
+
+def test_worst_and_mean_of_groups_of_the_validation_rows() -> None:
+    half = np.arange(N // 2, N)
+    asked = [GroupedMetric("mae", GROUP[half]), GroupedMetric("mae", GROUP[half], "mean"),
+             GroupedMetric("mae", GROUP[half], None), "mae"]  # fmt: skip
+    model = HedgerowRegressor()
+    found = last_scores(model, Y, asked)
+    worst, each = worst_of(model, half, GROUP)
+    assert list(found) == [
+        "mae[worst of group]", "mae[mean of group]",
+        *(f"mae[group={g}]" for g in "abc"), "mae",
+    ]  # fmt: skip
+    assert found["mae[worst of group]"] == pytest.approx(worst)
+    assert found["mae[mean of group]"] == pytest.approx(np.mean(list(each.values())))
+    for g in "abc":
+        assert found[f"mae[group={g}]"] == pytest.approx(each[g])
+
+
+def test_worst_of_scores_that_should_be_high_is_the_least() -> None:
+    half = np.arange(N // 2, N)
+    asked = [GroupedMetric("auc", GROUP[half]), GroupedMetric("auc", GROUP[half], None)]
+    found = last_scores(HedgerowClassifier(), TWO, asked)
+    assert found["auc[worst of group]"] == min(found[f"auc[group={g}]"] for g in "abc")
+    metric = make_metrics(asked[0], make_objective("logistic"))[0]
+    assert metric.higher_is_better
+
+
+@pytest.mark.parametrize("column", ["town", "size", "code", 3])
+def test_groups_by_column_are_those_by_values(frame, column) -> None:
+    values = frame[column] if isinstance(column, str) else frame.iloc[:, column]
+    y, weight = Y.copy(), WEIGHT.copy()
+    weight[::7] = 0.0
+    scores = []
+    for groups in (column, values.to_numpy()):
+        model = HedgerowRegressor(
+            n_estimators=3, early_stopping=True, eval_metric=GroupedMetric("rmse", groups), n_jobs=1
+        )
+        model.fit(frame, y, weight)  # rows of weight 0 left out, others set aside
+        (curve,) = model.evals_result_["validation"].values()
+        scores.append(curve)
+    assert scores[0] == scores[1]
+
+
+def test_groups_of_scorers_functions_raw_scores_and_missing_values() -> None:
+    def largest(y, prediction, weight):
+        return float(np.abs(y - prediction).max())
+
+    groups = pd.Series(GROUP[N // 2 :]).where(GROUP[N // 2 :] != "c", None)
+    asked = [GroupedMetric(item, groups.to_numpy(), None)
+             for item in ("neg_mean_absolute_error", largest, "loss")]  # fmt: skip
+    found = last_scores(HedgerowRegressor(), Y, asked)
+    assert "largest[group=None]" in found
+    assert len(found) == 9
+    assert found["neg_mean_absolute_error[group=None]"] < 0.0
+    rows = Y[N // 2 :][groups.isna()]
+    assert len(rows) > 0
+    raw = [GroupedMetric("hinge", groups.to_numpy())]
+    assert last_scores(HedgerowClassifier(), THREE, raw)["hinge[worst of group]"] > 0.0
+
+
+def test_a_group_without_a_score_is_named() -> None:
+    group = np.where(Y[N // 2 :] > 0.0, "up", "down")
+    with pytest.raises(
+        DataError, match=r"'auc' of the \d+ rows with group 'down'.*join this group"
+    ):
+        last_scores(HedgerowClassifier(), TWO, GroupedMetric("auc", group))
+
+
+def test_what_groups_cannot_be_is_an_error() -> None:
+    with pytest.raises(DataError, match="groups of a GroupedMetric has 3 values for 200 rows"):
+        last_scores(HedgerowRegressor(), Y, GroupedMetric("mae", ["a", "b", "c"]))
+    with pytest.raises(ParameterError, match="no column 'town'"):
+        last_scores(HedgerowRegressor(), Y, GroupedMetric("mae", "town"))
+    with pytest.raises(ParameterError, match="must be 'worst', 'mean' or None"):
+        GroupedMetric("mae", GROUP, "best")
+    with pytest.raises(ParameterError, match="another of groups"):
+        GroupedMetric(GroupedMetric("mae", GROUP), GROUP)
+    with pytest.raises(ParameterError, match="use reduce='worst'"):
+        HedgerowRegressor(eval_metric=GroupedMetric("mae", 0, None), early_stopping=True).fit(X, Y)
+    with pytest.raises(ParameterError, match="ranks the rows of queries"):
+        HedgerowRanker(eval_metric=GroupedMetric("ndcg", 0)).fit(X, THREE, qid=np.arange(N) // 9)
+    with pytest.raises(ParameterError, match="compares rows with each other"):
+        train({"objective": "cox", "eval_metric": GroupedMetric("loss", 0)}, Dataset(X, Y + 9.0))
+
+
+def test_groups_need_rows_in_memory() -> None:
+    def batches():
+        yield X, Y
+
+    data = Dataset.from_batches(batches)
+    with pytest.raises(ParameterError, match="rows are read in batches"):
+        train({"eval_metric": GroupedMetric("mae", 0), "n_estimators": 2}, data)
+
+
+def test_a_checkpoint_knows_its_groups(tmp_path) -> None:
+    def fit(groups) -> HedgerowRegressor:
+        model = HedgerowRegressor(n_estimators=3, eval_metric=GroupedMetric("mae", groups))
+        return model.fit(X, Y, checkpoint=tmp_path / "kept", checkpoint_every=0.0)
+
+    first = fit(GROUP).evals_result_
+    assert fit(GROUP).evals_result_ == first
+    with pytest.raises(Exception, match=r"groups of mae\[worst of group\] has changed"):
+        fit(GROUP[::-1])
+
+
+def test_metrics_of_groups_are_copied_and_pickled() -> None:
+    asked = GroupedMetric("mae", GROUP)
+    model = clone(HedgerowRegressor(eval_metric=asked))
+    assert (model.get_params()["eval_metric"].groups == GROUP).all()
+    assert repr(pickle.loads(pickle.dumps(asked))) == "GroupedMetric('mae', groups=<400 rows>, reduce='worst')"  # fmt: skip  # noqa: E501
+
+
+def test_by_group_scores_each_group() -> None:
+    metric = make_metrics("f1", make_objective("logistic"))[0]
+    labels, p = (Y > 0).astype(float), 1 / (1 + np.exp(-X[:, 0]))
+    found = by_group(metric, labels, np.column_stack([1 - p, p]), GROUP, WEIGHT)
+    for g in "abc":
+        rows = g == GROUP
+        wanted = f1_score(labels[rows], p[rows] > 0.5, sample_weight=WEIGHT[rows])
+        assert found[g] == pytest.approx(wanted)
+    with pytest.raises(DataError, match="3 values for 400 rows"):
+        by_group(metric, labels, np.column_stack([1 - p, p]), [1, 2, 3])
+
+
+def test_no_warnings_of_scorers() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        last_scores(HedgerowClassifier(), TWO, ["roc_auc", "neg_log_loss", "jaccard_macro"])
+
+
+def test_folds_score_groups_of_their_own_test_rows() -> None:
+    model = HedgerowRegressor(eval_metric=GroupedMetric("mae", GROUP), **SETTINGS)
+    weight = np.where(np.arange(N) % 6 == 0, 0.0, 1.0)
+    result = cross_fit(model, X, Y, sample_weight=weight, model=None)
+    for (_, test), score in zip(result.splits, result.scores["mae[worst of group]"], strict=True):
+        rows = test[weight[test] > 0.0]
+        errors = np.abs(Y - result.oof_prediction)
+        assert score == pytest.approx(
+            max(errors[rows][g == GROUP[rows]].mean() for g in np.unique(GROUP[rows]))
+        )
+    each = GroupedMetric("mae", GROUP, None)
+    with pytest.raises(ParameterError, match="not each fold tests"):
+        cross_fit(HedgerowRegressor(eval_metric=each), X, Y)
+    chosen = HedgerowRegressor(
+        n_estimators=20, early_stopping="cv", eval_metric=GroupedMetric("mae", GROUP)
+    )
+    assert list(chosen.fit(X, Y).evals_result_["cv"]) == ["mae[worst of group]"]
+    with pytest.raises(ParameterError, match="not each fold tests"):
+        chosen.set_params(eval_metric=["mae", each]).fit(X, Y)
