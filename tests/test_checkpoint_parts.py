@@ -83,12 +83,29 @@ def same(one: Rounds, other: Rounds) -> bool:
 
 
 def same_tree(one: GrownTree, other: GrownTree) -> bool:
-    return all(
-        getattr(one, f.name).tobytes() == getattr(other, f.name).tobytes()
-        and getattr(one, f.name).dtype == getattr(other, f.name).dtype
-        and getattr(one, f.name).shape == getattr(other, f.name).shape
-        for f in fields(GrownTree)
+    return parts_of(one).keys() == parts_of(other).keys() and all(
+        array.tobytes() == parts_of(other)[name].tobytes()
+        and array.dtype == parts_of(other)[name].dtype
+        and array.shape == parts_of(other)[name].shape
+        for name, array in parts_of(one).items()
     )
+
+
+def parts_of(tree: GrownTree) -> dict[str, np.ndarray]:
+    known = {f.name: getattr(tree, f.name) for f in fields(GrownTree)}
+    return {name: array for name, array in known.items() if array is not None}
+
+
+def with_vectors(part: Rounds, n_outputs: int) -> Rounds:
+    """The same rounds with vectors in their leaves."""
+    rng = np.random.default_rng(0)
+
+    def vectors(tree: GrownTree) -> GrownTree:
+        zeros = np.zeros(len(tree.value))
+        return replace(tree, value=zeros, vectors=rng.normal(size=(len(zeros), n_outputs)))
+
+    trees = tuple(vectors(tree) for tree in part.trees[:: part.n_outputs])
+    return replace(part, trees=trees, base_score=np.zeros(n_outputs))
 
 
 # -- bytes ------------------------------------------------------------------------------
@@ -112,7 +129,21 @@ def test_what_is_written_comes_back(some_rounds, ended, on_bins, n_metrics) -> N
     assert same(part, again)
     assert b"".join(rounds_to_bytes(again, "aa")) == data
     # Kernels are compiled for arrays that can be written to.
-    assert all(getattr(again.trees[0], f.name).flags.writeable for f in fields(GrownTree))
+    assert all(array.flags.writeable for array in parts_of(again.trees[0]).values())
+
+
+@pytest.mark.parametrize("n_outputs", [2, 5])
+def test_vectors_come_back(some_rounds, n_outputs) -> None:
+    part = with_vectors(some_rounds, n_outputs)
+    data = b"".join(rounds_to_bytes(part, "aa"))
+    again = rounds_from_bytes(data, "aa")
+    assert same(part, again)
+    assert again.of_round(1) == again.trees[1:2]
+    assert again.head(2).trees == again.trees[:2]
+    assert all(array.flags.writeable for array in parts_of(again.trees[0]).values())
+    broken = replace(part, base_score=np.zeros(n_outputs + 1))
+    with pytest.raises(ModelFormatError):
+        rounds_from_bytes(b"".join(rounds_to_bytes(broken, "aa")), "aa")
 
 
 def test_parts_put_together_are_the_whole(some_rounds) -> None:

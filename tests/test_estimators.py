@@ -489,7 +489,7 @@ BAD_FITS = {
     "continuous labels": (X, X[:, 6], {}, ValueError, "Unknown label type: continuous"),
     "no y": (X, None, {}, DataError, "requires y to be passed, but the target y is None"),
     "short y": (X, Y[:7], {}, DataError, "y has 7 values for 768 rows"),
-    "two columns of y": (X, np.ones((768, 2)), {}, ValueError, "y should be a 1d array"),
+    "columns of classes": (X, 3 * np.ones((768, 2)), {}, DataError, "column 0 holds 3 in row 0"),
     "negative weight": (X, Y, {"sample_weight": -ONES}, DataError, "row 0 has -1"),
     "zero weights": (X, Y, {"sample_weight": 0 * ONES}, DataError, "zero in all 768 rows"),
     "short weight": (X, Y, {"sample_weight": ONES[:3]}, DataError, "3 values for 768 rows"),

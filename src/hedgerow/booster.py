@@ -27,7 +27,7 @@ from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, objective_of_record, parameters_of
+from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
@@ -83,7 +83,7 @@ class Booster(
 
     @property
     def num_trees(self) -> int:
-        """Number of trees: ``num_rounds``, times the number of classes for softmax."""
+        """Number of trees: ``num_rounds``, times the number of outputs if each has its own."""
         return self.model.forest.n_trees
 
     @property
@@ -105,6 +105,12 @@ class Booster(
     def offset_columns(self) -> tuple[str, ...]:
         """Columns of a table that are added to the raw scores; no features."""
         return offset_columns(self.model)
+
+    @property
+    def target_names(self) -> tuple[str, ...] | None:
+        """Names of the targets or labels; None if there is one target."""
+        known = self._objective
+        return known.names if isinstance(known, SeveralTargets) else None
 
     def predict(
         self,
@@ -275,7 +281,7 @@ class Booster(
             )
         if n_rounds != self.num_rounds:
             self._check_stages()
-        return int(n_rounds) * self.model.forest.n_outputs
+        return int(n_rounds) * self.model.forest.trees_per_round
 
     def _check_stages(self) -> None:
         """Refuse to look at the first rounds where later ones have rescaled their trees."""
@@ -310,6 +316,8 @@ class Booster(
             return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
         if kind == "probability" or task_of(self._objective) == "regression":
             return self.link(raw)
+        if isinstance(self._objective, SeveralTargets):
+            return np.ascontiguousarray((raw > 0.0).T).astype(np.int64)
         decisive = weighted_raw(self.model, raw)
         if len(decisive) == 1:
             return (decisive[0] > 0.0).astype(np.int64)

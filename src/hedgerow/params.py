@@ -25,6 +25,7 @@ Boosting = Literal["gbdt", "dart", "rf"]
 Sampling = Literal["uniform", "goss", "mvs"]
 BundleOrder = Literal["degree", "count"]
 BundleConflicts = Literal["max", "sum"]
+MultiStrategy = Literal["auto", "one_output_per_tree", "multi_output_tree"]
 LeafEstimation = Literal["auto", "newton", "gradient", "line_search"]
 TargetStatistics: TypeAlias = "bool | Literal['auto']"
 MonotoneConstraints: TypeAlias = "Mapping[str | int, int | str] | Sequence[int | str] | None"
@@ -109,6 +110,7 @@ class BoostParams:
     sketch_eps: float = 0.03
     boosting: Boosting = "gbdt"
     leaf_estimation: LeafEstimation = "auto"
+    multi_strategy: MultiStrategy = "auto"
     drop_rate: float = 0.1
     skip_drop: float = 0.5
     max_drop: int = 50
@@ -234,6 +236,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "boosting": get_args(Boosting),
     "sampling": get_args(Sampling),
     "leaf_estimation": get_args(LeafEstimation),
+    "multi_strategy": get_args(MultiStrategy),
     "bundle_order": get_args(BundleOrder),
     "bundle_conflicts": get_args(BundleConflicts),
 }

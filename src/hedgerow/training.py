@@ -21,6 +21,7 @@ from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData
+from hedgerow.boosting.targets import same_targets
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import check_same_names
 from hedgerow.errors import DataError, ParameterError, did_you_mean
@@ -134,13 +135,15 @@ def train(
         )
     table = _read(dataset, trees, start)
     name = given.get("objective", "squared_error")
-    target = dataset.target(table.n_rows, name)
-    objective = _objective_for(name, _counted(dataset, target), _loss_values(given))
+    targets = dataset.targets(table.n_rows, name)
+    target = targets.values
+    objective = _objective_for(name, _counted(dataset, target), _loss_values(given), targets.names)
     validation = None
     if valid is not None:
         valid = _with_like_offset(valid, dataset)
         seen = valid.table(table.schema)
-        validation = valid.sample(seen, valid.target(seen.n_rows, name), objective.n_outputs)
+        target_val = same_targets(valid.targets(seen.n_rows, name), targets, "y of valid")
+        validation = valid.sample(seen, target_val, objective.n_outputs)
     model = fit(
         dataset.sample(table, target, objective.n_outputs),
         objective,
@@ -257,9 +260,19 @@ def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
     return target if weight is None else target[weight > 0.0]
 
 
-def _objective_for(name: Any, target: FloatArray, parameters: Mapping[str, Any]) -> Objective:
-    """The objective, with as many outputs as the target has classes."""
+def _objective_for(
+    name: Any,
+    target: FloatArray,
+    parameters: Mapping[str, Any],
+    names: tuple[str, ...] | None = None,
+) -> Objective:
+    """The objective, with as many outputs as the target has classes, or as there are targets."""
     if name not in ("softmax", "one_vs_all"):
-        return objective_for(name, target, parameters=parameters)
+        return objective_for(name, target, parameters=parameters, names=names)
+    if target.ndim == 2:
+        raise ParameterError(
+            f"objective {name!r} has one target, but y has several columns: for labels use "
+            "'logistic', or train a model for each column."
+        )
     n_classes = count_classes(name, float(target.max(initial=-np.inf)), len(target))
     return objective_for(name, target, n_classes, parameters)

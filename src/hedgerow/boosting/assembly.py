@@ -24,11 +24,13 @@ def make_forest(
         name: np.concatenate([getattr(tree, name) for tree in trees]) for name in NODE_FIELDS
     }
     sizes = [len(tree.feature) for tree in trees]
+    vectors = [tree.vectors for tree in trees if tree.vectors is not None]
     forest = Forest(
         **fields,
         tree_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         base_score=base.copy(),
         n_features=n_features,
+        vectors=np.concatenate(vectors) if vectors else None,
     )
     if spec is None or not spec.is_category.any():
         return forest

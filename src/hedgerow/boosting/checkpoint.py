@@ -88,6 +88,11 @@ class Rounds:
         return len(self.base_score)
 
     @property
+    def trees_per_round(self) -> int:
+        """One for each output, or one with vectors in its leaves."""
+        return 1 if self.trees and self.trees[0].vectors is not None else self.n_outputs
+
+    @property
     def n_rounds(self) -> int:
         return len(self.scores)
 
@@ -98,7 +103,7 @@ class Rounds:
 
     def of_round(self, number: int) -> tuple[GrownTree, ...]:
         """The trees of round ``number``, counted from the first of these."""
-        return self.trees[number * self.n_outputs : (number + 1) * self.n_outputs]
+        return self.trees[number * self.trees_per_round : (number + 1) * self.trees_per_round]
 
     def goes_with(self, other: Rounds) -> bool:
         """Whether both may be rounds of one fit."""
@@ -111,7 +116,7 @@ class Rounds:
             return self
         return replace(
             self,
-            trees=self.trees[: n_rounds * self.n_outputs],
+            trees=self.trees[: n_rounds * self.trees_per_round],
             scores=self.scores[:n_rounds],
             improvement=self.improvement[:n_rounds],
             ended=False,

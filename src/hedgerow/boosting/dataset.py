@@ -11,8 +11,9 @@ from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets, names_of_offset, take_offset
 from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import read_qid
-from hedgerow.boosting.sample import Sample, check_vector, check_weight
+from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
+from hedgerow.boosting.targets import Targets, read_targets
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
@@ -34,9 +35,10 @@ class Dataset:
     X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         Numbers, dates, text or categories; NaN, null and ``None`` are missing
         values, infinities are values.  One row may be a dict.
-    y : array-like of shape (n_rows,), optional
+    y : array-like of shape (n_rows,) or (n_rows, n_targets), optional
         Target: numbers for regression, class indices 0, 1, ... for
-        classification.  Needed for training.
+        classification.  Needed for training.  Two columns or more are several targets,
+        or labels of 0 and 1 (docs/several-targets.md).
     weight : array-like of shape (n_rows,), optional
         Not negative; a row of weight 0 counts as absent.
     offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
@@ -291,11 +293,15 @@ class Dataset:
 
     def target(self, n_rows: int, objective: object = None) -> FloatArray:
         """Read y; times of events for an objective that learns them."""
+        return self.targets(n_rows, objective).values
+
+    def targets(self, n_rows: int, objective: object = None) -> Targets:
+        """Read y with the names of its columns, if it has several."""
         if self.y is None:
             raise DataError("training needs a target: give y to the Dataset.")
         if isinstance(objective, str) and objective in SURVIVAL:
-            return read_times(self.y, n_rows, "y", objective)
-        return check_vector(self.y, n_rows, "y")
+            return Targets(read_times(self.y, n_rows, "y", objective), None)
+        return read_targets(self.y, n_rows)
 
     def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
         """Put table and target together with weight, offset, queries and groups."""

@@ -43,6 +43,7 @@ from hedgerow.boosting.statistics import (
     without_unused,
 )
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.boosting.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
@@ -121,6 +122,7 @@ def fit(
     """
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
+    params = resolve_strategy(params, objective)
     metrics = read_groups(make_metrics(eval_metric, objective), validation or train)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None

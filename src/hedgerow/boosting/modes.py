@@ -22,6 +22,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.scores import AddedScores, Scores
 from hedgerow.boosting.stopping import hash_rows
+from hedgerow.boosting.strategy import holds_vectors
 from hedgerow.growing.tree import GrownTree
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_at
@@ -59,10 +60,16 @@ class Mode(Protocol):
 class Additive:
     """Gradient boosting."""
 
-    def __init__(self, train: AddedScores, validation: AddedScores | None) -> None:
+    def __init__(
+        self,
+        train: AddedScores,
+        validation: AddedScores | None,
+        trees_per_round: int | None = None,
+    ) -> None:
         self.grown_at = train.raw
         self._train, self._validation = train, validation
         self._trees: list[GrownTree] = []
+        self._per_round = len(train.raw) if trees_per_round is None else trees_per_round
 
     def start_round(self, number: int) -> None:
         """Nothing to prepare: the gradients are those at the scores."""
@@ -80,10 +87,10 @@ class Additive:
         """Nothing is left to do."""
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
-        return self._trees[: n_rounds * len(self.grown_at)]
+        return self._trees[: n_rounds * self._per_round]
 
     def newest(self) -> list[GrownTree]:
-        return self._trees[-len(self.grown_at) :]
+        return self._trees[-self._per_round :]
 
 
 class Dropout:
@@ -216,4 +223,4 @@ def make_mode(params: BoostParams, train: Scores, validation: Scores | None) -> 
         return Dropout(train, validation, params)
     if params.boosting == "rf":
         return Average(train, validation)
-    return Additive(train, validation)
+    return Additive(train, validation, 1 if holds_vectors(params) else None)

@@ -126,7 +126,7 @@ def split_sample(
     A query is chosen by a hash of seed and its number: at least one, at most all but one.
     """
     if train.query is None:
-        stratify = task_of(objective) != "regression"
+        stratify = task_of(objective) != "regression" and train.target.ndim == 1
         if train.group is not None:
             return split_groups(train.group, train.target, fraction, stratify, seed)
         return split_rows(train.target, fraction, stratify, seed)

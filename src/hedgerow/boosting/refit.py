@@ -102,6 +102,8 @@ def refit(
 
 
 def _params_of(model: Model, objective: Objective) -> BoostParams:
+    if model.forest.vectors is not None:
+        raise ParameterError("leaves of several values cannot be refitted: train a new model.")
     if objective.name == CUSTOM:
         raise ParameterError(
             "the model was trained with a loss of your own, whose code is not in the model: refit "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, cast
 
 import numpy as np
@@ -23,6 +24,8 @@ from hedgerow.boosting.continuing import joined
 from hedgerow.boosting.modes import Additive, Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
+from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
+from hedgerow.boosting.vector_leaves import with_searched
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.data.mapped_table import MappedTable
@@ -34,6 +37,7 @@ from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.isotonic import order_leaves, split_signs
 from hedgerow.growing.sampling import ROW_STREAM
 from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.vector_grower import VectorGrower
 from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
@@ -177,6 +181,7 @@ def rounds(
         If ``earlier`` is of other data.
     """
     params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
+    params = resolve_strategy(params, objective)
     matrix = data.matrix
     n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features)
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
@@ -301,6 +306,9 @@ def _make_grower(
 ) -> Grower:
     params = _for_copies(params, data.n_copies)
     shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
+    if holds_vectors(params):
+        assert isinstance(data.matrix, BinnedMatrix)
+        return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, MappedTable):
@@ -335,7 +343,7 @@ def _grow_round(
     params: BoostParams,
     state: BoostState,
 ) -> None:
-    """One tree per output, leaf values included, handed to the mode."""
+    """The trees of a round, leaf values included, handed to the mode."""
     data = train.data
     grown_at, loss_before = mode.grown_at, 0.0
     # The trees of a round search their leaves one after the other, each at the
@@ -344,13 +352,15 @@ def _grow_round(
     searched_at = grown_at if joins else grown_at.copy()
     watched = params.oob_score and params.boosting == "gbdt"
     outside: RowArray = np.zeros(0, dtype=np.uint32)
-    for output in range(objective.n_outputs):
-        tree = grower.grow(number * objective.n_outputs + output, output)
+    n_trees = 1 if holds_vectors(params) else objective.n_outputs
+    for output in range(n_trees):
+        tree = grower.grow(number * n_trees + output, output)
         outside = grower.rows_outside()
         if watched and output == 0 and len(outside) > 0:
             loss_before = objective.loss(*data.take(outside, grown_at))
         if params.leaf_estimation == "line_search":
-            tree = _search_leaves(tree, grower, data, searched_at, objective, output, params)
+            search = partial(_search_leaves, grower, data, searched_at, objective, params)
+            tree = search(tree, output) if tree.vectors is None else with_searched(tree, search)
             if not joins:
                 train.add_to(searched_at[output], tree)
         if data.n_copies > 1:
@@ -366,13 +376,13 @@ def _grow_round(
 
 
 def _search_leaves(
-    tree: GrownTree,
     grower: Grower,
     data: TrainingData,
     raw: FloatArray,
     objective: Objective,
-    output: int,
     params: BoostParams,
+    tree: GrownTree,
+    output: int,
 ) -> GrownTree:
     """The tree with the leaf values that minimise the loss of their rows."""
     rows, leaves, starts = grower.leaf_segments()

@@ -13,7 +13,7 @@ from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable
-from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
+from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores, add_vectors
 from hedgerow.model.predict import Predictor
 
 
@@ -102,8 +102,17 @@ class Scores:
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all."""
-        self.add_to(self.raw[output], tree, rows, factor)
+        """Add ``factor`` times the tree's value to each of ``rows``; without any, to all.
+
+        A tree with vectors is added to all outputs, as it stands.
+        """
+        if tree.vectors is None:
+            self.add_to(self.raw[output], tree, rows, factor)
+            return
+        if isinstance(self.data.matrix, BinnedMatrix):
+            add_vectors(tree, self.data.matrix, rows, self.raw, self._n_threads)
+        else:
+            self._walk(tree, rows, self.raw)
 
     def add_to(
         self, scores: FloatArray, tree: GrownTree, rows: RowArray = NO_ROWS, factor: float = 1.0
@@ -114,18 +123,21 @@ class Scores:
         matrix = self.data.matrix
         if isinstance(matrix, BinnedMatrix):
             add_scores(tree, matrix, rows, scores, self._n_threads)
-            return
+        else:
+            self._walk(tree, rows, scores[None])
+
+    def _walk(self, tree: GrownTree, rows: RowArray, scores: FloatArray) -> None:
+        """Add to (n_outputs, n_rows) scores of these rows, by the values in the table."""
+        matrix = self.data.matrix
+        assert not isinstance(matrix, BinnedMatrix)
         table = matrix.table if isinstance(matrix, ColumnBlocks) else matrix
-        forest = make_forest([tree], np.zeros(1), table.n_features, self._spec)
+        forest = make_forest([tree], np.zeros(len(scores)), table.n_features, self._spec)
         predictor = Predictor(forest, table.schema.kinds)
-        if isinstance(table, MappedTable) and len(rows) > 0:
+        if len(rows) == 0:
+            scores += predictor.raw_scores(numbers_of(table), self._n_threads)
+        elif isinstance(table, MappedTable):
             for start in range(0, len(rows), BLOCK_ROWS):  # copies of some rows at a time
                 some = rows[start : start + BLOCK_ROWS]
-                scores[some] += predictor.raw_scores(table.values[some], self._n_threads)[0]
-            return
-        table = table if len(rows) == 0 else table.take(rows)
-        added = predictor.raw_scores(numbers_of(table), self._n_threads)[0]
-        if len(rows) == 0:
-            scores += added
+                scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
         else:
-            scores[rows] += added
+            scores[:, rows] += predictor.raw_scores(numbers_of(table.take(rows)), self._n_threads)

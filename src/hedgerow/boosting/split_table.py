@@ -95,6 +95,12 @@ def split_table(
         If no row reaches the node.
     """
     forest, params = model.forest, _params_of(model)
+    if forest.vectors is not None:
+        raise ParameterError(
+            "split_table shows the gains of one output; the leaves of this model hold a value for "
+            "each output, and its splits were chosen by the sum: train it with "
+            "multi_strategy='one_output_per_tree' to see them."
+        )
     if model.inputs is not None:
         raise ParameterError(
             "split_table shows cuts between values of columns; this model splits means of the "

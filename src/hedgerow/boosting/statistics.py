@@ -59,7 +59,7 @@ from hedgerow.kernels.statistics import (
     shuffle,
 )
 from hedgerow.model.forest import Forest, node_arrays
-from hedgerow.objectives import Objective
+from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
 
@@ -193,6 +193,13 @@ def choose_columns(
         raise ParameterError(
             "target_statistics=True takes means of the target, which times that are censored do "
             "not have: use target_statistics=False."
+        )
+    if isinstance(objective, SeveralTargets):
+        if wanted == "auto":
+            return []
+        raise ParameterError(
+            "target_statistics=True takes means of one target, but there are "
+            f"{objective.n_outputs}: use target_statistics=False."
         )
     n_classes = _n_classes(objective)
     if n_classes > MOST_CLASSES:

@@ -40,6 +40,7 @@ from hedgerow.boosting.stored_queries import metrics_of_all, whole_queries
 from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
+from hedgerow.boosting.strategy import resolve_stored
 from hedgerow.boosting.watch import RoundState, Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import GIVEN
@@ -120,6 +121,7 @@ def fit_stored(
     ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
+    params = resolve_stored(params, objective)
     metrics = make_metrics(eval_metric, objective)
     refuse_groups(metrics)
     listed = check_callbacks(callbacks)

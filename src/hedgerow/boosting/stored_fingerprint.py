@@ -18,6 +18,7 @@ from hedgerow.boosting.fingerprint import Fingerprint, schema_digest, settings_o
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredSample
+from hedgerow.boosting.strategy import resolve_stored
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.row_store import Uses
 from hedgerow.growing.constraints import resolve_constraints
@@ -51,6 +52,7 @@ def stored_fingerprint(
         Those whose scores are kept.
     """
     params = resolve_constraints(resolve(params, objective), train.schema, objective)
+    params = resolve_stored(params, objective)
     settings = settings_of(objective, params, stopping, metrics)
     contents = {"columns": schema_digest(train.schema), "cuts": cuts_digest(train.store.spec)}
     contents |= _contents_of(train, "")

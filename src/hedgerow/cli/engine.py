@@ -143,7 +143,9 @@ def open_model(path: str) -> SavedModel:
     if task_of(objective_of(model)) == "regression":
         return SavedModel(booster, None, shown)
     if record is None:
-        # Written by a booster, which knows classes by their index only.
+        # Written by a booster, which knows classes by their index only, labels by name.
+        if booster.target_names is not None:
+            return SavedModel(booster, list(booster.target_names), shown)
         return SavedModel(booster, list(range(max(2, model.forest.n_outputs))), shown)
     classes = HedgerowClassifier.load(path).classes_.tolist()
     return SavedModel(booster, classes, shown)
@@ -160,16 +162,22 @@ def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArr
         if raw.ndim == 1:
             return {"raw": raw}
         levels = booster.model.training.get("quantile")
-        return _by_class("raw", raw, model.classes or levels or list(range(raw.shape[1])))
+        known = model.classes or levels or booster.target_names or range(raw.shape[1])
+        return _by_class("raw", raw, list(known))
     if model.classes is None:
         if kind == "probability":
             raise UsageError("--kind probability needs a model for classification; use value")
         values = booster.predict(X)
         if values.ndim == 1:
             return {"prediction": values}
-        return _by_class("prediction", values, booster.model.training["quantile"])
+        known = booster.target_names or booster.model.training["quantile"]
+        return _by_class("prediction", values, list(known))
     scores = booster.raw_scores(X)
     columns = _by_class("probability", booster.from_raw(scores, "probability"), model.classes)
+    if booster.target_names is not None:
+        values = booster.from_raw(scores, "value")
+        found = _by_class("prediction", values, model.classes) if kind == "value" else {}
+        return found | columns
     if kind == "value":
         labels = np.array(model.classes)[booster.from_raw(scores, "value")]
         columns = {"prediction": labels, **columns}

@@ -43,6 +43,7 @@ from hedgerow.params import (
     InteractionConstraints,
     LeafEstimation,
     MonotoneConstraints,
+    MultiStrategy,
     Sampling,
     Sketch,
     TargetStatistics,
@@ -111,6 +112,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
+        multi_strategy: MultiStrategy = "auto",
         drop_rate: float = 0.1,
         skip_drop: float = 0.5,
         max_drop: int = 50,
@@ -171,6 +173,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         self.sketch_eps = sketch_eps
         self.boosting = boosting
         self.leaf_estimation = leaf_estimation
+        self.multi_strategy = multi_strategy
         self.drop_rate = drop_rate
         self.skip_drop = skip_drop
         self.max_drop = max_drop

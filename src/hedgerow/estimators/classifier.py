@@ -11,17 +11,19 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.booster import objective_of
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.class_weights import corrected, rescaled
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.sample import Sample, check_weight
+from hedgerow.boosting.targets import has_columns, refuse_for_several
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError
-from hedgerow.estimators import labels
-from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
+from hedgerow.estimators import labels, multilabel
+from hedgerow.estimators.base import Auto, EvalMetric, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
@@ -37,6 +39,7 @@ from hedgerow.params import (
     InteractionConstraints,
     LeafEstimation,
     MonotoneConstraints,
+    MultiStrategy,
     Sampling,
     Sketch,
     TargetStatistics,
@@ -48,7 +51,7 @@ ClassWeight: TypeAlias = "Mapping[Any, float] | Literal['balanced'] | None"
 
 
 @shared_texts
-class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
+class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
     """Gradient-boosted decision trees for classification.
 
     Parameters
@@ -84,7 +87,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels in order, of the type of y.
+        Labels in order, of the type of y.  For several labels the names of the columns of
+        y, or their numbers.
     <attributes>
 
     Examples
@@ -132,6 +136,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
+        multi_strategy: MultiStrategy = "auto",
         drop_rate: float = 0.1,
         skip_drop: float = 0.5,
         max_drop: int = 50,
@@ -196,6 +201,7 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             sketch_eps=sketch_eps,
             boosting=boosting,
             leaf_estimation=leaf_estimation,
+            multi_strategy=multi_strategy,
             drop_rate=drop_rate,
             skip_drop=skip_drop,
             max_drop=max_drop,
@@ -236,6 +242,11 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         self.focal_alpha = focal_alpha
         self.class_weight = class_weight
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
     @with_hooks
     def fit(
         self,
@@ -264,8 +275,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
             Numbers, dates, text or categories; NaN, null and ``None`` are
             missing values, infinities are values.  Frames of pandas, polars,
             pyarrow and others are read by column; one row may be a dict.
-        y : array-like of shape (n_rows,)
-            Labels: text, integers, booleans, or whole floats.
+        y : array-like of shape (n_rows,) or (n_rows, n_labels)
+            Labels: text, integers, booleans, or whole floats.  Two columns or more of 0
+            and 1 are several labels of a row (docs/several-targets.md).
         sample_weight : array-like of shape (n_rows,), optional
             Not negative; a row of weight 0 counts as absent.
         X_val, y_val : like X and y, optional
@@ -316,6 +328,10 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         start, source = self._start(init_model)
         given = Offsets.of(X, offset, X_val, offset_val)
         table = self._read(given.X, params, start)
+        if has_columns(y):
+            refuse_for_several(start, groups, offset)
+            aside = (given.X_val, y_val, sample_weight_val)
+            return self._fit_labels(table, y, sample_weight, aside, params, stopping, kept)
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode_as(y, weight, labels.known_classes(source, start))
@@ -369,7 +385,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Of the type of ``classes_``.
+            Of the type of ``classes_``.  For several labels int64 (n_rows, n_labels): 1
+            where the label is more probable than not.
         """
         return self._classes_of(self._raw(X, offset))
 
@@ -385,7 +402,8 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            In the order of ``classes_``.
+            In the order of ``classes_``.  For several labels the probability of each,
+            shape (n_rows, n_labels); rows do not sum to 1.
         """
         booster = self._fitted_booster(X)
         reader = type(self).__name__
@@ -412,9 +430,9 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows,) or (n_rows, n_classes)
-            The former for two classes.
+            The former for two classes.  For several labels the log-odds of each.
         """
-        return _decision(self._raw(X, offset))
+        return self._decision(self._raw(X, offset))
 
     def staged_predict(self, X: Any, offset: Any = None) -> Iterator[AnyArray]:
         """Yield :meth:`predict` of the model as it was after each round."""
@@ -426,16 +444,31 @@ class HedgerowClassifier(ClassifierMixin, HedgerowEstimator):
 
     def staged_decision_function(self, X: Any, offset: Any = None) -> Iterator[FloatArray]:
         """Yield :meth:`decision_function` of the model as it was after each round."""
-        return (_decision(raw) for raw in self._staged_raw(X, offset))
+        return (self._decision(raw) for raw in self._staged_raw(X, offset))
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether a row may have several labels."""
+        return self.booster_.target_names is not None
+
+    def _decision(self, raw: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(raw.T) if self._has_labels else _decision(raw)
 
     def _classes_of(self, raw: FloatArray) -> AnyArray:
+        if self._has_labels:
+            return multilabel.indicators_of(raw)
         return self.classes_[self.booster_.from_raw(raw, "value")]
 
     def _to_record(self) -> dict[str, Any]:
+        if self._has_labels:  # their names are in the model's record
+            return super()._to_record()
         return super()._to_record() | {"classes": labels.labels_to_record(self.classes_)}
 
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
+        names = multilabel.label_classes(objective_of(model))
+        if names is not None:
+            return {"classes_": names}
         several = model.objective in ("softmax", "one_vs_all")
         n_classes = model.forest.n_outputs if several else 2
         if "classes" not in record:

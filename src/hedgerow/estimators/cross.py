@@ -34,6 +34,8 @@ from hedgerow.boosting.queries import check_queries, read_qid
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.sample import Sample, check_weight, with_own_levels
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.strategy import resolve_strategy
+from hedgerow.boosting.targets import has_columns
 from hedgerow.data import SparseTable, Table, numbers_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import labels
@@ -282,6 +284,11 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
         objective = make_objective(cast(str, name), parameters=estimator._loss_values())
         sample = estimator._sample(table, y, weight, qid)
     elif isinstance(estimator, HedgerowClassifier):
+        if has_columns(y):
+            raise DataError(
+                "cross_fit takes one label for each row, but y has several columns: call it for "
+                "each column."
+            )
         y = labels.read_labels(y, table.n_rows, "y", type(estimator).__name__)
         checked = check_weight(weight, table.n_rows)
         classes, codes = labels.encode(y, checked)
@@ -292,13 +299,16 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
             weigh = _ClassWeights(estimator.class_weight, classes)
     else:
         assert isinstance(estimator, HedgerowRegressor)
-        sample = estimator._sample(table, y, weight, "y", "sample_weight")
+        targets = estimator._targets(y, table.n_rows, "y")
+        sample = Sample(table, targets.values, check_weight(weight, table.n_rows))
         chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
-        objective = objective_for(chosen, sample.target, parameters=estimator._loss_values())
+        values, names = estimator._loss_values(), targets.names
+        objective = objective_for(chosen, sample.target, parameters=values, names=names)
     if qid is not None and sample.query is None:
         raise ParameterError("qid has no effect here: use a HedgerowRanker, or groups.")
     sample = given.on(sample, objective.n_outputs)
     asked = resolve_constraints(resolve(params, objective), table.schema, objective)
+    asked = resolve_strategy(asked, objective)
     return _Problem(sample, objective, asked, weigh, classes)
 
 

@@ -86,6 +86,12 @@ leaf_estimation : {"auto", "newton", "gradient", "line_search"}, default="auto"
     leaf takes the step that minimises the loss of its rows; the penalties
     ``reg_lambda`` and ``reg_alpha`` then act on the choice of splits only.
     ``"auto"``: Newton, or line search for losses without second derivative.
+multi_strategy : {"auto", "one_output_per_tree", "multi_output_tree"}, default="auto"
+    For several targets, labels or more than two classes.  ``"one_output_per_tree"``: a
+    round grows a tree for each of them.  ``"multi_output_tree"``: it grows one tree whose
+    leaves hold a value for each, by the sum of their gains.  ``"auto"``: the latter for
+    several targets and labels, unless another setting does not allow it
+    (docs/several-targets.md), the former for classes.
 drop_rate, skip_drop : float in [0, 1], default=0.1 and 0.5
     For ``boosting="dart"``: chance of each earlier round to be dropped, and
     share of the rounds in which none is.

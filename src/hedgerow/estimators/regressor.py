@@ -18,7 +18,14 @@ from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.survival import SURVIVAL, read_times
-from hedgerow.data import AnyTable, UnknownCategory, read_any
+from hedgerow.boosting.targets import (
+    Targets,
+    has_columns,
+    read_targets,
+    refuse_for_several,
+    same_targets,
+)
+from hedgerow.data import UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
@@ -39,6 +46,7 @@ from hedgerow.params import (
     InteractionConstraints,
     LeafEstimation,
     MonotoneConstraints,
+    MultiStrategy,
     Sampling,
     Sketch,
     TargetStatistics,
@@ -146,6 +154,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         sketch_eps: float = 0.03,
         boosting: Boosting = "gbdt",
         leaf_estimation: LeafEstimation = "auto",
+        multi_strategy: MultiStrategy = "auto",
         drop_rate: float = 0.1,
         skip_drop: float = 0.5,
         max_drop: int = 50,
@@ -213,6 +222,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             sketch_eps=sketch_eps,
             boosting=boosting,
             leaf_estimation=leaf_estimation,
+            multi_strategy=multi_strategy,
             drop_rate=drop_rate,
             skip_drop=skip_drop,
             max_drop=max_drop,
@@ -256,6 +266,11 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         self.aft_distribution = aft_distribution
         self.aft_scale = aft_scale
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     @with_hooks
     def fit(
         self,
@@ -284,11 +299,13 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             Numbers, dates, text or categories; NaN, null and ``None`` are
             missing values, infinities are values.  Frames of pandas, polars,
             pyarrow and others are read by column; one row may be a dict.
-        y : array-like of shape (n_rows,)
-            Finite numbers.  For ``"cox"`` and ``"aft"`` times, those of censored rows with
-            a minus sign, or a structured array or frame of two columns: event (truth
-            values) and time.  For ``"aft"`` also two columns of numbers, the ends of an
-            interval that holds the time: 0 and infinity for no end.
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Finite numbers; two columns or more are several targets
+            (docs/several-targets.md).  For ``"cox"`` and ``"aft"`` times, those of
+            censored rows with a minus sign, or a structured array or frame of two
+            columns: event (truth values) and time.  For ``"aft"`` also two columns of
+            numbers, the ends of an interval that holds the time: 0 and infinity for no
+            end.
         sample_weight : array-like of shape (n_rows,), optional
             Not negative; a row of weight 0 counts as absent.
         X_val, y_val : like X and y, optional
@@ -338,14 +355,20 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         start, _ = self._start(init_model)
         given = Offsets.of(X, offset, X_val, offset_val)
         table = self._read(given.X, params, start)
-        train = self._sample(table, y, sample_weight, "y", "sample_weight")
+        targets = self._targets(y, table.n_rows, "y")
+        if targets.names is not None:
+            refuse_for_several(start, groups, offset)
+        train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
         self._check_validation(X_val, y_val, sample_weight_val)
         validation = None
         if X_val is not None:
             seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
-            validation = self._sample(seen, y_val, sample_weight_val, "y_val", "sample_weight_val")
+            target_val = same_targets(self._targets(y_val, seen.n_rows, "y_val"), targets, "y_val")
+            weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
+            validation = Sample(seen, target_val, weight_val)
         chosen = "squared_error" if self.objective == "auto" else self.objective
-        objective = objective_for(chosen, train.target, parameters=self._loss_values())
+        values, names = self._loss_values(), targets.names
+        objective = objective_for(chosen, train.target, parameters=values, names=names)
         train = given.on(train, objective.n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
         if validation is not None:
@@ -355,19 +378,17 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         )
         return self._adopt(model)
 
-    def _sample(
-        self, table: AnyTable, y: Any, weight: Any, y_name: str, weight_name: str
-    ) -> Sample:
+    def _targets(self, y: Any, n_rows: int, name: str) -> Targets:
         if y is None:
             raise DataError(
-                f"This {type(self).__name__} estimator requires {y_name} to be passed, but the "
-                f"target {y_name} is None."
+                f"This {type(self).__name__} estimator requires {name} to be passed, but the "
+                f"target {name} is None."
             )
         if self.objective in SURVIVAL:
-            target = read_times(y, table.n_rows, y_name, self.objective)
-        else:
-            target = check_vector(column_or_1d(y, warn=True), table.n_rows, y_name)
-        return Sample(table, target, check_weight(weight, table.n_rows, weight_name))
+            return Targets(read_times(y, n_rows, name, self.objective), None)
+        if has_columns(y):
+            return read_targets(y, n_rows, name)
+        return Targets(check_vector(column_or_1d(y, warn=True), n_rows, name), None)
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the target of each row.
@@ -380,8 +401,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
         Returns
         -------
-        ndarray of float64, shape (n_rows,), or (n_rows, n_levels)
-            The latter for several quantiles, ascending in each row.
+        ndarray of float64, shape (n_rows,), or (n_rows, n_columns)
+            The latter for several targets, in the order of y, and for several quantiles,
+            ascending in each row.
         """
         booster = self._fitted_booster(X)
         reader = type(self).__name__
@@ -445,6 +467,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R2 of :meth:`predict`; Harrell's concordance for times of events.
+
+        Of several targets the mean of their R2, as in scikit-learn.
 
         Parameters
         ----------

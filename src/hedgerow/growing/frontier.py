@@ -142,6 +142,37 @@ def start_tree(
 
 
 @kernel(inner=True)
+def best_thread(found: IntArray, child: int) -> int:
+    """The thread that found the best split of a child."""
+    best = 0
+    for t in range(1, found.shape[0]):
+        score = float_of_bits(found[t, child, FOUND_SCORE])
+        if is_better(score, found[t, child, FOUND_FEATURE], found[best, child]):
+            best = t
+    return best
+
+
+@kernel(inner=True)
+def take_split(tree: Tree, scalars: IntArray, node: int, split: IntArray, gain: float) -> None:
+    """Write the split that was found into the table, if it is worth its price."""
+    tree.numbers[node, NUMBER_GAIN] = gain
+    if gain < 0.0:
+        release_slot(tree, scalars, node)
+        return
+    row = tree.table[node]
+    row[NODE_OPEN] = 1
+    row[NODE_FEATURE] = split[FOUND_FEATURE]
+    row[NODE_COLUMN] = split[FOUND_COLUMN]
+    row[NODE_BIN] = split[FOUND_BIN]
+    row[NODE_MISSING_LEFT] = split[FOUND_MISSING_LEFT]
+    row[NODE_G_LEFT] = split[FOUND_G_LEFT]
+    row[NODE_H_LEFT] = split[FOUND_H_LEFT]
+    row[NODE_N_LEFT] = split[FOUND_N_LEFT]
+    for w in range(SET_WORDS):
+        row[NODE_SET + w] = split[FOUND_SET + w]
+
+
+@kernel(inner=True)
 def keep_best(
     settings: Settings,
     rules: SplitRules,
@@ -153,11 +184,7 @@ def keep_best(
     extras: Extras | None,
 ) -> None:
     """Write the best split that any thread found into the table."""
-    best = 0
-    for t in range(1, found.shape[0]):
-        score = float_of_bits(found[t, child, FOUND_SCORE])
-        if is_better(score, found[t, child, FOUND_FEATURE], found[best, child]):
-            best = t
+    best = best_thread(found, child)
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     row = tree.table[node]
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
@@ -165,20 +192,7 @@ def keep_best(
     gain = split_gain(score, sums, units, rules)
     if extras is not None:
         gain = found_gain(extras.constraints, score, gain)
-    tree.numbers[node, NUMBER_GAIN] = gain
-    if gain < 0.0:
-        release_slot(tree, scalars, node)
-        return
-    row[NODE_OPEN] = 1
-    row[NODE_FEATURE] = found[best, child, FOUND_FEATURE]
-    row[NODE_COLUMN] = found[best, child, FOUND_COLUMN]
-    row[NODE_BIN] = found[best, child, FOUND_BIN]
-    row[NODE_MISSING_LEFT] = found[best, child, FOUND_MISSING_LEFT]
-    row[NODE_G_LEFT] = found[best, child, FOUND_G_LEFT]
-    row[NODE_H_LEFT] = found[best, child, FOUND_H_LEFT]
-    row[NODE_N_LEFT] = found[best, child, FOUND_N_LEFT]
-    for w in range(SET_WORDS):
-        row[NODE_SET + w] = found[best, child, FOUND_SET + w]
+    take_split(tree, scalars, node, found[best, child], gain)
 
 
 @kernel(inner=True)
@@ -297,6 +311,14 @@ def advance(
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
     settle(settings, rules, tree, scalars, found, extras)
+    open_next(settings, rules, tree, scalars, extras)
+
+
+@kernel(inner=True)
+def open_next(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras | None
+) -> None:
+    """Choose the next node and open its children."""
     parent = next_node(settings, tree, scalars)
     scalars[IS_PARENT] = parent
     scalars[IS_SMALL] = -1

@@ -100,7 +100,7 @@ class TreeGrower:
         self._matrix = matrix
         self._params = params
         self._cuts = cuts_of(matrix.spec)
-        state = _make_state(matrix, target, weight, raw, objective, params, n_threads)
+        state = make_state(matrix, target, weight, raw, objective, params, n_threads)
         if state.extras is not None:
             state = state._replace(extras=for_copies(state.extras, n_copies))
         settings = state.settings._replace(adds_scores=int(adds_scores))
@@ -169,7 +169,7 @@ class TreeGrower:
         return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
 
 
-def _make_state(
+def make_state(
     matrix: BinnedMatrix,
     target: FloatArray,
     weight: FloatArray | None,
@@ -177,12 +177,13 @@ def _make_state(
     objective: Objective,
     params: BoostParams,
     n_threads: int,
+    n_parts: int = 1,
 ) -> layout.State:
-    """Allocate everything that the compiled stages use."""
+    """Allocate everything that the compiled stages use; of wide sums ``n_parts`` parts."""
     n_rows, n_features = matrix.n_rows, matrix.n_features
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
     max_leaves = most_leaves(params, n_rows)
-    n_slots = most_slots(max_leaves, slot_cells)
+    n_slots = most_slots(max_leaves, slot_cells * n_parts)
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
     n_cells = (n_slots + 2 + n_threads) * slot_cells
@@ -199,7 +200,7 @@ def _make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide(n_cells + scratch_cells, filled),
+        wide=_make_wide(n_parts * (n_cells + scratch_cells), filled),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,

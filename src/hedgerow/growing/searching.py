@@ -38,7 +38,7 @@ from hedgerow.growing.state import (
     Search,
     Settings,
 )
-from hedgerow.kernels.category_split import complete_set, find_set
+from hedgerow.kernels.category_split import CategorySplit, complete_set, find_set
 from hedgerow.kernels.histogram import Bins, Columns, Wide, filled_cells
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
@@ -88,6 +88,21 @@ def write_found(found: IntArray, best: Split, stride: int) -> None:
 
 
 @kernel(inner=True)
+def write_set(found: IntArray, split: CategorySplit, feature: int, score: float) -> None:
+    """Note the best set of a category column."""
+    found[FOUND_SCORE] = bits_of_float(score)
+    found[FOUND_FEATURE] = feature
+    found[FOUND_COLUMN] = feature
+    found[FOUND_BIN] = 0
+    found[FOUND_MISSING_LEFT] = split.missing_left
+    found[FOUND_G_LEFT] = split.g
+    found[FOUND_H_LEFT] = split.h
+    found[FOUND_N_LEFT] = split.n
+    for w in range(SET_WORDS):
+        found[FOUND_SET + w] = split.words[w]
+
+
+@kernel(inner=True)
 def is_better(score: float, feature: int, found: IntArray) -> bool:
     """Whether a split beats the one found: larger score, then lower feature."""
     held = float_of_bits(found[FOUND_SCORE])
@@ -130,16 +145,7 @@ def search_categories(
         split = complete_set(filled, stride, sums, places, score, (first, last))
         score = gain_of_sides(asked, number, feature, split, sums, units, rules)
         if is_better(score, feature, found):
-            found[FOUND_SCORE] = bits_of_float(score)
-            found[FOUND_FEATURE] = feature
-            found[FOUND_COLUMN] = feature
-            found[FOUND_BIN] = 0
-            found[FOUND_MISSING_LEFT] = split.missing_left
-            found[FOUND_G_LEFT] = split.g
-            found[FOUND_H_LEFT] = split.h
-            found[FOUND_N_LEFT] = split.n
-            for w in range(SET_WORDS):
-                found[FOUND_SET + w] = split.words[w]
+            write_set(found, split, feature, score)
 
 
 @kernel(inline=True, inner=True)

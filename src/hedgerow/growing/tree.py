@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.pairs import left_bytes
+from hedgerow.kernels.predict import add_chosen_vectors
 from hedgerow.kernels.traverse import add_tree_scores
 from hedgerow.threads import run_blocks
 
@@ -30,6 +31,8 @@ class GrownTree:
     In terms of bins, that of ``column`` is in the set ``left_bins`` of the node
     (four words, bit b for bin b).  ``bin`` is the last bin that goes left where
     there is a threshold.  The three are empty where the tree was not grown on bins.
+    ``vectors``, (n_nodes, n_outputs), hold what the tree adds to all outputs; ``value``
+    is then 0.
     """
 
     feature: npt.NDArray[np.int32]
@@ -44,6 +47,7 @@ class GrownTree:
     count: IntArray
     column: npt.NDArray[np.int32]
     left_bins: npt.NDArray[np.uint64]
+    vectors: FloatArray | None = None
 
     def with_values(self, value: FloatArray) -> GrownTree:
         """The same tree with other node values."""
@@ -76,6 +80,29 @@ def add_scores(
             stop,
             scores,
         ),
+        len(rows) or matrix.n_rows,
+        n_threads,
+        _ROWS_PER_WALK,
+    )
+
+
+def add_vectors(
+    tree: GrownTree,
+    matrix: BinnedMatrix,
+    rows: RowArray,
+    scores: FloatArray,
+    n_threads: int,
+) -> None:
+    """The same for a tree with vectors, to scores of all outputs, in one walk.
+
+    ``scores`` have shape (n_outputs, n_rows).
+    """
+    assert tree.vectors is not None
+    ends, numbers = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
+    add_scores(tree.with_values(numbers), matrix, rows, ends, n_threads)
+    vectors = tree.vectors
+    run_blocks(
+        lambda start, stop: add_chosen_vectors(vectors, ends, rows, start, stop, scores),
         len(rows) or matrix.n_rows,
         n_threads,
         _ROWS_PER_WALK,

@@ -34,7 +34,7 @@ from hedgerow.growing.tree import GrownTree
 from hedgerow.io import container, strict_json
 from hedgerow.io.container import Header
 from hedgerow.io.sniff import SNIFF_BYTES
-from hedgerow.io.validate import FOREST_DTYPES, check_forest
+from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_forest
 from hedgerow.model.forest import NODE_FIELDS, Forest
 
 ROUNDS_FORMAT = "hedgerow-rounds"
@@ -45,7 +45,8 @@ _F64, _I64, _I32, _U8 = (np.dtype(t) for t in (np.float64, np.int64, np.int32, n
 _BIN_DTYPES = {"left_bins": _I64, "column": _I32, "bin": _U8}
 _ROUND_DTYPES = {"scores": _F64, "improvement": _F64}
 _DTYPES = FOREST_DTYPES | _BIN_DTYPES | _ROUND_DTYPES
-_WIDEST_FIRST = sorted(_DTYPES, key=lambda name: -_DTYPES[name].itemsize)
+_ALL_DTYPES = _DTYPES | VECTOR_DTYPES
+_WIDEST_FIRST = sorted(_ALL_DTYPES, key=lambda name: -_ALL_DTYPES[name].itemsize)
 _SET_WORDS = 4
 _NATURAL = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
@@ -81,6 +82,9 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
         "scores": part.scores.reshape(-1),
         "improvement": part.improvement,
     }
+    vectors = [tree.vectors for tree in trees if tree.vectors is not None]
+    if vectors:
+        arrays["vector"] = np.concatenate(vectors).reshape(-1)
     metadata = {
         "ended": str(int(part.ended)),
         "fit": fit,
@@ -89,7 +93,9 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
         "n_rounds": str(part.n_rounds),
         "version": VERSION,
     }
-    return container.pack(metadata, {name: arrays[name] for name in _WIDEST_FIRST})
+    return container.pack(
+        metadata, {name: arrays[name] for name in _WIDEST_FIRST if name in arrays}
+    )
 
 
 def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
@@ -105,12 +111,13 @@ def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
     header, payload = _open(data, ROUNDS_FORMAT, ("ended", "fit", "first", "n_rounds"))
     if header.metadata["fit"] != fit:
         raise OtherFitError("these are rounds of another fit.")
-    if header.entries.keys() != _DTYPES.keys():
+    dtypes = _ALL_DTYPES if "vector" in header.entries else _DTYPES
+    if header.entries.keys() != dtypes.keys():
         raise ModelFormatError("arrays are missing or unknown.")
     for name, entry in header.entries.items():
-        if entry.dtype != _DTYPES[name].newbyteorder("<"):
-            raise ModelFormatError(f"array {name!r} must have dtype {_DTYPES[name]}.")
-    arrays = {name: container.array_at(header, name, payload) for name in _DTYPES}
+        if entry.dtype != dtypes[name].newbyteorder("<"):
+            raise ModelFormatError(f"array {name!r} must have dtype {dtypes[name]}.")
+    arrays = {name: container.array_at(header, name, payload) for name in dtypes}
     trees = _trees(arrays)
     first, n_rounds = (_number(header.metadata, name) for name in ("first", "n_rounds"))
     scores, improvement = arrays["scores"], arrays["improvement"]
@@ -118,7 +125,7 @@ def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
         raise ModelFormatError("ended is malformed.")
     if (
         n_rounds < 1
-        or len(trees) != n_rounds * len(arrays["base_score"])
+        or len(trees) != n_rounds * (1 if "vector" in arrays else len(arrays["base_score"]))
         or len(scores) % n_rounds
         or len(improvement) != n_rounds
     ):
@@ -188,8 +195,14 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
     """The trees, each with arrays of its own, as the grower makes them."""
     feature, start = arrays["feature"], arrays["tree_start"]
     forest: dict[str, Any] = {name: arrays[name] for name in FOREST_DTYPES}
-    check_forest(Forest(**forest, n_features=int(feature.max(initial=0)) + 1))
     n_nodes, column = len(feature), arrays["column"]
+    vectors = arrays.get("vector")
+    if vectors is not None:
+        n_outputs = len(arrays["base_score"])
+        if len(vectors) != n_nodes * n_outputs:
+            raise ModelFormatError("vector must hold a number for each node and output.")
+        vectors = vectors.reshape(n_nodes, n_outputs)
+    check_forest(Forest(**forest, n_features=int(feature.max(initial=0)) + 1, vectors=vectors))
     n_binned = len(column)
     if n_binned not in (0, n_nodes) or len(arrays["bin"]) != n_binned:
         raise ModelFormatError("column and bin must have one entry per node, or none.")
@@ -206,6 +219,7 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
         GrownTree(
             **{name: array[begin:end].copy() for name, array in per_node.items()},
             left_bins=sets[begin:end].copy(),
+            vectors=None if vectors is None else vectors[begin:end].copy(),
         )
         for begin, end in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
     )

@@ -21,6 +21,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from io import BufferedReader
 from typing import Any, TypeAlias, get_args
 
@@ -45,7 +46,7 @@ from hedgerow.io.statistics import (
     input_record,
     read_inputs,
 )
-from hedgerow.io.validate import FOREST_DTYPES, check_model
+from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model
 from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 
@@ -159,6 +160,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
     if model.inputs is not None:
         metadata["inputs"] = strict_json.encode(input_record(model.inputs), "inputs")
         arrays |= input_arrays(model.inputs)
+    if model.forest.vectors is not None:
+        arrays["vector"] = model.forest.vectors.reshape(-1)
     # Stable, so that those of version 1 stay in the order of version 1.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
@@ -166,7 +169,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
-    if any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT)):
+    named = any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT))
+    if named or model.forest.vectors is not None:
         return 3  # a reader of earlier ones would not know that predictions depend on it
     return 2 if model.schema.has_categories else 1
 
@@ -226,9 +230,20 @@ def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]
 
 
 def _read_v3(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    """As version 2, or as version 1 where there are no levels of categories."""
-    has_levels = not header.entries.keys().isdisjoint(LEVEL_DTYPES)
-    return (_read_v2 if has_levels else _read_v1)(header, payload)
+    """As version 1 or 2, and leaves may hold vectors."""
+    entries = {name: entry for name, entry in header.entries.items() if name != "vector"}
+    read = _read_v1 if entries.keys().isdisjoint(LEVEL_DTYPES) else _read_v2
+    model, estimator = read(replace(header, entries=entries), payload)
+    vector = header.entries.get("vector")
+    if vector is None:
+        return model, estimator
+    if vector.dtype != VECTOR_DTYPES["vector"].newbyteorder("<"):
+        raise ModelFormatError("the array 'vector' does not have dtype float64.")
+    flat, forest = container.array_at(header, "vector", payload), model.forest
+    if len(flat) != len(forest.feature) * forest.n_outputs:
+        raise ModelFormatError("vector must hold a number for each node and output.")
+    vectors = flat.reshape(len(forest.feature), forest.n_outputs)
+    return replace(model, forest=replace(forest, vectors=vectors)), estimator
 
 
 def _check_header(header: Header, dtypes: Mapping[str, np.dtype[np.generic]]) -> None:

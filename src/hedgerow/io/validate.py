@@ -43,6 +43,9 @@ FOREST_DTYPES: dict[str, np.dtype[np.generic]] = {
 }
 """Element type of every array of a forest."""
 
+VECTOR_DTYPES: dict[str, np.dtype[np.generic]] = {"vector": _F64}
+"""The array that holds the vectors of the leaves, node after node, where there are any."""
+
 _PER_NODE = tuple(name for name in FOREST_DTYPES if name not in ("tree_start", "base_score"))
 
 _IN_RANGE = "the position of a column, or -1 in a leaf"
@@ -90,6 +93,20 @@ def check_forest(forest: Forest) -> None:
         _require_all(np.isfinite(getattr(forest, name)), name, "finite")
     for name in ("cover", "count"):
         _require_all(getattr(forest, name) >= 0, name, "at least 0")
+    _check_vectors(forest)
+
+
+def _check_vectors(forest: Forest) -> None:
+    """One finite number for each node and output, and none in ``value`` beside them."""
+    vectors = forest.vectors
+    if vectors is None:
+        return
+    if vectors.dtype != _F64 or vectors.shape != (len(forest.feature), forest.n_outputs):
+        raise ModelFormatError(
+            f"vector must hold {forest.n_outputs} numbers for each of {len(forest.feature)} nodes."
+        )
+    _require_all(np.isfinite(vectors).reshape(-1), "vector", "finite")
+    _require_all(forest.value == 0.0, "value", "0 where leaves hold vectors")
 
 
 def _require_all(holds: npt.NDArray[np.bool_], name: str, rule: str) -> None:
@@ -117,7 +134,7 @@ def _check_tree_start(forest: Forest) -> None:
         raise ModelFormatError("tree_start must run from 0 to the number of nodes.")
     # Compared, not subtracted: a difference of hostile numbers could wrap around.
     _require_all(start[1:] > start[:-1], "tree_start", "increasing")
-    if forest.n_outputs < 1 or forest.n_trees % forest.n_outputs:
+    if forest.n_outputs < 1 or forest.n_trees % forest.trees_per_round:
         raise ModelFormatError(
             f"{forest.n_trees} trees cannot be shared out to {forest.n_outputs} outputs evenly."
         )

@@ -34,6 +34,9 @@ branches, eight rows at a time: children are neighbours and a leaf is its own
 child, so every row takes as many steps as the tree is deep
 (:func:`add_walked_trees`, :func:`find_leaves`).
 
+Where leaves hold vectors, one walk ends at a vector whose numbers go to all outputs
+(:func:`add_vectors`).
+
 The score of a row is the sum in tree order, in both engines and for any block.
 """
 
@@ -146,6 +149,36 @@ def fill_keys(
             keys[out + i * row_step_out] = key
 
 
+@kernel(inner=True)
+def add_vectors(
+    vectors: FloatArray, chosen: AnyArray, n_rows: int, scores: FloatArray, first_row: int
+) -> None:
+    """Add the vector ``chosen[i]`` to the scores of row ``first_row + i``, for ``n_rows`` rows."""
+    for output in range(np.uint64(len(scores))):
+        for i in range(n_rows):
+            scores[output, first_row + i] += vectors[np.uint64(chosen[i]), output]
+
+
+@kernel
+def add_chosen_vectors(
+    vectors: FloatArray,
+    chosen: AnyArray,
+    rows: AnyArray,
+    start: int,
+    stop: int,
+    scores: FloatArray,
+) -> None:
+    """Add vector ``chosen[r]`` to the scores of row r, for each r in ``rows[start:stop]``.
+
+    Without any ``rows``, for rows ``start .. stop``.
+    """
+    listed = len(rows) > 0
+    for output in range(np.uint64(len(scores))):
+        for i in range(np.uint64(start), np.uint64(stop)):
+            row = np.uint64(rows[i]) if listed else i
+            scores[output, row] += vectors[np.uint64(chosen[row]), output]
+
+
 @kernel(inline=True)
 def clear_exits(
     keys: AnyArray, masks: AnyArray, block: int, part: int, splits: tuple[Any, ...], at: int
@@ -184,6 +217,7 @@ def add_masked_trees(
     first_tree: int,
     stop_tree: int,
     categories: tuple[Any, ...] | None,
+    vectors: FloatArray | None,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
@@ -199,6 +233,8 @@ def add_masked_trees(
     start, stop, first_tree, stop_tree : int
     categories : tuple or None
         See :func:`fill_set_keys`; None if no column is a category.
+    vectors : float64 (n_nodes, n_outputs) or None
+        What the leaves hold, where each holds one value for each output.
     """
     slots, slot, threshold, clear, part_start, tree_part, hops, value, onward, most_parts = tables
     splits = (slot, threshold, clear)
@@ -228,9 +264,14 @@ def add_masked_trees(
                     part = np.uint64(onward[table + np.uint64(exits[i])])
                     mask = masks[part * block + i]
                     exits[i] = part * np.uint64(EXITS) + np.uint64(trailing_zeros(mask))
-            output = tree % n_outputs
-            for i in range(n):
-                scores[output, row + i] += value[table + np.uint64(exits[i])]
+            if vectors is None:
+                output = tree % n_outputs
+                for i in range(n):
+                    scores[output, row + i] += value[table + np.uint64(exits[i])]
+            else:
+                for i in range(n):
+                    exits[i] = value[table + np.uint64(exits[i])]
+                add_vectors(vectors, exits, n, scores, row)
 
 
 @kernel(inline=True)
@@ -289,6 +330,7 @@ def add_walked_trees(
     first_tree: int,
     stop_tree: int,
     categories: tuple[Any, ...] | None,
+    vectors: FloatArray | None,
 ) -> None:
     """Like :func:`add_masked_trees`, by walking; for few rows or large trees.
 
@@ -307,9 +349,14 @@ def add_walked_trees(
             fill_set_keys(slots, row, n, keys, n_slots, _ONE, categories)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
-            output = tree % n_outputs
-            for i in range(n):
-                scores[output, row + i] += value[ends[i]]
+            if vectors is None:
+                output = tree % n_outputs
+                for i in range(n):
+                    scores[output, row + i] += value[ends[i]]
+            else:
+                for i in range(n):
+                    ends[i] = value[ends[i]]
+                add_vectors(vectors, ends, n, scores, row)
 
 
 @kernel

@@ -1,5 +1,34 @@
 """Scores by name, weighted, for learning curves and early stopping.
 
+name                  for             better  what
+====================  ==============  ======  ===================================
+``loss``              everything      lower   what the objective minimises
+``rmse``              regression      lower   root of the mean squared error
+``mae``               regression      lower   mean absolute error
+``r2``                regression      higher  explained share of the variance
+``mape``              regression      lower   mean of |y - m| / |y|
+``msle``              regression      lower   mean squared error of log(1 + y)
+``poisson_deviance``  regression      lower   mean deviance, targets from 0 on
+``gamma_deviance``    regression      lower   mean deviance, positive targets
+``tweedie_deviance``  regression      lower   mean deviance, ``tweedie_power``
+``pinball``           regression      lower   mean pinball loss at ``quantile``
+``expectile``         regression      lower   mean asymmetric square
+``huber``             regression      lower   mean of Huber's loss at ``delta``
+``logloss``           classification  lower   mean of -log(p of the true class)
+``accuracy``          classification  higher  share of rows classified correctly
+``error``             classification  lower   share of rows classified wrongly
+``auc``               two classes     higher  area under the ROC curve
+``concordance``       survival        higher  share of the pairs in right order
+``ndcg``, ``ndcg@k``  ranking         higher  discounted gains of the first k rows
+``map``, ``map@k``    ranking         higher  mean average precision
+``mrr``, ``mrr@k``    ranking         higher  1 / rank of the first relevant row
+``precision@k``       ranking         higher  share of relevant rows of the first k
+``err``, ``err@k``    ranking         higher  expected reciprocal rank
+====================  ==============  ======  ===================================
+
+Of several targets, or labels, a score by name is the mean of the scores of each of them;
+a function of the user's is given them all, as arrays of shape (n_rows, n_targets).
+=======
 ============  ==================================================================
 ``loss``      what the objective minimises, for every task
 by name       :data:`METRICS` and :data:`ALIASES` (:mod:`hedgerow.metrics.catalogue`);
@@ -9,6 +38,10 @@ scorers       of scikit-learn, by name or as made by ``make_scorer``
 groups        :class:`GroupedMetric`: a metric for each group of rows
 functions     ``function(y_true, prediction, weight) -> float``
 ============  ==================================================================
+
+Of several targets, or labels, a score by name is the mean of the scores of each of them,
+as is that of a scorer; a function of the user's is given them all, as arrays of shape
+(n_rows, n_targets).
 
 ``docs/metrics.md`` has the table of all names.
 """
@@ -31,6 +64,8 @@ from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
 from hedgerow.metrics.scorers import is_scorer, name_of, scorer_metric, scorer_names
 from hedgerow.metrics.scores import Mean
 from hedgerow.metrics.survival import Concordance
+from hedgerow.metrics.targets import of_targets
+from hedgerow.objectives.targets import SeveralTargets
 
 if TYPE_CHECKING:
     from hedgerow.kernels.ranking import QueryRows
@@ -115,6 +150,9 @@ def _make_metric(item: object, objective: Objective) -> Metric:
         return Metric(
             _LOSS, objective.loss, from_raw=True, sums=Mean(objective.losses), built_in=True
         )
+    own_function = callable(item) and not is_scorer(item)
+    if isinstance(objective, SeveralTargets) and not own_function:
+        return of_targets(_make_metric(item, objective.single), objective)
     if is_scorer(item):
         return scorer_metric(item, objective, task)
     if callable(item):

@@ -21,7 +21,7 @@ MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None]
 """``function(y_true, prediction, weight) -> float``; class indices for classes."""
 
 Task: TypeAlias = Literal[
-    "regression", "two classes", "classes", "quantiles", "survival", "ranking"
+    "regression", "two classes", "classes", "labels", "quantiles", "survival", "ranking"
 ]
 
 

@@ -41,6 +41,7 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
         name: np.concatenate([getattr(forest, name) for forest in forests]) for name in NODE_FIELDS
     }
     fields["value"] /= len(forests)
+    vectors = [forest.vectors for forest in forests if forest.vectors is not None]
     before = np.cumsum([0, *(forest.tree_start[-1] for forest in forests)])
     starts = [forest.tree_start[1:] + n for forest, n in zip(forests, before, strict=False)]
     merged = replace(
@@ -49,6 +50,7 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
         tree_start=np.concatenate([[0], *starts]).astype(np.int64),
         base_score=np.mean([forest.base_score for forest in forests], axis=0),
         categories=None,
+        vectors=np.concatenate(vectors) / len(forests) if vectors else None,
     )
     tables = [forest.categories for forest in forests]
     if tables[0] is None:

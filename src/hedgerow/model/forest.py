@@ -11,7 +11,9 @@ threshold  64-bit key (:mod:`hedgerow.kernels.keys`): a row goes left if the
            ``missing_left``; in a category column the number of a set of bins
 bin        of a level of a category: levels beyond the most frequent share one
 output     raw score that a tree adds to: tree t belongs to output
-           ``t % n_outputs``
+           ``t % n_outputs``, unless leaves hold vectors
+vector     one value for each output: where leaves hold vectors, a tree adds to all
+           outputs, and a round is one tree
 
 ::
 
@@ -78,6 +80,7 @@ class Forest:
     value : float64
         What the node adds to the raw score (learning rate included) if the
         walk ends there.  Inner nodes carry the value that they had as leaves.
+        0 where leaves hold vectors.
     gain : float64
         Loss reduction of the split; 0 in a leaf.
     cover : float64
@@ -91,6 +94,8 @@ class Forest:
     n_features : int
     categories : CategoryTables, optional
         None if no column is a category.
+    vectors : float64, shape (n_nodes, n_outputs), optional
+        What takes the place of ``value`` where leaves hold vectors.
     """
 
     feature: npt.NDArray[np.int32]
@@ -106,6 +111,7 @@ class Forest:
     base_score: FloatArray
     n_features: int
     categories: CategoryTables | None = None
+    vectors: FloatArray | None = None
 
     @property
     def has_sets(self) -> npt.NDArray[np.bool_]:
@@ -124,13 +130,18 @@ class Forest:
         return len(self.base_score)
 
     @property
+    def trees_per_round(self) -> int:
+        """One for each output, or one where leaves hold vectors."""
+        return self.n_outputs if self.vectors is None else 1
+
+    @property
     def n_rounds(self) -> int:
-        """Boosting rounds: one tree per output each."""
-        return self.n_trees // self.n_outputs
+        """Boosting rounds."""
+        return self.n_trees // self.trees_per_round
 
     def first_rounds(self, n_rounds: int) -> Forest:
         """The forest as it was after ``n_rounds`` rounds."""
-        n_trees = min(n_rounds * self.n_outputs, self.n_trees)
+        n_trees = min(n_rounds * self.trees_per_round, self.n_trees)
         end = self.tree_start[n_trees]
         return Forest(
             **node_arrays(self, slice(None, end)),
@@ -138,24 +149,48 @@ class Forest:
             base_score=self.base_score,
             n_features=self.n_features,
             categories=self.categories,
+            vectors=None if self.vectors is None else self.vectors[:end],
         )
 
     def tree(self, index: int) -> Forest:
-        """One tree as a forest of its own, with base score 0 and one output."""
+        """One tree as a forest of its own, with base score 0 and the outputs that it adds to."""
         start, end = self.tree_start[index], self.tree_start[index + 1]
+        vectors = None if self.vectors is None else self.vectors[start:end]
         return Forest(
             **node_arrays(self, slice(start, end)),
             tree_start=np.array([0, end - start], dtype=np.int64),
-            base_score=np.zeros(1),
+            base_score=np.zeros(1 if vectors is None else self.n_outputs),
             n_features=self.n_features,
             categories=self.categories,
+            vectors=vectors,
         )
+
+
+def without_vectors(forest: Forest) -> Forest:
+    """The same model with a tree for each output in every round: equal scores, to the last bit."""
+    if forest.vectors is None:
+        return forest
+    n_outputs, sizes = forest.n_outputs, np.diff(forest.tree_start)
+    tree = np.repeat(np.arange(forest.n_trees), n_outputs)
+    output = np.tile(np.arange(n_outputs), forest.n_trees)
+    start = np.concatenate([[0], np.cumsum(sizes[tree])]).astype(np.int64)
+    shift = np.repeat(forest.tree_start[tree] - start[:-1], sizes[tree])
+    place = np.arange(start[-1]) + shift
+    fields_of: dict[str, Any] = {name: getattr(forest, name)[place] for name in NODE_FIELDS}
+    fields_of["value"] = forest.vectors[place, np.repeat(output, sizes[tree])]
+    return Forest(
+        **fields_of,
+        tree_start=start,
+        base_score=forest.base_score,
+        n_features=forest.n_features,
+        categories=forest.categories,
+    )
 
 
 NODE_FIELDS: tuple[str, ...] = tuple(
     field.name
     for field in fields(Forest)
-    if field.name not in ("tree_start", "base_score", "n_features", "categories")
+    if field.name not in ("tree_start", "base_score", "n_features", "categories", "vectors")
 )
 """Names of the arrays that have one entry per node."""
 

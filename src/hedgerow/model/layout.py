@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, FloatArray, IntArray
+from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, IntArray
 from hedgerow.kernels.keys import float32_threshold_keys
 from hedgerow.kernels.predict import EXITS, FUSED
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
@@ -83,7 +83,7 @@ class WalkTables(NamedTuple):
     nodes : int64, two per node
         Threshold, then ``left child << 32 | slot``; in a leaf the largest
         integer and the leaf itself.
-    value : float64, one per node
+    value : float64, one per node; int64 where leaves hold vectors: which one
     number : int32, one per node
         Index of the node in its tree, as in the forest.
     root, depth : uint64, one per tree
@@ -91,7 +91,7 @@ class WalkTables(NamedTuple):
 
     slots: IntArray
     nodes: IntArray
-    value: FloatArray
+    value: AnyArray
     number: npt.NDArray[np.int32]
     root: Uint64Array
     depth: Uint64Array
@@ -113,8 +113,8 @@ class MaskTables(NamedTuple):
         First part of each tree, the one with its root.
     hops : uint64, one per tree
         Largest number of parts that a row enters after the first.
-    value : float64, 32 per part
-        What each exit adds.
+    value : float64, 32 per part; int64 where leaves hold vectors
+        What each exit adds, or which vector.
     onward : uint32, 32 per part
         The part that follows, counted in the tree; the part itself at a leaf.
     most_parts : int
@@ -128,7 +128,7 @@ class MaskTables(NamedTuple):
     part_start: Uint64Array
     tree_part: Uint64Array
     hops: Uint64Array
-    value: FloatArray
+    value: AnyArray
     onward: npt.NDArray[np.uint32]
     most_parts: int
 
@@ -207,14 +207,20 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     nodes[:, 1] = np.arange(len(place)) << 32
     nodes[place[inner], 0] = threshold[inner]
     nodes[place[inner], 1] = first_child << 32 | splits.slot[inner]
-    value, number = np.empty(len(place)), np.empty(len(place), dtype=np.int32)
-    value[place] = forest.value
+    added = _added(forest)
+    value, number = np.empty_like(added), np.empty(len(place), dtype=np.int32)
+    value[place] = added
     number[place] = np.arange(len(place)) - start[splits.tree]
     depth = np.zeros(forest.n_trees, dtype=np.uint64)
     for above, level in enumerate(splits.levels):
         depth[splits.tree[level]] = above + 1
     root = start[:-1].astype(np.uint64)
     return WalkTables(splits.slots, nodes.reshape(-1), value, number, root, depth)
+
+
+def _added(forest: Forest) -> AnyArray:
+    """What each node adds, or the number of the vector that it adds."""
+    return forest.value if forest.vectors is None else np.arange(len(forest.value))
 
 
 def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntArray]:
@@ -247,7 +253,8 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
     part = np.cumsum(top) - 1  # right at the tops; passed down below
     first = np.zeros(len(part), dtype=np.int64)  # first exit below the node, in its part
     above = np.zeros(len(part), dtype=np.int64)  # parts entered before that of the node
-    exit_value = np.zeros((len(tops), EXITS))
+    added = _added(forest)
+    exit_value = np.zeros((len(tops), EXITS), dtype=added.dtype)
     onward = np.zeros((len(tops), EXITS), dtype=np.uint32)
     hops = np.zeros(forest.n_trees, dtype=np.uint64)
     for level in splits.levels:
@@ -261,7 +268,7 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
             above[child] = above[level] + cut
     np.maximum.at(hops, splits.tree, above.astype(np.uint64))
     leaf = np.flatnonzero(forest.feature < 0)
-    exit_value[part[leaf], first[leaf]] = forest.value[leaf]
+    exit_value[part[leaf], first[leaf]] = added[leaf]
     onward[part[leaf], first[leaf]] = part[leaf] - tree_part[splits.tree[leaf]]
 
     inner = np.flatnonzero(forest.feature >= 0)

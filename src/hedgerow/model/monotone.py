@@ -32,7 +32,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError
 from hedgerow.model.cells import BoolArray, Boxes, Cells
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.params import Interval, read_direction
@@ -148,7 +148,8 @@ def verify_monotone(
     if n_points not in _POINTS:
         raise ParameterError(f"n_points must be {_POINTS}; got {n_points!r}.")
     schema, inputs = model.split_schema, model.inputs
-    predictor, cells = Predictor(model.forest, schema.kinds), Cells(model.forest, schema)
+    forest = without_vectors(model.forest)
+    predictor, cells = Predictor(forest, schema.kinds), Cells(forest, schema)
     findings = {}
     for column, sign in _directions(model, feature, direction).items():
         place = column if inputs is None else inputs.kept.index(column)

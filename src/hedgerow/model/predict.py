@@ -87,6 +87,9 @@ class Predictor:
         self._n_features = forest.n_features
         self._n_trees = forest.n_trees
         self._n_outputs = forest.n_outputs
+        self._per_round = forest.trees_per_round
+        # Copied, because kernels are compiled for arrays that can be written to.
+        self._vectors = None if forest.vectors is None else np.array(forest.vectors, order="C")
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self._kinds = kinds
         only_floats = "int" not in kinds
@@ -179,8 +182,8 @@ class Predictor:
             return
         batch = self._batch(np.asfortranarray(values))
         scores = self._base_score.repeat(len(values)).reshape(self._n_outputs, -1)
-        for first_tree in range(0, self._n_trees, self._n_outputs):
-            stop_tree = first_tree + self._n_outputs
+        for first_tree in range(0, self._n_trees, self._per_round):
+            stop_tree = first_tree + self._per_round
             self._add(batch, scores, n_threads, first_tree, stop_tree)
             yield scores.copy()
 
@@ -241,10 +244,14 @@ class Predictor:
         """Spread the columns of one tree at a time."""
         scores = self._base_score.repeat(table.n_rows).reshape(self._n_outputs, -1)
         for number in range(self._n_trees):
-            output = number % self._n_outputs
+            output = number % self._per_round
             tree = Predictor(self.forest.tree(number), self._kinds)
-            scores[output] += tree.raw_scores(table, n_threads)[0]
-            if output == self._n_outputs - 1:
+            added = tree.raw_scores(table, n_threads)
+            if self._vectors is None:
+                scores[output] += added[0]
+            else:
+                scores += added
+            if output == self._per_round - 1:
                 yield scores.copy()
 
     def _batch(self, values: AnyArray) -> Batch:
@@ -269,7 +276,10 @@ class Predictor:
         # Rows that stop on the way are scored by themselves, in tree order as all are.
         apart = scores[:, stops[0]]
         for tree in range(first_tree, stop_tree):
-            apart[tree % self._n_outputs] += self.forest.value[stops[1][:, tree]]
+            if self._vectors is None:
+                apart[tree % self._n_outputs] += self.forest.value[stops[1][:, tree]]
+            else:
+                apart += self._vectors[stops[1][:, tree]].T
         self._add_all(rows, categories, scores, n_threads, first_tree, stop_tree)
         scores[:, stops[0]] = apart
 
@@ -287,9 +297,8 @@ class Predictor:
         narrow = rows[0].itemsize == 4
         if n_rows < FEW_ROWS:
             walk = self._walk32 if narrow else self._walk64
-            add_walked_trees(
-                rows, walk, scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories
-            )
+            part = (scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories)
+            add_walked_trees(rows, walk, *part, self._vectors)
             return
         mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
         masked = mask_cost <= self._walk_cost
@@ -303,9 +312,9 @@ class Predictor:
         def task(start: int, stop: int) -> None:
             part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if masked:
-                add_masked_trees(rows, masks, *part)
+                add_masked_trees(rows, masks, *part, self._vectors)
             else:
-                add_walked_trees(rows, walk, *part)
+                add_walked_trees(rows, walk, *part, self._vectors)
 
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))

@@ -36,6 +36,12 @@ from hedgerow.objectives.robust import AbsolutePercentage, Expectile, Huber, Log
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.softmax import Softmax
 from hedgerow.objectives.squared_error import SquaredError
+from hedgerow.objectives.targets import (
+    SeveralTargets,
+    several_targets,
+    targets_of_record,
+    targets_record,
+)
 
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
     loss.name: loss
@@ -121,19 +127,26 @@ def objective_for(
     n_outputs: int = 1,
     parameters: Mapping[str, Any] | None = None,
     task: Task = "regression",
+    names: tuple[str, ...] | None = None,
 ) -> Objective:
     """The objective that a user has named, or written (:mod:`hedgerow.objectives.own`).
 
     Parameters
     ----------
     given : str, callable or object
-    target : float64 (n_rows,)
+    target : float64 (n_rows,), or (n_rows, n_targets) for several targets
         Of the rows to train on.
     n_outputs, parameters
         As for :func:`make_objective`.
     task : {"regression", "two classes"}
         Of a written one.
+    names : tuple of str, optional
+        Of several targets.
     """
+    if target.ndim == 2 and not (isinstance(given, str) and given in ("aft", "cox")):
+        return several_targets(
+            lambda column: objective_for(given, column, n_outputs, parameters, task), target, names
+        )
     if isinstance(given, str):
         return make_objective(given, n_outputs, parameters=parameters)
     for name, value in (parameters or {}).items():
@@ -147,6 +160,8 @@ def objective_for(
 
 def parameters_of(objective: Objective) -> dict[str, Any]:
     """The parameters of an objective by name, as plain numbers, lists and text."""
+    if isinstance(objective, SeveralTargets):
+        return parameters_of(objective.single)
     if isinstance(objective, SeveralQuantiles):
         return {"quantile": list(objective.levels)}
     if objective.name == "quantile":
@@ -160,6 +175,8 @@ def parameters_of(objective: Objective) -> dict[str, Any]:
 
 def loss_record(objective: Objective) -> dict[str, Any]:
     """What the training record of a model says of the parameters of its loss."""
+    if isinstance(objective, SeveralTargets):
+        return loss_record(objective.single) | targets_record(objective)
     if isinstance(objective, Linked):
         known = {"name": objective.label, "link": objective.link, "task": objective.task}
         return {"loss_parameters": known}
@@ -175,6 +192,10 @@ def objective_of_record(name: str, n_outputs: int, training: Mapping[str, Any]) 
     ParameterError
         If the record does not fit the loss.
     """
+    if "targets" in training:
+        alone = {key: value for key, value in training.items() if key != "targets"}
+        single = objective_of_record(name, 1, alone)
+        return targets_of_record(single, training["targets"], n_outputs)
     given = training.get("loss_parameters", {})
     if name == CUSTOM:
         if not isinstance(given, Mapping) or set(given) != {"name", "link", "task"}:
@@ -201,6 +222,7 @@ __all__ = [
     "RANKING",
     "Objective",
     "RowLoss",
+    "SeveralTargets",
     "loss_record",
     "make_objective",
     "objective_for",

@@ -100,8 +100,10 @@ def prepared_shape(objective: Objective, n_rows: int) -> tuple[int, int]:
 
 
 def first_column(target: FloatArray) -> FloatArray:
-    """The targets as the compiled pass wants them; with several columns it reads none."""
-    return np.ascontiguousarray(target if target.ndim == 1 else target[:, 0], dtype=np.float64)
+    """The targets as the compiled pass wants them; of several columns a copy of the first."""
+    if target.ndim == 1:
+        return np.ascontiguousarray(target, dtype=np.float64)
+    return np.array(target[:, 0], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,13 +143,22 @@ class Given:
         for all outputs, before the first.
         """
         if self.objective.kernel_id != GIVEN:
+            if self.target.ndim == 2:  # of each output another; data hold a copy of one
+                data.target[:] = self.target[:, output]
             return
         loss = cast(GivenLoss, self.objective)
         if not loss.coupled:
             self._fill(loss, data.raw, output, data.probability[:2], round_)
         elif output == 0:
-            for number in range(loss.n_outputs):
-                self._fill(loss, data.raw, number, data.probability[2 * number :], round_)
+            self.prepare_all(data, round_)
+
+    def prepare_all(self, data: LossData, round_: int = 0) -> None:
+        """The same for all outputs, two rows of ``data.probability`` each."""
+        if self.objective.kernel_id != GIVEN:
+            return
+        loss = cast(GivenLoss, self.objective)
+        for number in range(loss.n_outputs):
+            self._fill(loss, data.raw, number, data.probability[2 * number :], round_)
 
     def _fill(
         self, loss: GivenLoss, raw: FloatArray, output: int, out: FloatArray, round_: int
@@ -185,6 +196,7 @@ def gradients_at(
 ) -> tuple[FloatArray, FloatArray]:
     """G and h of every row, weights included, as the gradient pass of a tree has them."""
     if objective.kernel_id != GIVEN:
+        target = target if target.ndim == 1 else target[:, output]
         return gradients_of(objective.kernel_id, target, weight, raw, output, objective.level)
     g, h = np.empty((2, len(target)))
     rows = LossRows(target, raw, weight, round_)

@@ -52,6 +52,10 @@ class Labelled:
 ModelLike: TypeAlias = Model | Forest | Labelled
 
 
+_FEW_VALUES = 4
+"""Of a vector so many values are shown where they only inform."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tree:
     """One tree with the names of its columns.
@@ -62,7 +66,8 @@ class Tree:
         The tree as a forest of its own.
     schema : Schema
     index, n_trees, output, n_outputs : int
-        Where it stands in its forest, and the raw score that it adds to.
+        Where it stands in its forest, and the raw score that it adds to; 0 of 1 where
+        leaves hold vectors.
     """
 
     nodes: Forest
@@ -77,8 +82,16 @@ class Tree:
         """What the node predicts."""
         if self.labelled is not None and self.labelled.values is not None:
             return self.labelled.values[node]
-        value = float(self.nodes.value[node])
-        return repr(value) if exact else short_number(value)
+        vectors = self.nodes.vectors
+        if vectors is None:
+            value = float(self.nodes.value[node])
+            return repr(value) if exact else short_number(value)
+        values = vectors[node].tolist()
+        if exact:
+            return repr(values)
+        shown = [short_number(value) for value in values[:_FEW_VALUES]]
+        more = len(values) - _FEW_VALUES
+        return f"[{', '.join(shown)}{f', … {more} more' if more > 0 else ''}]"
 
     def division(self, node: int) -> Division | None:
         """Which categories go left, if the node splits by categories."""
@@ -141,8 +154,8 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
         schema,
         index,
         forest.n_trees,
-        index % forest.n_outputs,
-        forest.n_outputs,
+        index % forest.trees_per_round,
+        forest.trees_per_round,
         model if isinstance(model, Labelled) else None,
     )
 

@@ -212,7 +212,8 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         float64, NaN in a leaf, or exact Python numbers in an object array if
         some integer threshold is beyond 2**53; ``left`` and ``right``,
         nodes of the same tree, -1 in a leaf; ``value``, ``gain``, ``cover``,
-        ``count``.  Where there are category columns, also ``left_levels``: the
+        ``count``.  Where leaves hold vectors, ``value`` is a list of them and ``output``
+        is -1.  Where there are category columns, also ``left_levels``: the
         list of the levels that go left at a split of categories, else None;
         ``threshold``, then an object array, is None at such splits.
 
@@ -240,13 +241,13 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         "tree": tree,
         "node": np.arange(len(leaf)) - forest.tree_start[tree],
         "depth": _all_depths(forest, tree),
-        "output": tree % forest.n_outputs,
+        "output": _outputs(forest, tree),
         "feature": [names[j] for j in forest.feature.tolist()],
         "threshold": threshold,
         "missing": [("left", "right", None)[s] for s in side.tolist()],
         "left": np.where(leaf, -1, forest.left.astype(np.int64)),
         "right": np.where(leaf, -1, forest.right.astype(np.int64)),
-        "value": forest.value.copy(),
+        "value": forest.value.copy() if forest.vectors is None else forest.vectors.tolist(),
         "gain": forest.gain.copy(),
         "cover": forest.cover.copy(),
         "count": forest.count.copy(),
@@ -356,6 +357,13 @@ def _leaf_text(tree: Tree, node: int) -> str:
 
 def _size_text(tree: Tree, node: int) -> str:
     return f"cover={short_number(tree.nodes.cover[node])} n={int(tree.nodes.count[node])}"
+
+
+def _outputs(forest: Forest, tree: IntArray) -> IntArray:
+    """Output that each node adds to; -1: all of them."""
+    if forest.vectors is not None:
+        return np.full(len(tree), -1, dtype=np.int64)
+    return tree % forest.n_outputs
 
 
 def _all_depths(forest: Forest, tree: IntArray) -> IntArray:

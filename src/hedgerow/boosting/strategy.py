@@ -1,0 +1,92 @@
+"""One tree for each output, or one for all of them with vectors in its leaves.
+
+``multi_strategy`` is XGBoost's parameter, with its names.  ``"auto"`` is
+``"multi_output_tree"`` for several targets, as far as the other settings allow it, and
+``"one_output_per_tree"`` for classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hedgerow.errors import ParameterError
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.params import BoostParams, MultiStrategy
+
+ONE_OUTPUT: MultiStrategy = "one_output_per_tree"
+ALL_OUTPUTS: MultiStrategy = "multi_output_tree"
+
+
+def holds_vectors(params: BoostParams) -> bool:
+    """Whether leaves hold vectors; ``params`` are resolved."""
+    return params.multi_strategy == ALL_OUTPUTS
+
+
+def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
+    """Replace ``"auto"`` by what is meant; resolving again changes nothing.
+
+    Parameters
+    ----------
+    params : BoostParams
+        Resolved otherwise.
+    objective : Objective
+
+    Raises
+    ------
+    ParameterError
+        If vectors are asked for where there is one output, or beside a setting that trees
+        with vectors do not know.
+    """
+    asked = params.multi_strategy
+    if objective.n_outputs == 1:
+        if asked != "auto":
+            raise ParameterError(
+                f"multi_strategy={asked!r} has no effect here: objective {objective.name!r} has "
+                "one output. It is for several targets and for more than two classes; leave it "
+                "at 'auto'."
+            )
+        return params
+    if asked == ONE_OUTPUT or (asked == "auto" and not isinstance(objective, SeveralTargets)):
+        return replace(params, multi_strategy=ONE_OUTPUT)
+    obstacle = _obstacle(params)
+    if obstacle is None:
+        # Histograms of vectors know no bundles.
+        return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
+    if asked == "auto":
+        return replace(params, multi_strategy=ONE_OUTPUT)
+    raise ParameterError(
+        f"multi_strategy='multi_output_tree' does not go with {obstacle}: use "
+        "multi_strategy='one_output_per_tree', or change that."
+    )
+
+
+def _obstacle(params: BoostParams) -> str | None:
+    """The first setting that trees with vectors do not know, or None."""
+    for name, known in (
+        ("boosting", "gbdt"),
+        ("tree_method", "hist"),
+        ("sampling", "uniform"),
+        ("monotone_constraints", None),
+        ("interaction_constraints", None),
+        ("feature_penalties", None),
+        ("max_conflict_rate", 0.0),
+        ("bundle_order", "count"),
+    ):
+        value = getattr(params, name)
+        if value is not known and value != known:
+            shown = "" if known is None else f"={value!r}"
+            return f"{name}{shown}"
+    if params.bundle_features is True:
+        return "bundle_features=True"
+    return None
+
+
+def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
+    """:func:`resolve_strategy` for rows in parts, whose trees have one output each."""
+    params = resolve_strategy(params, objective)
+    if params.multi_strategy == ALL_OUTPUTS:
+        raise ParameterError(
+            "multi_strategy='multi_output_tree' needs all rows in memory: give the rows as a "
+            "table, or use multi_strategy='one_output_per_tree'."
+        )
+    return params

@@ -1,0 +1,171 @@
+"""From Python to the compiled tree with vectors in its leaves, and back.
+
+Memory: for each row and output 24 bytes of gradients, and for each kept node, output
+and bin 20 bytes of sums; nodes whose sums would take more than a gibibyte in all are
+built from their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.compile import announce_compilation
+from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.growing import state as layout
+from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
+from hedgerow.growing.grower import TreeGrower, cuts_of, for_copies, make_state
+from hedgerow.growing.setup import begin_tree
+from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.vector_grow import Outputs, Sets, Trial, VectorState, work_vectors
+from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.vector_category import SCRATCH_SIZE, Groups
+from hedgerow.kernels.vector_split import CUT_CELLS, Sums
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import GIVEN
+from hedgerow.objectives.given import Given
+from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.threads import Team
+
+
+class VectorGrower(TreeGrower):
+    """Grows one tree a round for all outputs.
+
+    Parameters
+    ----------
+    matrix : BinnedMatrix
+        With both layouts, without bundles.
+    target : float64 (n_rows,) or (n_rows, n_outputs)
+        The latter for several targets.
+    weight : float64 (n_rows,) or None
+    raw : float64 (n_outputs, n_rows)
+        Raw scores; every grown tree is added to them in place.
+    objective : Objective
+    params : BoostParams
+        Without what is asked of single columns, with uniform sampling.
+    n_threads : int
+        Helpers are started at once; :meth:`close` ends them.
+    adds_scores : bool, default=True
+        False: leave the raw scores to the caller.
+    n_copies : int, default=1
+        How often each row is there, for ``cat_smooth``.
+    """
+
+    def __init__(
+        self,
+        matrix: BinnedMatrix,
+        target: FloatArray,
+        weight: FloatArray | None,
+        raw: FloatArray,
+        objective: Objective,
+        params: BoostParams,
+        n_threads: int,
+        adds_scores: bool = True,
+        n_copies: int = 1,
+    ) -> None:
+        announce_compilation()
+        self._matrix = matrix
+        self._params = params
+        self._cuts = cuts_of(matrix.spec)
+        n_outputs = len(raw)
+        state = make_state(matrix, target, weight, raw, objective, params, n_threads, n_outputs)
+        sets = None
+        if state.extras is not None:
+            sets = _make_sets(for_copies(state.extras, n_copies), n_outputs, n_threads)
+            state = state._replace(extras=None)
+        everything = _make_everything(state, target, objective, int(adds_scores), sets)
+        self._everything, self._state = everything, everything.state
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._given = Given.of(objective, target, weight, n_threads, newton)
+        self._team = Team(
+            n_threads,
+            lambda thread: work_vectors(thread, self._everything, ORDER_GROW),
+            lambda: work_vectors(0, self._everything, ORDER_STOP),
+        )
+
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        super().set_rate(rate)
+        self._everything = self._everything._replace(state=self._state)
+
+    def grow(self, tree: int, output: int = 0) -> GrownTree:
+        """Grow tree number ``tree``, that of round ``tree``, for all outputs."""
+        scalars = self._everything.outputs.scalars
+        for number in range(len(scalars)):
+            begin_tree(scalars[number], tree, number, 1)
+        if self._params.colsample_bytree < 1.0:
+            self._draw_columns(tree)
+            scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
+        self._given.prepare_all(self._state.loss_data, tree)
+        work_vectors(0, self._everything, ORDER_GROW)
+        grown = self._copy_tree()
+        vectors = self._everything.outputs.vectors[: len(grown.value)].copy()
+        return replace(grown, value=np.zeros(len(vectors)), vectors=vectors)
+
+
+def _make_everything(
+    state: layout.State,
+    target: FloatArray,
+    objective: Objective,
+    adds_scores: int,
+    sets: Sets | None,
+) -> VectorState:
+    """The state of a single output, and all that the others need."""
+    n_outputs, n_rows = state.loss_data.raw.shape
+    n_nodes, n_threads = len(state.tree.table), state.crew.n_threads
+    sums = Sums(*(part.reshape(n_outputs, -1) for part in state.wide))
+    outputs = Outputs(
+        target=_targets_of(target, objective),
+        fixed=aligned_empty((n_outputs, 2 * n_rows), np.int32),
+        packed=aligned_empty((n_outputs, 2 * n_rows), np.int64),
+        sums=sums,
+        scalars=np.repeat(state.scalars[None], n_outputs, axis=0),
+        vectors=np.zeros((n_nodes, n_outputs)),
+        cover=np.zeros(n_nodes),
+    )
+    trial = Trial(
+        cuts=aligned_zeros((n_threads, CUT_CELLS), np.float64),
+        totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+        units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
+        parent=aligned_zeros((n_threads, 2), np.float64),
+        sets=sets,
+    )
+    data = state.loss_data
+    if objective.kernel_id == GIVEN:
+        data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
+    scalars: IntArray = outputs.scalars[0]
+    single = state._replace(
+        settings=state.settings._replace(adds_scores=adds_scores),
+        loss_data=data,
+        rows=state.rows._replace(fixed=outputs.fixed[0], packed=outputs.packed[0]),
+        wide=Wide(sums.g[0], sums.h[0], sums.n[0]),
+        scalars=scalars,
+    )
+    return VectorState(single, outputs, trial)
+
+
+def _make_sets(extras: layout.Extras, n_outputs: int, n_threads: int) -> Sets:
+    """Space for the search of category columns."""
+    categories = extras.categories
+    others = (extras.bundles, extras.lists, extras.constraints, extras.sampler)
+    assert categories is not None
+    assert not any(part is not None for part in others), "vectors know none of these"
+    shape = (n_threads, n_outputs, SCRATCH_SIZE)
+    groups = Groups(
+        g=aligned_zeros(shape, np.int64),
+        h=aligned_zeros(shape, np.int64),
+        weight=aligned_zeros(shape, np.float64),
+        direction=aligned_zeros((n_threads, 3, n_outputs), np.float64),
+        side=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+    )
+    return Sets(categories, groups)
+
+
+def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
+    """One row for each output, or one for all of them; of given losses none is read."""
+    if target.ndim == 1 or objective.kernel_id == GIVEN:
+        first = target if target.ndim == 1 else target[:, 0]
+        return np.ascontiguousarray(first, dtype=np.float64).reshape(1, -1)
+    return np.ascontiguousarray(target.T, dtype=np.float64)

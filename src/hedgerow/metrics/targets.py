@@ -1,0 +1,45 @@
+"""Scores of several targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.metrics.base import Metric, MetricFunction
+from hedgerow.objectives.targets import SeveralTargets, mean_of
+
+
+@dataclass(frozen=True, slots=True)
+class MeanOfTargets:
+    """The mean of what ``function`` says of each target.
+
+    As scikit-learn's ``multioutput="uniform_average"``; of labels the mean over their
+    columns (``average="macro"``).
+    """
+
+    function: MetricFunction
+    objective: SeveralTargets
+    from_raw: bool = False
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """Both arrays have shape (n_rows, n_targets); raw scores (n_targets, n_rows)."""
+        return mean_of(
+            self.function(np.ascontiguousarray(y_true[:, k]), self._of(k, prediction), weight)
+            for k in range(self.objective.n_outputs)
+        )
+
+    def _of(self, output: int, prediction: FloatArray) -> FloatArray:
+        """What the function gets of one target."""
+        if self.from_raw:
+            return prediction[output : output + 1]
+        return self.objective.of_output(output, prediction)
+
+
+def of_targets(single: Metric, objective: SeveralTargets) -> Metric:
+    """The metric of several targets, of that of one."""
+    function = MeanOfTargets(single.function, objective, single.from_raw)
+    return replace(single, function=function, sums=None)

@@ -1,0 +1,244 @@
+"""Several targets in one model: a loss of one number for each of them.
+
+Outputs do not depend on each other: the loss of a row is the mean of the losses of its
+targets, and output k learns target k with the loss, link and start that a model of this
+target alone would have.  What they share is the trees, where leaves hold vectors
+(:mod:`hedgerow.growing.vector_grow`).
+
+Numbers to predict are several targets; labels, each 0 or 1, with a loss of two classes,
+are a multi-label problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
+from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.whole import AllRows
+
+_TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
+_NUMBERS = (
+    *("squared_error", "absolute_error", "quantile", "huber", "pseudo_huber", "log_cosh"),
+    *("expectile", "mape", "poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
+    "custom",
+)
+FOR_SEVERAL = (*_NUMBERS, *_TWO_CLASSES)
+"""Losses that several targets may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralTargets:
+    """The mean of the losses of several targets.
+
+    Attributes
+    ----------
+    singles : tuple of Objective
+        The loss of each target: all of one kind, with one output.
+    names : tuple of str
+        Of the targets.
+    named : bool
+        Whether the names are the user's.
+    """
+
+    singles: tuple[Objective, ...]
+    names: tuple[str, ...]
+    named: bool = False
+
+    @property
+    def single(self) -> Objective:
+        """The loss of the first target, which stands for all."""
+        return self.singles[0]
+
+    @property
+    def name(self) -> str:
+        return self.single.name
+
+    @property
+    def kernel_id(self) -> int:
+        return self.single.kernel_id
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.singles)
+
+    @property
+    def constant_hessian(self) -> bool:
+        return self.single.constant_hessian
+
+    @property
+    def second_order(self) -> bool:
+        return self.single.second_order
+
+    @property
+    def level(self) -> float:
+        return self.single.level
+
+    @property
+    def rowwise(self) -> bool:
+        return bool(getattr(self.single, "rowwise", True))
+
+    @property
+    def coupled(self) -> bool:
+        return False
+
+    @property
+    def label(self) -> str | None:
+        """Name of a loss of the user's."""
+        return getattr(self.single, "label", None)
+
+    @property
+    def task(self) -> Literal["regression", "labels"]:
+        own = getattr(self.single, "task", None)
+        two_classes = own == "two classes" or self.name in _TWO_CLASSES
+        return "labels" if two_classes else "regression"
+
+    def bound_to(self, target: FloatArray, weight: FloatArray | None) -> SeveralTargets:
+        """With what each loss computes once for its targets."""
+        bound = [
+            bound_to_rows(loss, np.ascontiguousarray(target[:, k]), weight)
+            for k, loss in enumerate(self.singles)
+        ]
+        return replace(self, singles=tuple(bound))
+
+    def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
+        own = rows._replace(
+            target=np.ascontiguousarray(rows.target[:, output]), raw=rows.raw[output : output + 1]
+        )
+        cast(GivenLoss, self.singles[output]).derivatives(own, 0, g, h)
+
+    def check_target(
+        self, target: FloatArray, first_row: int = 0, origin: float | None = None
+    ) -> None:
+        for k, loss in enumerate(self.singles):
+            with self._naming(k):
+                loss.check_target(np.ascontiguousarray(target[:, k]), first_row, origin)
+
+    def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        columns = (np.ascontiguousarray(target[:, k]) for k in range(self.n_outputs))
+        starts = [
+            loss.initial_score(y, weight) for loss, y in zip(self.singles, columns, strict=True)
+        ]
+        return np.concatenate(starts)
+
+    def start_of(self, rows: AllRows) -> FloatArray:
+        raise ParameterError(
+            "several targets need all rows in memory: train one model for each target, or give "
+            "the rows as a table."
+        )
+
+    def predict(self, raw: FloatArray) -> FloatArray:
+        """Columns in the order of the targets; of labels the probabilities of 1."""
+        parts = [loss.predict(raw[k : k + 1]) for k, loss in enumerate(self.singles)]
+        if self.task == "labels":
+            parts = [part[:, 1] for part in parts]
+        return np.column_stack(parts)
+
+    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return mean_of(
+            loss.loss(np.ascontiguousarray(target[:, k]), raw[k : k + 1], weight)
+            for k, loss in enumerate(self.singles)
+        )
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        total = np.zeros(len(target))
+        for k, loss in enumerate(self.singles):
+            total += loss.losses(np.ascontiguousarray(target[:, k]), raw[k : k + 1])
+        return total / self.n_outputs
+
+    def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
+        own = replace(
+            leaves,
+            target=np.ascontiguousarray(leaves.target[:, output]),
+            raw=leaves.raw[output : output + 1],
+        )
+        return self.singles[output].leaf_steps(own, 0)
+
+    def of_output(self, output: int, prediction: FloatArray) -> FloatArray:
+        """One target's column of :meth:`predict`, in the form that its own loss gives it."""
+        column = np.ascontiguousarray(prediction[:, output])
+        return np.column_stack([1.0 - column, column]) if self.task == "labels" else column
+
+    @contextmanager
+    def _naming(self, output: int) -> Iterator[None]:
+        """Say of which target an error speaks."""
+        try:
+            yield
+        except DataError as error:
+            raise DataError(f"target {self.names[output]!r}: {error}") from None
+
+
+def mean_of(values: Iterator[float]) -> float:
+    """Mean of the scores of all targets, whatever their order."""
+    known = list(values)
+    return math.fsum(known) / len(known)
+
+
+def several_targets(
+    make: Callable[[FloatArray], Objective],
+    target: FloatArray,
+    names: tuple[str, ...] | None = None,
+) -> Objective:
+    """One loss for all columns of ``target``.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the loss of one target.
+    target : float64 (n_rows, n_targets)
+    names : tuple of str, optional
+        The user's names of the targets; by default y0, y1, ...
+
+    Raises
+    ------
+    ParameterError
+        If the loss is not one of a single number.
+    """
+    n_targets = target.shape[1]
+    single = make(np.ascontiguousarray(target[:, 0]))
+    _check_single(single)
+    chosen = names if names is not None else tuple(f"y{k}" for k in range(n_targets))
+    return cast(Objective, SeveralTargets((single,) * n_targets, chosen, names is not None))
+
+
+def _check_single(single: Objective) -> None:
+    if single.n_outputs != 1 or single.name not in FOR_SEVERAL:
+        raise ParameterError(
+            f"objective {single.name!r} with {single.n_outputs} outputs is not for several "
+            f"columns of y: use one of {', '.join(map(repr, FOR_SEVERAL))} with one output each, "
+            "or train a model for each column."
+        )
+
+
+def targets_record(objective: SeveralTargets) -> dict[str, Any]:
+    """What the training record of a model says of its targets."""
+    return {"targets": {"named": objective.named, "names": list(objective.names)}}
+
+
+def targets_of_record(single: Objective, record: object, n_outputs: int) -> Objective:
+    """Inverse of :func:`targets_record`, for a record from any source.
+
+    Raises
+    ------
+    ParameterError
+        If it is not the record of ``n_outputs`` targets.
+    """
+    names = record.get("names") if isinstance(record, Mapping) else None
+    named = record.get("named") if isinstance(record, Mapping) else None
+    right = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not right or not isinstance(named, bool) or len(cast(list[str], names)) != n_outputs:
+        raise ParameterError(f"the names of {n_outputs} targets are malformed.")
+    _check_single(single)
+    chosen = tuple(cast(list[str], names))
+    if len(set(chosen)) != n_outputs or n_outputs < 2:
+        raise ParameterError("two targets have one name, or there is only one.")
+    return cast(Objective, SeveralTargets((single,) * n_outputs, chosen, named))

@@ -1,0 +1,616 @@
+"""Several targets and labels, from the estimators to the command line."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_linnerud
+from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+import hedgerow
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.io import model_to_bytes
+from hedgerow.metrics import GroupedMetric
+
+ONE, ALL = "one_output_per_tree", "multi_output_tree"
+
+
+def make_rows(n=900, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    Z = np.nan_to_num(X)
+    Y = np.column_stack([Z[:, 0] + Z[:, 1] ** 2, Z[:, 0] - Z[:, 2], np.sin(2 * Z[:, 3]) + Z[:, 0]])
+    return X, Y + 0.1 * rng.normal(size=Y.shape)
+
+
+X, Y = make_rows()
+L = (Y > 0.3).astype(int)
+SMALL = {"n_estimators": 25, "n_jobs": 1}
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return HedgerowRegressor(**SMALL).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return HedgerowClassifier(**SMALL).fit(X, L)
+
+
+def bytes_of(model):
+    return model_to_bytes(model.booster_.model)
+
+
+# ------------------------------------------------------------------ several numbers
+
+
+def test_one_tree_a_round_predicts_all_targets(regressor) -> None:
+    assert regressor.booster_.num_trees == regressor.n_iter_ == 25
+    prediction = regressor.predict(X)
+    assert prediction.shape == Y.shape
+    assert prediction.dtype == np.float64
+    assert regressor.score(X, Y) == pytest.approx(r2_score(Y, prediction))
+    assert regressor.score(X, Y) > 0.8
+    assert regressor.apply(X).shape == (len(X), 25)
+    assert regressor.feature_importances_.sum() == pytest.approx(1.0)
+    stages = list(regressor.staged_predict(X[:50]))
+    assert len(stages) == 25
+    np.testing.assert_array_equal(stages[-1], regressor.predict(X[:50]))
+    early = regressor.booster_.predict(X[:50], n_rounds=7)
+    np.testing.assert_array_equal(stages[6], early)
+
+
+def test_a_tree_for_each_target_is_a_model_of_each_target() -> None:
+    both = HedgerowRegressor(multi_strategy=ONE, **SMALL).fit(X, Y)
+    apart = MultiOutputRegressor(HedgerowRegressor(**SMALL)).fit(X, Y)
+    np.testing.assert_array_equal(both.predict(X), apart.predict(X))
+    assert both.booster_.num_trees == 3 * 25
+
+
+@pytest.mark.parametrize("strategy", [ONE, ALL])
+def test_equal_targets_give_the_model_of_one(strategy) -> None:
+    one = HedgerowRegressor(**SMALL).fit(X, Y[:, 0]).predict(X)
+    same = HedgerowRegressor(multi_strategy=strategy, **SMALL).fit(X, Y[:, [0, 0, 0]])
+    for column in same.predict(X).T:
+        np.testing.assert_array_equal(column, one)
+
+
+def test_order_of_targets_is_the_order_of_predictions(regressor) -> None:
+    turned = HedgerowRegressor(**SMALL).fit(X, Y[:, [2, 0, 1]])
+    np.testing.assert_allclose(turned.predict(X), regressor.predict(X)[:, [2, 0, 1]], rtol=1e-12)
+
+
+def test_bytes_do_not_depend_on_threads() -> None:
+    X_many, Y_many = make_rows(9000, 3)
+    models = [
+        HedgerowRegressor(n_estimators=4, n_jobs=n_jobs, subsample=0.8).fit(X_many, Y_many)
+        for n_jobs in (1, 2, 3)
+    ]
+    assert len({bytes_of(model) for model in models}) == 1
+
+
+def test_a_row_of_weight_zero_is_absent() -> None:
+    weight = np.where(np.arange(len(X)) % 3 == 0, 0.0, 1.0)
+    kept = weight > 0
+    weighted = HedgerowRegressor(**SMALL).fit(X, Y, weight)
+    absent = HedgerowRegressor(**SMALL).fit(X[kept], Y[kept])
+    assert bytes_of(weighted) == bytes_of(absent)
+
+
+def test_a_row_of_weight_two_is_two_rows() -> None:
+    times = 1 + np.arange(len(X)) % 3
+    rounded = np.round(4 * Y) / 4  # few digits: sums are exact either way
+    settings = SMALL | {"n_estimators": 6, "min_samples_leaf": 1, "min_child_weight": 20}
+    weighted = HedgerowRegressor(**settings).fit(X, rounded, times)
+    repeated = HedgerowRegressor(**settings).fit(
+        np.repeat(X, times, axis=0), np.repeat(rounded, times, axis=0)
+    )
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["huber", "absolute_error", "poisson", "gamma", "quantile"])
+def test_other_losses(objective) -> None:
+    """Given derivatives, and leaves by line search."""
+    positive = np.abs(Y) + 0.5
+    same = positive[:, [1, 1]]
+    settings = SMALL | {"objective": objective, "n_estimators": 8}
+    one = HedgerowRegressor(**settings).fit(X, same[:, 0])
+    for strategy in (ONE, ALL):
+        model = HedgerowRegressor(multi_strategy=strategy, **settings).fit(X, same)
+        assert model.booster_.objective == objective
+        np.testing.assert_allclose(model.predict(X)[:, 1], one.predict(X), rtol=1e-12)
+
+
+def test_a_loss_of_the_users_own() -> None:
+    def squares(y, raw):
+        return 0.5 * (y - raw) ** 2
+
+    model = HedgerowRegressor(objective=squares, n_estimators=5).fit(X, Y)
+    usual = HedgerowRegressor(n_estimators=5).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), usual.predict(X), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"subsample": 0.6, "oob_score": True},
+        {"leaf_estimation": "line_search"},
+        {"leaf_estimation": "gradient", "colsample_bytree": 0.5},
+        {"boosting": "dart"},
+        {"boosting": "rf", "subsample": 0.6, "oob_score": True},
+        {"tree_method": "exact"},
+    ],
+)
+def test_other_ways_of_boosting(asked) -> None:
+    model = HedgerowRegressor(**SMALL, **asked).fit(X, Y)
+    assert model.predict(X).shape == Y.shape
+    assert model.score(X, Y) > 0.5
+    vectors = "boosting" not in asked and "tree_method" not in asked
+    assert (model.booster_.num_trees == model.n_iter_) == vectors
+    if "oob_score" in asked:
+        assert (model.oob_improvement_[:5] > 0).all() if vectors else model.oob_score_ > 0.4
+
+
+def test_validation_scores_are_means_over_targets() -> None:
+    X_val, Y_val = make_rows(300, 9)
+    names = ["rmse", "mae", "r2", "loss"]
+    model = HedgerowRegressor(n_estimators=400, learning_rate=0.3, patience=5, eval_metric=names)
+    model.fit(X, Y, X_val=X_val, y_val=Y_val)
+    assert model.best_iteration_ == model.n_iter_ < 400
+    scores = {k: v[model.n_iter_ - 1] for k, v in model.evals_result_["validation"].items()}
+    prediction = model.predict(X_val)
+    assert scores["mae"] == pytest.approx(mean_absolute_error(Y_val, prediction))
+    assert scores["r2"] == pytest.approx(r2_score(Y_val, prediction))
+    mse = ((Y_val - prediction) ** 2).mean(axis=0)
+    assert scores["rmse"] == pytest.approx(np.sqrt(mse).mean())
+    assert scores["loss"] == pytest.approx(0.5 * mse.mean())
+    assert model.evals_result_["validation"]["rmse"][model.n_iter_ - 1] == min(
+        model.evals_result_["validation"]["rmse"]
+    )
+
+
+def test_a_metric_of_the_users_sees_all_targets() -> None:
+    shapes = []
+
+    def spread(y_true, prediction, weight):
+        shapes.append((y_true.shape, prediction.shape))
+        return float(np.abs(y_true - prediction).max())
+
+    HedgerowRegressor(n_estimators=2, eval_metric=spread).fit(X, Y)
+    assert shapes == [(Y.shape, Y.shape)] * 2
+
+
+def test_rows_are_set_aside_without_a_table_of_one_target() -> None:
+    model = HedgerowRegressor(early_stopping=True, n_estimators=5).fit(X, Y)
+    assert model.booster_.model.training["n_rows"] == 810
+    HedgerowClassifier(early_stopping=True, n_estimators=5).fit(X, L)
+
+
+def test_offsets_have_a_column_for_each_target() -> None:
+    data = Dataset(X, Y, offset=Y - 1.0)
+    booster = train({"n_estimators": 3, "reg_lambda": 0.0, "learning_rate": 1.0}, data)
+    np.testing.assert_allclose(booster.predict(X, kind="raw"), 1.0, atol=1e-7)
+    with pytest.raises(DataError, match=r"offset must have shape \(900, 3\)"):
+        train(None, Dataset(X, Y, offset=Y[:, :2]))
+
+
+def test_files_pickles_and_clones(regressor, classifier, tmp_path) -> None:
+    for model in (regressor, classifier):
+        model.save(tmp_path / "model")
+        read = type(model).load(tmp_path / "model")
+        np.testing.assert_array_equal(read.predict(X), model.predict(X))
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert read.get_params() == model.get_params()
+        assert clone(model).get_params()["multi_strategy"] == "auto"
+    np.testing.assert_array_equal(read.classes_, [0, 1, 2])
+    booster = hedgerow.load(tmp_path / "model")
+    np.testing.assert_array_equal(booster.predict(X), classifier.predict(X))
+    np.testing.assert_array_equal(booster.predict(X, "probability"), classifier.predict_proba(X))
+
+
+def test_names_of_targets_are_kept(tmp_path) -> None:
+    pl = pytest.importorskip("polars")
+    names = ["height", "weight", "age"]
+    for frame in (pd.DataFrame(Y, columns=names), pl.DataFrame(Y, schema=names)):
+        model = HedgerowRegressor(n_estimators=3).fit(X, frame)
+        assert model.booster_.target_names == tuple(names)
+        model.save(tmp_path / "model")
+        assert HedgerowRegressor.load(tmp_path / "model").booster_.target_names == tuple(names)
+    labels = HedgerowClassifier(n_estimators=3).fit(X, pd.DataFrame(L, columns=names))
+    assert labels.classes_.tolist() == names
+    labels.save(tmp_path / "model")
+    assert HedgerowClassifier.load(tmp_path / "model").classes_.tolist() == names
+    # Columns of validation rows are found by name.
+    turned = pd.DataFrame(Y, columns=names)[["age", "height", "weight"]]
+    seen = HedgerowRegressor(n_estimators=3, eval_metric="mae")
+    seen.fit(X, pd.DataFrame(Y, columns=names), X_val=X, y_val=turned)
+    expected = mean_absolute_error(Y, seen.predict(X))
+    assert seen.evals_result_["validation"]["mae"][-1] == pytest.approx(expected)
+    other = turned.rename(columns={"weight": "mass"})
+    with pytest.raises(DataError, match="lacks the column 'weight'"):
+        seen.fit(X, pd.DataFrame(Y, columns=names), X_val=X, y_val=other)
+
+
+def test_sparse_tables_and_bundles() -> None:
+    rng = np.random.default_rng(2)
+    table = rng.integers(0, 3, (600, 30)) * (rng.random((600, 30)) < 0.1)
+    Z = table[:, :2] + table[:, 2:4]
+    tables = (table, csr_matrix(table))
+    dense, sparse = (HedgerowRegressor(n_estimators=5).fit(given, Z) for given in tables)
+    np.testing.assert_array_equal(dense.predict(table), sparse.predict(csr_matrix(table)))
+    np.testing.assert_array_equal(
+        list(sparse.staged_predict(csr_matrix(table)))[-1], dense.predict(table)
+    )
+
+
+def test_a_fit_goes_on_where_it_was_stopped(tmp_path) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(seen):
+        if seen.round == 6:
+            raise StopError
+
+    settings = {"n_estimators": 12, "n_jobs": 1, "subsample": 0.7}
+    with pytest.raises(StopError):
+        HedgerowRegressor(callbacks=stop, **settings).fit(
+            X, Y, checkpoint=tmp_path / "kept", checkpoint_every=0
+        )
+    resumed = HedgerowRegressor(**settings).fit(
+        X, Y, checkpoint=tmp_path / "kept", checkpoint_every=0
+    )
+    assert bytes_of(resumed) == bytes_of(HedgerowRegressor(**settings).fit(X, Y))
+
+
+def test_schedules_of_learning_rates() -> None:
+    rates = [0.3, 0.1, 0.05, 0.2]
+    settings = SMALL | {"n_estimators": 4, "learning_rate": rates}
+    one = HedgerowRegressor(**settings).fit(X, Y[:, 0])
+    same = HedgerowRegressor(**settings).fit(X, Y[:, [0, 0]])
+    np.testing.assert_array_equal(same.predict(X)[:, 1], one.predict(X))
+
+
+def test_folds_of_several_targets() -> None:
+    found = hedgerow.cross_fit(HedgerowRegressor(**SMALL), X, Y, cv=3)
+    assert found.oof_prediction.shape == Y.shape
+    assert r2_score(Y, found.oof_prediction) > 0.7
+    mean = np.mean([fold.predict(X) for fold in found.boosters], axis=0)
+    if len(set(found.best_rounds.tolist())) == 1:
+        np.testing.assert_allclose(found.model.predict(X), mean, rtol=1e-12)
+    with pytest.raises(DataError, match="one label"):
+        hedgerow.cross_fit(HedgerowClassifier(**SMALL), X, L)
+
+
+def test_trees_are_shown_with_their_vectors(regressor) -> None:
+    booster = regressor.booster_
+    assert "value=[" in booster.to_text(max_depth=1)
+    assert booster.to_rules()[0].count(",") >= 2
+    assert "tree 0 of 25" in booster.to_dot(max_depth=2)
+    booster.plot_tree(max_depth=2)
+    frame = booster.to_frame()
+    assert set(frame["output"]) == {-1}
+    np.testing.assert_allclose(frame["value"][0], booster.model.forest.vectors[0])
+    report = booster.verify_monotone("x0", "increasing", n_points=1000)
+    assert report.findings["x0"].verdict == "violated"
+    with pytest.raises(ParameterError, match="one_output_per_tree"):
+        booster.split_table(0, 0, Dataset(X, Y))
+
+
+def test_a_split_table_of_a_tree_for_each_target() -> None:
+    settings = {"n_estimators": 2, "max_leaves": 2, "multi_strategy": ONE, "early_stopping": False}
+    booster = train(settings, Dataset(X, Y))
+    table = booster.split_table(4, 0, Dataset(X, Y))
+    best = table[table["allowed"]].nlargest(1, "gain").iloc[0]
+    tree = booster.to_frame().query("tree == 4 and node == 0").iloc[0]
+    assert best["feature"] == tree["feature"]
+    assert best["gain"] == pytest.approx(tree["gain"], rel=1e-5)
+
+
+# ------------------------------------------------------------------ categories
+
+
+@pytest.fixture(scope="module")
+def coloured():
+    """Two columns of categories, of few and of many levels, that two targets depend on."""
+    rng = np.random.default_rng(4)
+    n, levels = 3000, 30
+    town, colour = rng.integers(0, levels, n), rng.integers(0, 3, n)
+    of_town = rng.normal(size=(levels, 2))
+    Z = of_town[town] + np.array([[0, 1], [2, 0], [1, -1]])[colour] + 0.1 * rng.normal(size=(n, 2))
+    frame = pd.DataFrame({"x": rng.normal(size=n), "town": town, "colour": colour})
+    frame.loc[::50, "town"] = np.nan
+    return frame, Z
+
+
+CATEGORIES = {"categorical_features": ["town", "colour"], "n_jobs": 1, "min_data_per_group": 10}
+
+
+def test_equal_targets_split_categories_as_one(coloured) -> None:
+    frame, Z = coloured
+    settings = CATEGORIES | {"n_estimators": 15}
+    one = HedgerowRegressor(**settings).fit(frame, Z[:, 0])
+    same = HedgerowRegressor(**settings).fit(frame, Z[:, [0, 0]])
+    assert same.booster_.num_trees == 15
+    np.testing.assert_array_equal(same.predict(frame)[:, 1], one.predict(frame))
+    sets = [m.booster_.model.forest.categories.sets for m in (one, same)]
+    np.testing.assert_array_equal(*sets)
+
+
+def test_sets_of_categories_serve_both_targets(coloured) -> None:
+    frame, Z = coloured
+    settings = CATEGORIES | {"n_estimators": 80}
+    ours = HedgerowRegressor(**settings).fit(frame[:2000], Z[:2000])
+    apart = HedgerowRegressor(multi_strategy=ONE, **settings).fit(frame[:2000], Z[:2000])
+    assert ours.booster_.num_trees == 80
+    score = ours.score(frame[2000:], Z[2000:])
+    assert score > 0.9
+    assert score > apart.score(frame[2000:], Z[2000:]) - 0.03
+    threads = HedgerowRegressor(**settings | {"n_jobs": 3}).fit(frame[:2000], Z[:2000])
+    assert bytes_of(threads) == bytes_of(ours)
+
+
+def test_few_levels_are_tried_one_by_one(coloured) -> None:
+    frame, Z = coloured
+    settings = {"n_estimators": 1, "learning_rate": 1.0, "max_leaves": 2, "reg_lambda": 0.0}
+    model = HedgerowRegressor(categorical_features=["colour"], **settings).fit(frame[["colour"]], Z)
+    errors = {}
+    for level in range(3):
+        inside = (frame["colour"] == level).to_numpy()
+        means = np.where(inside[:, None], Z[inside].mean(axis=0), Z[~inside].mean(axis=0))
+        errors[level] = ((Z - means) ** 2).sum()
+    assert ((Z - model.predict(frame[["colour"]])) ** 2).sum() == pytest.approx(
+        min(errors.values())
+    )
+
+
+def test_many_levels_are_divided_along_what_tells_them_apart() -> None:
+    """Least squares: of all sets the one along the first principal component is near the best."""
+    rng = np.random.default_rng(8)
+    direction = np.array([0.6, -0.8, 0.0])
+    means = rng.normal(size=(9, 1)) * 3 * direction + 0.05 * rng.normal(size=(9, 3))
+    level = np.repeat(np.arange(9), 20)
+    Z = means[level] + 0.01 * rng.normal(size=(180, 3))
+    settings = {"n_estimators": 1, "learning_rate": 1.0, "max_leaves": 2, "reg_lambda": 0.0}
+    settings |= {"cat_smooth": 0.0, "cat_l2": 0.0, "min_data_per_group": 1, "min_samples_leaf": 1}
+    model = HedgerowRegressor(categorical_features=[0], **settings).fit(level[:, None], Z)
+    best = min(
+        sum(((Z[part] - Z[part].mean(axis=0)) ** 2).sum() for part in (inside, ~inside))
+        for inside in (np.isin(level, np.flatnonzero([mask >> j & 1 for j in range(9)]))
+                       for mask in range(1, 2**8))
+    )  # fmt: skip
+    assert ((Z - model.predict(level[:, None])) ** 2).sum() == pytest.approx(best, rel=1e-6)
+
+
+def test_unseen_categories_of_vectors(coloured, tmp_path) -> None:
+    frame, Z = coloured
+    for policy in ("missing", "backoff"):
+        settings = CATEGORIES | {"n_estimators": 8, "unknown_category": policy}
+        model = HedgerowRegressor(**settings)
+        model.fit(frame[500:], Z[500:], X_val=frame[:500], y_val=Z[:500])
+        new = frame[:40].assign(town=999)
+        assert np.isfinite(model.predict(new)).all()
+        *_, last = model.staged_predict(new)
+        np.testing.assert_array_equal(last, model.predict(new))
+        model.save(tmp_path / "model")
+        read = HedgerowRegressor.load(tmp_path / "model")
+        np.testing.assert_array_equal(read.predict(new), model.predict(new))
+        assert "colour" in model.booster_.to_text() or "town" in model.booster_.to_text()
+
+
+# ------------------------------------------------------------------ labels
+
+
+def test_labels(classifier) -> None:
+    probability, labels = classifier.predict_proba(X), classifier.predict(X)
+    assert probability.shape == labels.shape == L.shape
+    assert labels.dtype == np.int64
+    np.testing.assert_array_equal(labels, probability > 0.5)
+    np.testing.assert_array_equal(labels, classifier.decision_function(X) > 0)
+    np.testing.assert_array_equal(classifier.classes_, [0, 1, 2])
+    np.testing.assert_allclose(classifier.predict_log_proba(X), np.log(probability))
+    assert classifier.score(X, L) == pytest.approx((labels == L).all(axis=1).mean())
+    *_, last = classifier.staged_predict_proba(X)
+    np.testing.assert_array_equal(last, probability)
+    assert f1_score(L, labels, average="macro") > 0.9
+
+
+def test_a_tree_for_each_label_is_a_model_of_each_label() -> None:
+    both = HedgerowClassifier(multi_strategy=ONE, **SMALL).fit(X, L)
+    apart = MultiOutputClassifier(HedgerowClassifier(**SMALL)).fit(X, L)
+    np.testing.assert_array_equal(both.predict(X), apart.predict(X))
+    expected = np.column_stack([part[:, 1] for part in apart.predict_proba(X)])
+    np.testing.assert_array_equal(both.predict_proba(X), expected)
+
+
+def test_scores_of_labels_are_means_over_labels() -> None:
+    names = ["logloss", "accuracy", "auc"]
+    model = HedgerowClassifier(n_estimators=5, eval_metric=names).fit(X, L)
+    scores = {name: curve[-1] for name, curve in model.evals_result_["train"].items()}
+    probability = model.predict_proba(X)
+    expected = np.mean([log_loss(L[:, k], probability[:, k]) for k in range(3)])
+    assert scores["logloss"] == pytest.approx(expected)
+    assert scores["accuracy"] == pytest.approx((model.predict(X) == L).mean())
+    assert scores["auc"] > 0.9
+
+
+def test_labels_of_other_forms() -> None:
+    expected = HedgerowClassifier(n_estimators=3).fit(X, L).predict_proba(X)
+    forms = (L.astype(bool), L.tolist(), csr_matrix(L), L.astype("f4"), np.asfortranarray(L))
+    for form in forms:
+        model = HedgerowClassifier(n_estimators=3).fit(X, form)
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+    always = L.copy()
+    always[:, 1] = 1
+    assert (HedgerowClassifier(n_estimators=3).fit(X, always).predict(X)[:, 1] == 1).all()
+
+
+def test_losses_of_labels() -> None:
+    for objective in ("exponential", "focal", "hinge"):
+        model = HedgerowClassifier(objective=objective, n_estimators=10).fit(X, L)
+        assert f1_score(L, model.predict(X), average="macro") > 0.8
+
+
+# ------------------------------------------------------------------ classes
+
+
+def test_classes_with_vectors() -> None:
+    y = np.digitize(np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) ** 2, [-0.5, 0.5, 1.5])
+    model = HedgerowClassifier(multi_strategy=ALL, **SMALL).fit(X[:600], y[:600])
+    assert model.booster_.num_trees == 25
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    usual = HedgerowClassifier(**SMALL).fit(X[:600], y[:600])
+    assert usual.booster_.num_trees == 100
+    assert model.score(X[600:], y[600:]) > usual.score(X[600:], y[600:]) - 0.05
+
+
+# ------------------------------------------------------------------ peers
+
+
+@pytest.mark.parametrize("name", ["linnerud", "bike"])
+def test_beside_a_tree_of_scikit_learn(name, request) -> None:
+    """Least squares, one tree, all cuts: the same predictions wherever no two cuts tie."""
+    if name == "linnerud":
+        X_real, Y_real = load_linnerud(return_X_y=True)
+    else:
+        X_real, Y_real = request.getfixturevalue("bike")
+        X_real, Y_real = X_real[:2000], Y_real[:2000]
+    settings = {"max_leaf_nodes": 8, "min_samples_leaf": 3, "random_state": 0}
+    theirs = DecisionTreeRegressor(**settings).fit(X_real, Y_real)
+    ours = HedgerowRegressor(
+        n_estimators=1, learning_rate=1.0, reg_lambda=0.0, max_leaves=8, min_samples_leaf=3
+    ).fit(X_real, Y_real)
+    assert ours.score(X_real, Y_real) == pytest.approx(theirs.score(X_real, Y_real), abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def bike(shared_data):
+    """Hourly hires by casual and by registered riders."""
+    frame = pd.read_parquet(shared_data("bike_hour") / "data.parquet")
+    used = frame[["season", "mnth", "hr", "holiday", "weekday", "workingday", "weathersit"]]
+    used = used.join(frame[["temp", "atemp", "hum", "windspeed"]]).to_numpy(float)
+    return used, np.log1p(frame[["casual", "registered"]].to_numpy(float))
+
+
+def test_beside_xgboost_on_hires_of_bikes(bike) -> None:
+    xgb = pytest.importorskip("xgboost")
+    X_bike, Y_bike = bike
+    rows = np.random.default_rng(0).permutation(len(X_bike))
+    fit, seen = rows[:4000], rows[4000:7000]
+    common = {"n_estimators": 60, "learning_rate": 0.1, "n_jobs": 1}
+    theirs = xgb.XGBRegressor(
+        multi_strategy=ALL, tree_method="hist", max_leaves=31, max_depth=0,
+        grow_policy="lossguide", **common,
+    ).fit(X_bike[fit], Y_bike[fit])  # fmt: skip
+    ours = HedgerowRegressor(**common).fit(X_bike[fit], Y_bike[fit])
+    score = r2_score(Y_bike[seen], theirs.predict(X_bike[seen]))
+    assert ours.score(X_bike[seen], Y_bike[seen]) > score - 0.01
+
+
+# ------------------------------------------------------------------ what cannot be
+
+
+@pytest.mark.parametrize(
+    ("asked", "y", "match"),
+    [
+        ({"multi_strategy": ALL}, Y[:, 0], "one output"),
+        ({"multi_strategy": ONE}, Y[:, 0], "one output"),
+        ({"multi_strategy": "vectors"}, Y, "multi_strategy must be one of"),
+        ({"multi_strategy": ALL, "boosting": "dart"}, Y, "does not go with boosting='dart'"),
+        ({"multi_strategy": ALL, "tree_method": "exact"}, Y, "tree_method='exact'"),
+        ({"multi_strategy": ALL, "sampling": "goss"}, Y, "sampling='goss'"),
+        ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
+        (
+            {"multi_strategy": ALL, "interaction_constraints": "no_interactions"},
+            Y,
+            "interaction_constraints",
+        ),
+        ({"monotone_constraints": {"x0": 1}}, Y, "3 outputs"),
+        ({"target_statistics": True, "categorical_features": ["x0"]}, Y, "means of one target"),
+        ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),
+        ({"objective": "poisson"}, Y, "target 'y0'.*row"),
+        ({"eval_metric": "auc"}, Y, "eval_metric 'auc'"),
+    ],
+)
+def test_what_cannot_be_is_named(asked, y, match) -> None:
+    with pytest.raises((ParameterError, DataError), match=match):
+        HedgerowRegressor(**asked).fit(np.nan_to_num(X).round(), y)
+
+
+@pytest.mark.parametrize(
+    ("asked", "y", "match"),
+    [
+        ({}, 2 * L, "column 0 holds 2 in row"),
+        ({"class_weight": "balanced"}, L, "class_weight is for one label"),
+        ({"objective": "softmax"}, L, "exclude each other"),
+    ],
+)
+def test_what_cannot_be_a_label_is_named(asked, y, match) -> None:
+    with pytest.raises((ParameterError, DataError), match=match):
+        HedgerowClassifier(**asked).fit(X, y)
+
+
+def test_faults_of_targets_are_named() -> None:
+    wrong = Y.copy()
+    wrong[7, 1] = np.nan
+    with pytest.raises(DataError, match=r"y \(column 1\) contains NaN .* row 7"):
+        HedgerowRegressor().fit(X, wrong)
+    with pytest.raises(DataError, match="y_val has 2 columns, but y has 3"):
+        HedgerowRegressor().fit(X, Y, X_val=X, y_val=Y[:, :2])
+    with pytest.raises(DataError, match="y has 5 values for 900 rows"):
+        HedgerowRegressor().fit(X, Y[:5])
+    with pytest.raises(ParameterError, match="several columns"):
+        train({"objective": "softmax"}, Dataset(X, L))
+    stored = Dataset.from_batches(lambda: iter([(X, L.sum(axis=1).astype(float))]))
+    with pytest.raises(ParameterError, match="needs all rows in memory"):
+        train({"objective": "softmax", "multi_strategy": ALL}, stored)
+
+
+def test_search_over_strategies() -> None:
+    search = GridSearchCV(
+        HedgerowRegressor(n_estimators=5), {"multi_strategy": [ONE, ALL]}, cv=2
+    ).fit(X, Y)
+    assert search.best_params_["multi_strategy"] in (ONE, ALL)
+
+
+# ------------------------------------------------------------------ defaults and scores
+
+
+def test_rounds_of_defaults_are_chosen_by_folds() -> None:
+    model = HedgerowRegressor(n_jobs=1).fit(X[:200], Y[:200, :2])
+    told = model.chosen_params_
+    assert told["early_stopping"] == "cv"
+    assert 1 < model.n_iter_ == model.best_iteration_ < told["n_estimators"]
+    assert model.score(X[200:], Y[200:, :2]) > 0.7
+    labels = HedgerowClassifier(n_jobs=1).fit(X[:200], L[:200])
+    assert labels.chosen_params_["early_stopping"] == "cv"
+    assert log_loss(L[200:, 0], labels.predict_proba(X[200:])[:, 0]) < 0.45
+    noise = np.random.default_rng(1).normal(size=(200, 2))
+    assert HedgerowRegressor(n_jobs=1).fit(X[:200], noise).n_iter_ < 5
+
+
+def test_scores_by_raw_scores_scorers_and_groups() -> None:
+    group = np.repeat(["a", "b", "c"], 300)
+    names = ["neg_mean_absolute_error", GroupedMetric("mae", group)]
+    model = HedgerowRegressor(eval_metric=names, **SMALL).fit(X, Y)
+    scores, prediction = model.evals_result_["train"], model.predict(X)
+    wanted = mean_absolute_error(Y, prediction)
+    assert scores["neg_mean_absolute_error"][-1] == pytest.approx(-wanted)
+    worst = max(mean_absolute_error(Y[group == g], prediction[group == g]) for g in "abc")
+    assert scores["mae[worst of group]"][-1] == pytest.approx(worst)
+    model = HedgerowClassifier(eval_metric=["hinge", "f1"], **SMALL).fit(X, L)
+    scores, raw = model.evals_result_["train"], model.booster_.predict(X, kind="raw")
+    hinge = np.maximum(0.0, 1.0 - np.where(L == 1, 1.0, -1.0) * raw).mean()
+    assert scores["hinge"][-1] == pytest.approx(hinge)
+    assert scores["f1"][-1] == pytest.approx(f1_score(L, model.predict(X), average="macro"))
