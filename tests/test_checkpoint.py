@@ -214,7 +214,7 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
 
     monkeypatch.setattr(fit_module, "rounds", spy)
     train(params, data, valid)
-    rows, objective, trees, unseen, n_threads, _ = seen[0]
+    rows, objective, trees, unseen, n_threads, *_ = seen[0]
     done, scores = [], []
     with closing(rounds(rows, objective, trees, unseen, n_threads)) as states:
         for state in states:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -384,3 +385,48 @@ def test_the_command_line_goes_on(tmp_path, monkeypatch, capsys) -> None:
         assert_same_forest(load("whole"), load("more"))
     assert main([*common, "--init-model", "nowhere"]) != 0
     assert "nowhere" in capsys.readouterr().err
+
+
+# -- beside schedules, callbacks and budgets ----------------------------------------
+
+
+def test_a_schedule_goes_on_and_a_list_is_of_the_new_rounds() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.normal(size=300)
+    rates = [0.4 / (1 + number) for number in range(12)]
+
+    def fit(n_rounds: int, rate: Any, **more: Any) -> Any:
+        settings = {"max_leaves": 5, "subsample": 0.7, "early_stopping": False}
+        model = HedgerowRegressor(n_estimators=n_rounds, learning_rate=rate, **settings)
+        return model.fit(X, y, **more)
+
+    whole, first = fit(12, rates.__getitem__), fit(5, rates.__getitem__)
+    for rate in (rates.__getitem__, rates[5:]):
+        later = fit(7, rate, init_model=first)
+        assert later.predict(X).tobytes() == whole.predict(X).tobytes()
+        assert later.booster_.model.training["parameters"]["learning_rate"] == rates[5:]
+    warm = fit(5, rates[:5]).set_params(warm_start=True, n_estimators=12, learning_rate=rates)
+    assert warm.fit(X, y).predict(X).tobytes() == whole.predict(X).tobytes()
+    whole.booster_.refit(X, y)
+    with pytest.raises(ParameterError, match="learning rates of the last 7"):
+        later.booster_.refit(X, y)
+
+
+def test_callbacks_and_curves_count_from_the_first_round_of_the_model() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + rng.normal(size=300)
+    settings = {"max_leaves": 5, "eval_metric": "rmse", "early_stopping": False}
+    first = HedgerowRegressor(n_estimators=4, **settings).fit(X, y)
+    seen = []
+
+    def note(state: Any) -> bool:
+        seen.append((state.round, state.n_rounds, state.model().forest.n_rounds))
+        return len(seen) == 3
+
+    settings |= {"callbacks": note, "time_budget": 600.0}
+    more = HedgerowRegressor(n_estimators=6, **settings).fit(X, y, init_model=first)
+    assert seen == [(5, 10, 5), (6, 10, 6), (7, 10, 7)]
+    assert (more.n_iter_, more.stopped_by_) == (7, "callback")
+    assert more.booster_.history_frame(None)["round"] == [5, 6, 7]

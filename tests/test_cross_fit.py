@@ -431,3 +431,40 @@ def test_out_of_bag_rows_may_judge() -> None:
         alone = clone(estimator).fit(X[train], y[train])
         assert alone.n_iter_ == result.best_rounds[number]
         assert np.array_equal(alone.predict(X), result.boosters[number].predict(X))
+
+
+# -- what models remember ---------------------------------------------------------
+
+
+def test_probabilities_are_free_of_class_weights() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(600, 3))
+    y = (X[:, 0] + rng.normal(size=600) > 1.6).astype(int)
+    settings = {"n_estimators": 30, "early_stopping": False, "class_weight": {0: 1.0, 1: 8.0}}
+    result = cross_fit(HedgerowClassifier(**settings), X, y)
+    assert abs(result.oof_prediction[:, 1].mean() - y.mean()) < 0.4 * y.mean()
+    raw = [booster.predict(X, "raw") for booster in result.boosters]
+    assert np.allclose(result.model.booster_.predict(X, "raw"), np.mean(raw, axis=0))
+    assert result.model.predict(X).mean() > 1.5 * (result.model.predict_proba(X)[:, 1] > 0.5).mean()
+    with pytest.raises(ParameterError, match="init_model is the mean"):
+        HedgerowClassifier(**settings).fit(X, y, init_model=result.model)
+    with pytest.raises(ParameterError, match="mean of the models"):
+        result.model.booster_.refit(X, y)
+
+
+def test_a_column_may_be_the_offset() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abo"))
+    y = table.a + table.o + rng.normal(size=200)
+    model = HedgerowRegressor(**SMALL)
+    named = cross_fit(model, table, y, offset="o")
+    given = cross_fit(model, table[["a", "b"]], y, offset=table.o)
+    assert named.oof_prediction.tobytes() == given.oof_prediction.tobytes()
+    expected = given.model.predict(table[["a", "b"]], offset=table.o)
+    assert named.model.predict(table).tobytes() == expected.tobytes()
+
+
+def test_folds_know_of_no_fitted_model() -> None:
+    with pytest.raises(ParameterError, match="warm_start=True"):
+        cross_fit(HedgerowRegressor(warm_start=True), np.ones((9, 1)), np.arange(9.0))

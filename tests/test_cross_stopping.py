@@ -270,3 +270,39 @@ def test_folds_too_small_to_split_say_nothing() -> None:
     assert model.n_iter_ == 12
     few = HedgerowRegressor(early_stopping="cv", n_estimators=12).fit(X[:20], y[:20])
     assert few.n_iter_ == 0
+
+
+# -- beside groups and models that go on -------------------------------------------
+
+
+def test_folds_keep_groups_whole(monkeypatch) -> None:
+    from hedgerow.boosting import cross_stopping
+
+    seen = []
+    real = cross_stopping.draw_folds
+
+    def spy(*arguments: Any) -> Any:
+        seen.append(real(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(cross_stopping, "draw_folds", spy)
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(240, 2)), rng.integers(0, 20, 240)
+    y = X[:, 0] + rng.normal(size=240)
+    for asked in ({"early_stopping": "cv", "n_estimators": 20}, {}):
+        HedgerowRegressor(**asked).fit(X, y, groups=groups)
+        for fold in seen.pop():
+            assert not set(groups[fold.train]) & set(groups[fold.test])
+
+
+def test_a_model_that_goes_on_has_plain_defaults_and_no_folds() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0]
+    first = HedgerowRegressor(n_estimators=5).fit(X, y)
+    more = HedgerowRegressor().fit(X, y, init_model=first)
+    assert more.n_iter_ == 105
+    assert more.chosen_params_["learning_rate"] == 0.1
+    assert HedgerowRegressor(warm_start=True).fit(X, y).n_iter_ == 100
+    with pytest.raises(ParameterError, match=r"early_stopping='cv'.*init_model"):
+        HedgerowRegressor(early_stopping="cv").fit(X, y, init_model=first)

@@ -105,18 +105,6 @@ def weighted_raw(model: Model, raw: FloatArray) -> FloatArray:
     return shifted
 
 
-def corrected_raw(model: Model, raw: FloatArray) -> FloatArray:
-    """Raw scores, shape (n_outputs, n_rows), on the scale of a model that was corrected.
-
-    The inverse of :func:`weighted_raw`: ``raw`` are those of the model as it was trained.
-    """
-    weights = weights_of(model)
-    if weights is None or model.objective not in _SHIFTED:
-        return raw
-    shifted: FloatArray = raw - _shift(model.objective, weights)[:, None]
-    return shifted
-
-
 def true_probabilities(model: Model, probability: FloatArray) -> FloatArray:
     """Probabilities, shape (n_rows, n_classes), that the loss gives, without the weights."""
     weights = weights_of(model)

@@ -246,8 +246,7 @@ def _rows_of(
     data = None if chosen is None else chosen.rows.whole()
     if data is not None:
         return data, None, None
-    model = None if start is None else start.model
-    return prepare_rows(encoded, params, n_threads, start=model)
+    return prepare_rows(encoded, params, n_threads, None, None if start is None else start.model)
 
 
 def _assemble(

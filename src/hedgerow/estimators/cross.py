@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.class_weights import corrected, corrected_raw
+from hedgerow.boosting.class_weights import corrected, weights_of
 from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
 from hedgerow.boosting.cross_models import average_model, fold_model, refit_model, rounds_of
 from hedgerow.boosting.fit import check_out_of_bag
@@ -403,8 +403,9 @@ def _out_of_fold(
     for number, fold in enumerate(folds):
         tested = numbers[inner[number].test]
         booster = Booster(models[number])
-        parts = [(tested, corrected_raw(booster.model, grown.folds[number].raw))]
-        others = fold.test[~counted[fold.test]]
+        parts, others = [(tested, grown.folds[number].raw)], fold.test[~counted[fold.test]]
+        if weights_of(booster.model) is not None:  # trained with another base score
+            parts, others = [], fold.test
         if len(others):
             parts.append((others, _raw_of(models[number], rows, sample.take(others), n_threads)))
         for place, scores in parts:
@@ -422,7 +423,7 @@ def _out_of_fold(
 
 
 def _raw_of(model: Model, rows: FoldRows, sample: Sample, n_threads: int) -> FloatArray:
-    """Raw scores of rows of weight 0, which the bins do not hold."""
+    """Raw scores of rows by their values: of those of weight 0, which the bins do not hold."""
     _, seen = with_own_levels(rows.given, sample, lenient=True)
     assert seen is not None
     values = numbers_of(seen.table)
