@@ -40,8 +40,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
-from hedgerow.boosting import fit as fit_module
 from hedgerow.boosting import rounds as rounds_module
+from hedgerow.boosting import watch as watch_module
 from hedgerow.boosting.stopping import split_rows
 from hedgerow.data import bins as bins_module
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
@@ -305,13 +305,13 @@ def fit(path, X, y, objective, weight=None, offset=None, valid=None, spy=None, *
     data = Dataset(X, y, weight, offset, **path.data)
     if spy is None:
         return train({"objective": objective, **given_}, data, valid)
-    evaluate = fit_module.evaluate
+    evaluate = watch_module.evaluate
 
     def watch(metrics, objective_, target, raw, weight_):
         spy.append(raw.copy())
         return evaluate(metrics, objective_, target, raw, weight_)
 
-    with mock.patch.object(fit_module, "evaluate", watch):
+    with mock.patch.object(watch_module, "evaluate", watch):
         return train({"objective": objective, "eval_metric": "loss", **given_}, data, valid)
 
 

@@ -59,10 +59,10 @@ def files(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
 
 def in_memory(rows: pa.Table, target: str, weight: str | None, offset: str | None) -> Dataset:
     return Dataset(
-        rows.select(["a", "b", "c"]),
+        rows.select(["a", "b", "c"] if offset is None else ["a", "b", "c", offset]),
         rows[target].to_numpy(),
         None if weight is None else rows[weight].to_numpy(),
-        offset=None if offset is None else rows[offset].to_numpy(),
+        offset=offset,
     )
 
 
