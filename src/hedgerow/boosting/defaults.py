@@ -56,7 +56,8 @@ _SECONDS_A_TREE = 4e-4
 _SECONDS_A_CELL = 1.5e-9
 """On two threads of a processor of 2024; elsewhere the rate is a little too large or small."""
 
-_TINY = 200
+_TINY = 100
+_FEW = 500
 _SMALL = 3_000
 _MEDIUM = 10_000
 
@@ -96,10 +97,10 @@ def recipe(size: DataSize) -> Values:
     several = size.n_outputs > 1
     if size.n_rows < _SMALL:
         # Trees of few leaves on half of the rows each, one as unlike the other as may be.
-        tiny = size.n_rows < _TINY
+        tiny, few = size.n_rows < _TINY, size.n_rows < _FEW
         return {
             "n_estimators": 1000,
-            "learning_rate": 0.08,
+            "learning_rate": 0.05 if few else 0.08,
             "max_leaves": 8,
             # Without sampling a row may be repeated or have a weight, with the same model.
             "min_samples_leaf": 1 if tiny else 3,
@@ -107,7 +108,7 @@ def recipe(size: DataSize) -> Values:
             "reg_lambda": 2.0,
             "colsample_bynode": 0.7,
             "early_stopping": "cv",
-            "patience": 40,
+            "patience": 60 if few else 40,
             "folds": (5, 5),
         }
     return {
