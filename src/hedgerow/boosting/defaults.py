@@ -58,6 +58,7 @@ _SECONDS_A_CELL = 1.5e-9
 
 _TINY = 100
 _FEW = 500
+_MANY_OUTPUTS = 5
 _SMALL = 3_000
 _MEDIUM = 10_000
 
@@ -109,7 +110,7 @@ def recipe(size: DataSize) -> Values:
             "colsample_bynode": 0.7,
             "early_stopping": "cv",
             "patience": 60 if few else 40,
-            "folds": (5, 5),
+            "folds": (5, 2 if size.n_outputs > _MANY_OUTPUTS else 5),
         }
     return {
         "n_estimators": 600 if several else 3000,
