@@ -421,7 +421,7 @@ def test_frames_and_the_command_line(tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize("name", ["california", "bike_hour"])
 def test_real_rows_are_better_known_than_with_one_spread(shared_data, name) -> None:
-    from lightgbm import LGBMRegressor
+    lightgbm = pytest.importorskip("lightgbm")
 
     table = pd.read_parquet(shared_data(name) / "data.parquet").sample(4000, random_state=0)
     target = {"california": "median_house_value", "bike_hour": "cnt"}[name]
@@ -434,7 +434,7 @@ def test_real_rows_are_better_known_than_with_one_spread(shared_data, name) -> N
     found = nll(y[new], model.predict_distribution(inputs[new]))
     points = HedgerowRegressor(**{**given, "objective": "squared_error"})
     points.fit(inputs[fit], y[fit], X_val=inputs[stop], y_val=y[stop])
-    peer = LGBMRegressor(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1)
+    peer = lightgbm.LGBMRegressor(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1)
     for other in (points, peer.fit(inputs[fit], y[fit])):
         spread = np.sqrt(np.mean((y[stop] - other.predict(inputs[stop])) ** 2))
         law = stats.norm(np.asarray(other.predict(inputs[new])), spread)
