@@ -490,5 +490,10 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err == "hedgerow: interrupted\n"
-    assert [item.name for item in tmp_path.iterdir()] == ["t.csv"]
+    # It comes between two rounds, or before the first: then there is no model to write.
+    written = sorted(item.name for item in tmp_path.iterdir())
+    if err == "hedgerow: interrupted\n":
+        assert written == ["t.csv"]
+    else:
+        assert err.startswith("hedgerow: interrupted: the model of the first ")
+        assert written == ["model.hedgerow", "t.csv"]

@@ -244,7 +244,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
+        # Other losses are for classes that exclude each other.
+        tags.classifier_tags.multi_label = self.objective not in ("softmax", "one_vs_all")
         return tags
 
     @with_hooks
