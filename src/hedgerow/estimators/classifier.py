@@ -453,7 +453,12 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         return self.booster_.target_names is not None
 
     def _decision(self, raw: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(raw.T) if self._has_labels else _decision(raw)
+        if self._has_labels:
+            return np.ascontiguousarray(raw.T)
+        if len(raw) == 2 and self.booster_.objective == "one_vs_all":
+            # Log-odds of the shares that two probabilities have of their sum.
+            return np.logaddexp(0.0, -raw[0]) - np.logaddexp(0.0, -raw[1])
+        return _decision(raw)
 
     def _classes_of(self, raw: FloatArray) -> AnyArray:
         if self._has_labels:
