@@ -123,7 +123,8 @@ def _make(parent: Path) -> tuple[Path, int]:
             descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 os.write(descriptor, f"{socket.gethostname()}\n{os.getpid()}\n".encode())
-                if _lock(descriptor) is not False:
+                # Who took it for a leftover before it was locked may be done with it by now.
+                if _lock(descriptor) is not False and (path / LOCK).exists():
                     return path, descriptor
             except BaseException:
                 os.close(descriptor)
