@@ -272,6 +272,7 @@ class Extras(NamedTuple):
     lists: RowLists | None
     constraints: Constraints | None
     sampler: Sampler | None
+    path_smooth: float | None
 
 
 class ExactExtras(NamedTuple):
@@ -280,6 +281,7 @@ class ExactExtras(NamedTuple):
     features: np.ndarray
     constraints: Constraints | None
     sampler: Sampler | None
+    path_smooth: float | None
 
 
 class State(NamedTuple):
