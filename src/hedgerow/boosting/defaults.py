@@ -111,6 +111,7 @@ def recipe(size: DataSize) -> Values:
             "early_stopping": "cv",
             "patience": 60 if few else 40,
             "folds": (5, 2 if size.n_outputs > _MANY_OUTPUTS else 5),
+            "rounds_factor": 1.0,
         }
     return {
         "n_estimators": 600 if several else 3000,
@@ -123,6 +124,7 @@ def recipe(size: DataSize) -> Values:
         "early_stopping": "cv",
         "patience": 20 if several else 60,
         "folds": (10, 2 if size.n_rows < _MEDIUM else 1),
+        "rounds_factor": 1.0,
     }
 
 
@@ -200,13 +202,14 @@ def choose(
     values = recipe(size)
     if stopping.time_budget is not None:
         values = within_time(values, size, stopping.time_budget)
-    folds = values.pop("folds")
+    folds, rounds_factor = values.pop("folds"), values.pop("rounds_factor")
     chosen = {name: value for name, value in values.items() if name in automatic}
     stopping = replace(
         stopping,
         early_stopping="auto" if has_validation else chosen.pop("early_stopping"),
         patience=chosen.pop("patience", stopping.patience),
         folds=folds,
+        rounds_factor=rounds_factor,
         is_cautious=True,
     )
     chosen.pop("early_stopping", None)
