@@ -222,7 +222,6 @@ OPTIONS = {
     "alone": {"interaction_constraints": "pairwise", "colsample_bynode": 0.8},
     "penalties": {"feature_penalties": {"x0": 0.3}, "grow_policy": "depthwise"},
     "first order": {"leaf_estimation": "gradient"},
-    "smooth": {"path_smooth": 6.0, "max_leaves": 16},
 }
 
 

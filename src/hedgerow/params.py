@@ -96,7 +96,6 @@ class BoostParams:
     reg_alpha: float = 0.0
     gamma: float = 0.0
     max_delta_step: float = 0.0
-    path_smooth: float = 0.0
     subsample: float = 1.0
     sampling: Sampling = "uniform"
     goss_top_rate: float = 0.2
@@ -273,10 +272,6 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
         ),
     ),
     "bundle_features": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
-    "path_smooth": (
-        lambda p: p.monotone_constraints is None and p.leaf_estimation != "line_search",
-        "without monotone_constraints and without leaf_estimation='line_search'",
-    ),
     "learning_rate": (
         lambda p: p.boosting != "rf" or p.learning_rate == 1.0,
         "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",
@@ -296,7 +291,6 @@ _RANGES: dict[str, Interval] = {
     "reg_alpha": _NOT_NEGATIVE,
     "gamma": _NOT_NEGATIVE,
     "max_delta_step": _NOT_NEGATIVE,
-    "path_smooth": _NOT_NEGATIVE,
     "subsample": _FRACTION,
     "goss_top_rate": Interval(0.0, 1.0, high_open=True),
     "goss_other_rate": _FRACTION,

@@ -36,7 +36,6 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.branches import is_constrained
-from hedgerow.growing.path_smoothing import smooth_path
 from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.metrics import scored_as
 from hedgerow.model.forest import Forest
@@ -196,8 +195,6 @@ def _stepped(
     step = np.divide(-shrunk, below, out=np.zeros(len(top)), where=below > 0.0)
     if params.max_delta_step > 0.0:
         step = np.clip(step, -params.max_delta_step, params.max_delta_step)
-    if params.path_smooth > 0.0:
-        step = smooth_path(step, sums[2], tree.left, tree.right, params.path_smooth)
     return params.learning_rate * step, sums[2] > 0.0
 
 

@@ -288,11 +288,6 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
             f"leaf_estimation='newton' needs a second derivative, which objective "
             f"{objective.name!r} does not have: use 'line_search' or 'gradient'."
         )
-    if estimation == "line_search" and params.path_smooth > 0.0:
-        raise ParameterError(
-            f"path_smooth={params.path_smooth!r} smooths Newton steps, but the leaves of objective "
-            f"{objective.name!r} are searched: leave it at 0, or use leaf_estimation='gradient'."
-        )
     rate = 1.0 if params.boosting == "rf" else params.learning_rate
     return replace(params, leaf_estimation=estimation, learning_rate=rate)
 
@@ -336,7 +331,6 @@ def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:
         params,
         min_samples_leaf=min(most, n_copies * params.min_samples_leaf),
         min_data_per_group=min(most, n_copies * params.min_data_per_group),
-        path_smooth=n_copies * params.path_smooth,
     )
 
 

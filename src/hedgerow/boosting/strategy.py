@@ -66,7 +66,6 @@ def _obstacle(params: BoostParams) -> str | None:
         ("boosting", "gbdt"),
         ("tree_method", "hist"),
         ("sampling", "uniform"),
-        ("path_smooth", 0.0),
         ("monotone_constraints", None),
         ("interaction_constraints", None),
         ("feature_penalties", None),

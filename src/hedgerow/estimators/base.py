@@ -98,7 +98,6 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         reg_alpha: float = 0.0,
         gamma: float = 0.0,
         max_delta_step: float = 0.0,
-        path_smooth: float = 0.0,
         subsample: float | Auto = "auto",
         sampling: Sampling = "uniform",
         goss_top_rate: float = 0.2,
@@ -160,7 +159,6 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         self.reg_alpha = reg_alpha
         self.gamma = gamma
         self.max_delta_step = max_delta_step
-        self.path_smooth = path_smooth
         self.subsample = subsample
         self.sampling = sampling
         self.goss_top_rate = goss_top_rate

@@ -36,11 +36,6 @@ gamma : float >= 0, default=0.0
     Loss reduction that a split must exceed.
 max_delta_step : float >= 0, default=0.0
     Largest absolute leaf value before the learning rate; 0 for no limit.
-path_smooth : float >= 0, default=0.0
-    A node of n rows takes ``n / (n + path_smooth)`` of its own value and the rest of its
-    parent's, from the root down, so that leaves of few rows stray less.  Splits are chosen
-    as without it.  Not for losses whose leaves are searched (``leaf_estimation``), nor
-    beside ``monotone_constraints``.  2 to 10 is usual.
 subsample : float in (0, 1] or "auto", default="auto"
     Share of the rows that each round is grown on; with ``sampling="mvs"`` the
     expected share.

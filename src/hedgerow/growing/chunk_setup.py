@@ -19,7 +19,6 @@ from hedgerow.growing.chunk_space import Sizes, builds_for, slots_for
 from hedgerow.growing.goss import follows_gradients
 from hedgerow.growing.gradients import FIXED_BITS
 from hedgerow.growing.grower import make_categories
-from hedgerow.growing.path_smoothing import smoothing_of
 from hedgerow.kernels.histogram import Columns
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.params import BoostParams
@@ -174,8 +173,7 @@ def extras_of(
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = spec.is_category
     constraints = make_constraints(params, spec.n_features, spec.bin_counts() - 1, max_nodes)
-    smoothing = smoothing_of(params)
-    if not chosen.any() and constraints is None and smoothing is None:
+    if not chosen.any() and constraints is None:
         return None
     return layout.Extras(
         features=np.arange(spec.n_features, dtype=np.int32),
@@ -184,5 +182,4 @@ def extras_of(
         lists=None,
         constraints=constraints,
         sampler=None,
-        path_smooth=smoothing,
     )

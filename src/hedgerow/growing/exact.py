@@ -26,7 +26,6 @@ from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
-from hedgerow.growing.path_smoothing import smoothing_of
 from hedgerow.growing.setup import (
     begin_tree,
     drawn_columns,
@@ -254,15 +253,13 @@ def _make_extras(
     max_nodes: int,
 ) -> layout.ExactExtras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
-    smoothing = smoothing_of(params)
-    if not is_constrained(params) and not follows_gradients(params) and smoothing is None:
+    if not is_constrained(params) and not follows_gradients(params):
         return None
     no_bins = np.zeros(0, dtype=np.int64)
     return layout.ExactExtras(
         features=columns,
         constraints=make_constraints(params, len(columns), no_bins, max_nodes),
         sampler=make_sampler(params, n_rows, n_threads, packs=False),
-        path_smooth=smoothing,
     )
 
 

@@ -20,7 +20,6 @@ from hedgerow.growing.branches import is_constrained, make_constraints
 from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
-from hedgerow.growing.path_smoothing import smoothing_of
 from hedgerow.growing.row_lists import make_row_lists
 from hedgerow.growing.setup import (
     begin_tree,
@@ -222,7 +221,7 @@ def _make_extras(
 ) -> layout.Extras | None:
     """What the compiled stages need beyond the usual fit; None if nothing."""
     chosen = matrix.spec.is_category
-    asked = is_constrained(params) or follows_gradients(params) or params.path_smooth > 0.0
+    asked = is_constrained(params) or follows_gradients(params)
     if not (chosen.any() or asked or matrix.layout is not None):
         return None
     bundled = matrix.layout is not None
@@ -235,7 +234,6 @@ def _make_extras(
             params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
         ),
         sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
-        path_smooth=smoothing_of(params),
     )
 
 

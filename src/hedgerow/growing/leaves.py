@@ -13,7 +13,6 @@ from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.branches import clamp_to_node
 from hedgerow.growing.gradients import units_of
-from hedgerow.growing.path_smoothing import smooth_values
 from hedgerow.growing.state import (
     IS_N_NODES,
     IS_N_ROWS,
@@ -90,8 +89,6 @@ def set_values(
         if extras is not None:
             step = clamp_to_node(extras.constraints, node, step)
         numbers[node, NUMBER_VALUE] = settings.learning_rate * step
-    if extras is not None:
-        smooth_values(extras.path_smooth, tree, scalars[IS_N_NODES])
 
 
 @kernel(inner=True)

@@ -272,7 +272,6 @@ class Extras(NamedTuple):
     lists: RowLists | None
     constraints: Constraints | None
     sampler: Sampler | None
-    path_smooth: float | None
 
 
 class ExactExtras(NamedTuple):
@@ -281,7 +280,6 @@ class ExactExtras(NamedTuple):
     features: np.ndarray
     constraints: Constraints | None
     sampler: Sampler | None
-    path_smooth: float | None
 
 
 class State(NamedTuple):

@@ -395,11 +395,6 @@ def check_supported(params: BoostParams) -> None:
             "tree_method='exact' on disk knows no monotone_constraints, feature_penalties or "
             "interaction_constraints: use tree_method='hist', or a table in memory."
         )
-    if params.path_smooth > 0.0:
-        raise ParameterError(
-            f"tree_method='exact' on disk does not know path_smooth={params.path_smooth!r}: leave "
-            "it at 0, or use tree_method='hist', or data that fit in memory."
-        )
     if follows_gradients(params):
         raise ParameterError(
             f"tree_method='exact' on disk does not know sampling={params.sampling!r}: use "
