@@ -3,7 +3,7 @@
 ::
 
     python benchmarks/quality/algorithms.py                        # fold 0 of the first half
-    python benchmarks/quality/algorithms.py --half 1 --variants path_smooth=5
+    python benchmarks/quality/algorithms.py --half 1 --variants 'rounds x 1.15'
     python benchmarks/quality/algorithms.py --rows 3000 --folds 0 1
 
 Tables of few rows and few classes, so that one run over all of them takes about a minute of
@@ -60,9 +60,8 @@ class Variant:
 
 VARIANTS = {
     "another seed": Variant({"random_state": 1}),
-    "path_smooth=2": Variant({"path_smooth": 2.0}),
-    "path_smooth=5": Variant({"path_smooth": 5.0}),
-    "path_smooth=20": Variant({"path_smooth": 20.0}),
+    "subsample=0.4": Variant({"subsample": 0.4}),
+    "subsample=0.8": Variant({"subsample": 0.8}),
     "rounds x 1.1": Variant(rounds_factor=1.1),
     "rounds x 1.15": Variant(rounds_factor=1.15),
     "rounds x 1.25": Variant(rounds_factor=1.25),
