@@ -48,6 +48,8 @@ class Variant:
         rounds as the first one has found.
     rounds_factor : float
         Rounds of the fit on all rows, for each that the folds have found.
+    refits : bool
+        Leaves get values anew, of all rows instead of each round's sample.
     last_rounds : float
         In this share of the final rounds the rate falls to nothing, over twice as many rounds.
     """
@@ -55,6 +57,7 @@ class Variant:
     parameters: dict[str, Any] = field(default_factory=dict)
     n_models: int = 1
     rounds_factor: float = 1.0
+    refits: bool = False
     last_rounds: float = 0.0
 
 
@@ -68,6 +71,7 @@ VARIANTS = {
     "rounds x 1.4": Variant(rounds_factor=1.4),
     "two models": Variant(n_models=2),
     "four models": Variant(n_models=4),
+    "leaves refitted": Variant(refits=True),
     "falling rate": Variant(last_rounds=0.5),
 }
 
@@ -79,6 +83,9 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
     if variant == Variant(variant.parameters):
         return predictor(problem.X_test)
     model = predictor.__self__
+    if variant.refits:
+        model.booster_ = model.booster_.refit(problem.X, problem.y, decay=0.0)
+        return predictor(problem.X_test)
     found = {name: model.chosen_params_[name] for name in _OF_TREES}
     n_rounds = max(1, round(model.n_iter_ * variant.rounds_factor))
     fixed = {**asked, **found, "early_stopping": False, "n_estimators": n_rounds}
