@@ -93,7 +93,7 @@ def test_what_is_chosen_is_what_could_be_asked_for() -> None:
     chosen = HedgerowRegressor(random_state=0).fit(X, y)
     told = chosen.chosen_params_
     told["n_estimators"] = chosen.n_iter_
-    del told["folds"], told["early_stopping"], told["patience"]
+    del told["folds"], told["rounds_factor"], told["early_stopping"], told["patience"]
     same = HedgerowRegressor(random_state=0, early_stopping=False, **told).fit(X, y)
     np.testing.assert_array_equal(same.predict(X), chosen.predict(X))
 

@@ -132,6 +132,7 @@ def recipe(size: DataSize) -> Values:
             "early_stopping": "cv",
             "patience": 60 if few else 40,
             "folds": (5, 2 if size.n_outputs > _MANY_OUTPUTS else 5),
+            "rounds_factor": 1.25,
         }
     # A new sample of the rows each round has new errors in the means of categories, which
     # sets of categories follow.  Small tables need the samples more than that harms.
@@ -148,6 +149,7 @@ def recipe(size: DataSize) -> Values:
         "early_stopping": "cv",
         "patience": 20 if several else 60,
         "folds": (10, 2 if size.n_rows < _MEDIUM else 1),
+        "rounds_factor": 1.0,
     }
 
 
@@ -235,7 +237,7 @@ def choose(
     values = recipe(size)
     if stopping.time_budget is not None:
         values = within_time(values, size, stopping.time_budget, stopping.began)
-    folds = values.pop("folds")
+    folds, rounds_factor = values.pop("folds"), values.pop("rounds_factor")
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
     chosen = {name: value for name, value in values.items() if name in automatic}
@@ -244,6 +246,7 @@ def choose(
         early_stopping="auto" if has_validation else chosen.pop("early_stopping"),
         patience=chosen.pop("patience", stopping.patience),
         folds=folds,
+        rounds_factor=rounds_factor,
         is_cautious=True,
     )
     chosen.pop("early_stopping", None)

@@ -415,7 +415,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         check_is_fitted(self)
         record = self.booster_.model.training
         found = {**record.get("parameters", {}), **record.get("folds", {})}
-        asked = (*sorted(self._automatic(), key=AUTOMATIC.index), "folds")
+        asked = (*sorted(self._automatic(), key=AUTOMATIC.index), "folds", "rounds_factor")
         return {name: found[name] for name in asked if name in found}
 
     @property
