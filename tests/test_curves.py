@@ -157,6 +157,18 @@ def test_rounds_of_a_checkpoint_have_no_times(tmp_path) -> None:
     assert [math.isnan(seconds) for seconds in columns["seconds"]] == [True] * 2 + [False] * 4
 
 
+def test_curves_of_folds_are_drawn_with_the_rounds_of_all_rows() -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    model = HedgerowRegressor(random_state=0).fit(X, Y)
+    ax = model.plot_history()
+    assert [line.get_label() for line in ax.lines] == ["cv", f"on all rows: {model.n_iter_} rounds"]
+    assert set(ax.lines[1].get_xdata()) == {model.n_iter_}
+    plt.close("all")
+
+
 def test_curves_are_drawn_with_the_best_round_marked(stopped, tmp_path) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("agg")

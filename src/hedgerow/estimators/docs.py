@@ -217,8 +217,8 @@ feature_names_in_ : ndarray of str, shape (n_features_in_,)
 n_iter_ : int
     Rounds in the model.
 best_iteration_ : int or None
-    Round with the best validation (or out-of-bag, or cross-validation) score, equal to
-    ``n_iter_``; None without early stopping.
+    Round with the best validation (or out-of-bag) score, or the rounds that folds have
+    come to; equal to ``n_iter_``.  None without early stopping.
 chosen_params_ : dict
     What ``"auto"`` has come to, by parameter; and ``"folds"``, where these have told when
     to stop: into how many the rows were divided, and of how many the rows were tested.

@@ -173,8 +173,11 @@ def _mark_best(ax: Axes, model: Model, scores: Sequence[float]) -> None:
     best = model.training.get("best_round")
     if best is None:
         return
+    line = ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
+    if "folds" in model.training:  # the curves are of other models than that of all rows
+        line.set_label(f"on all rows: {best} rounds")
+        return
     score = scores[best - model.training.get("init_rounds", 0) - 1]
-    ax.axvline(best, color=_FAINT, lw=0.9, ls=(0, (2, 2)), zorder=1)
     # Its words stand in the legend, where they cover no curve.
     label = f"best: round {best}, {score:.5g}"
     ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4, label=label)
@@ -189,7 +192,8 @@ class CurveViews:
     def best_iteration(self) -> int | None:
         """Round with the best validation score, with which the model ends.
 
-        None if it was trained without early stopping.
+        Where folds have told when to stop, the rounds of the model of all rows, which may
+        be more than the folds have done.  None if it was trained without early stopping.
         """
         best: int | None = self.model.training.get("best_round")
         return best
