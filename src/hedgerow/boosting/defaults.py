@@ -24,6 +24,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.symmetric import is_symmetric
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -201,6 +202,8 @@ def choose(
     if stopping.time_budget is not None:
         values = within_time(values, size, stopping.time_budget)
     folds = values.pop("folds")
+    if is_symmetric(params):
+        values["max_leaves"] = None  # their size is max_depth
     chosen = {name: value for name, value in values.items() if name in automatic}
     stopping = replace(
         stopping,
