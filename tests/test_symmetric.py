@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -10,17 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 import engine
 import naive
 import naive_symmetric
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
 from hedgerow.growing import grower as grower_module
+from hedgerow.growing.sampling import LEVEL_STREAM, NODE_STREAM
 from hedgerow.growing.symmetric_grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
+from hedgerow.kernels.hashing import hash64
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from test_grow import assert_same_trees, data
@@ -42,7 +46,7 @@ def symmetric(depth=4, **others):
     return BoostParams(grow_policy="symmetric", max_depth=depth, **others)
 
 
-def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1):
+def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, draw=None):
     names = (
         "min_samples_leaf", "min_child_weight", "reg_lambda", "reg_alpha", "gamma",
         "max_delta_step",
@@ -51,7 +55,7 @@ def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1):
     return naive_symmetric.boost(
         engine.columns_of(matrix), matrix.spec.bin_counts().tolist(), matrix.spec.stride, y, base,
         rules, n_rounds, loss, weight, max_depth=params.max_depth,
-        learning_rate=params.learning_rate,
+        learning_rate=params.learning_rate, draw=draw,
     )  # fmt: skip
 
 
@@ -164,7 +168,7 @@ def wide_open(n_rows=2000):
 
 def test_every_node_of_a_level_has_the_same_cut() -> None:
     X, y = wide_open()
-    (tree,), _, _ = grow(engine.binned(X), y, symmetric(5, min_samples_leaf=1))
+    (tree,), _, _ = grow(engine.binned(X), y, symmetric(5, min_samples_leaf=1, reg_lambda=0.0))
     level = [0]
     for feature in (5, 4, 3, 2, 1):
         assert tree.feature[level].tolist() == [feature] * len(level)
@@ -254,16 +258,38 @@ def test_weight_k_is_a_row_repeated_k_times(seed, objective) -> None:
 # -- columns ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["colsample_bylevel", "colsample_bynode"])
-def test_a_level_uses_the_columns_drawn_for_it(name) -> None:
-    X, y = data(500, 8)
-    y = X[:, 0] * 5 + 0.1 * y
-    params = symmetric(3, min_samples_leaf=1, **{name: 0.125})
-    trees, _, _ = grow(engine.binned(X), y, params, n_trees=30)
-    # One column a level, whatever it is worth.
-    roots = [tree.feature[0] for tree in trees]
-    assert len(set(roots)) == 8
-    assert all(len(levels_of(tree)) <= 3 for tree in trees)
+def shuffled_front(columns, fraction, seed, stream):
+    """The columns that a keyed shuffle puts first."""
+    order = list(columns)
+    n_taken = max(1, round(fraction * len(order)))
+    for i in range(n_taken):
+        draw = int(hash64(np.uint64(seed), np.uint64(stream), np.uint64(i)))
+        j = i + draw % (len(order) - i)
+        order[i], order[j] = order[j], order[i]
+    return order[:n_taken]
+
+
+@pytest.mark.parametrize("by_level", [1.0, 0.7])
+@pytest.mark.parametrize("by_node", [0.5, 1.0])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_a_level_uses_the_columns_drawn_for_it(by_level, by_node, n_threads) -> None:
+    X, y = data(200, 9, seed=4, missing=0.1)
+    matrix = engine.binned(X, max_bins=20)
+    params = symmetric(
+        4, min_samples_leaf=2, colsample_bylevel=by_level, colsample_bynode=by_node, seed=7
+    )
+
+    def draw(level):
+        columns = range(9)
+        if by_level < 1.0:
+            columns = shuffled_front(columns, by_level, 7, LEVEL_STREAM + level)
+        if by_node < 1.0:
+            seed = hash64(np.uint64(7), np.uint64(NODE_STREAM), np.uint64(level))
+            columns = shuffled_front(columns, by_node, seed, NODE_STREAM)
+        return columns
+
+    trees, _, base = grow(matrix, y, params, n_threads=n_threads)
+    assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base, draw=draw))
 
 
 def category_table(n_rows=600, n_levels=8, seed=0, missing=0.1):
@@ -331,7 +357,7 @@ def test_categories_keep_the_limits_and_the_bytes(monkeypatch) -> None:
     one = content(frame, y, **asked)
     for n_jobs in (2, 3):
         assert content(frame, y, n_jobs=n_jobs, **asked) == one
-    forest = model_from_bytes(one).forest
+    forest = model_from_bytes(one)[0].forest
     assert forest.has_sets.any()
     assert forest.count[forest.feature < 0].min() >= 30
 
@@ -353,7 +379,8 @@ def test_model_is_saved_explained_and_shown(fitted, tmp_path) -> None:
     again = load(path)
     assert again.predict(X, kind="raw").tobytes() == model.booster_.predict(X, kind="raw").tobytes()
     assert "gain=" in again.to_text(tree=0)
-    assert again.split_table(tree=0, node=0)["gain"]
+    assert len(again.to_frame()) == len(again.model.forest.feature)
+    assert again.to_rules(tree=0)
     assert (model.feature_importances_ >= 0).all()
     assert model.feature_importances_.sum() == pytest.approx(1.0)
 
@@ -361,8 +388,9 @@ def test_model_is_saved_explained_and_shown(fitted, tmp_path) -> None:
 def test_size_is_six_levels_unless_given() -> None:
     X, y = wide_open()
     model = HedgerowRegressor(
-        grow_policy="symmetric", n_estimators=1, early_stopping=False, min_samples_leaf=1
-    ).fit(X, y)
+        grow_policy="symmetric", n_estimators=1, early_stopping=False, min_samples_leaf=1,
+        reg_lambda=0.0,
+    ).fit(X, y)  # fmt: skip
     assert (model.booster_.model.forest.feature < 0).sum() == 64
 
 
@@ -416,3 +444,22 @@ def test_command_line_takes_it(tmp_path, capsys) -> None:
     assert main(["train", str(path), "--target", "y", "--model", str(model), *settings]) == 0
     forest = load(model).model.forest
     assert (np.diff(forest.tree_start) <= 7).all()
+
+
+def test_a_real_table(shared_data, monkeypatch) -> None:
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    frame = pd.read_parquet(shared_data("california") / "data.parquet")[:6000]
+    y = frame.pop("median_house_value").to_numpy(dtype=float)
+    asked = {"n_estimators": 60, "max_depth": 6, "max_bins": 63}
+    half = np.arange(len(y)) % 2 == 0
+    one = content(frame[half], y[half], **asked)
+    assert content(frame[half], y[half], n_jobs=2, **asked) == one
+    model = model_from_bytes(one)[0]
+    predicted = Booster(model).predict(frame[~half])
+    assert r2_score(y[~half], predicted) > 0.8
+    forest = model.forest
+    # Of a set of categories each node has a copy, with a number of its own.
+    cuts = np.column_stack([forest.feature, np.where(forest.has_sets, 0, forest.threshold)])
+    for first, stop in pairwise(forest.tree_start):
+        inner = forest.feature[first:stop] >= 0
+        assert len(np.unique(cuts[first:stop][inner], axis=0)) <= 6

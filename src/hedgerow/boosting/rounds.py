@@ -37,7 +37,6 @@ from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.isotonic import order_leaves, split_signs
 from hedgerow.growing.sampling import ROW_STREAM
-from hedgerow.growing.symmetric_grower import SymmetricGrower
 from hedgerow.growing.tree import GrownTree
 from hedgerow.growing.vector_grower import VectorGrower
 from hedgerow.kernels.exact_sum import exact_sum
@@ -312,6 +311,9 @@ def _make_grower(
         assert isinstance(data.matrix, BinnedMatrix)
         return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
     if is_symmetric(params):
+        # Its kernels need not be loaded for other trees.
+        from hedgerow.growing.symmetric_grower import SymmetricGrower
+
         assert isinstance(data.matrix, BinnedMatrix)
         return SymmetricGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, BinnedMatrix):
