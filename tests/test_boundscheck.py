@@ -65,6 +65,7 @@ CASES = (
     ("logistic", 9000, 5, np.float32, {"n_jobs": 2, "sampling": "goss"}),
     ("softmax", 3000, 5, np.float32, {"n_jobs": 2, "sampling": "mvs", "subsample": 0.2}),
     ("logistic", 3000, 5, np.float64, {"grow_policy": "depthwise", "max_depth": 3}),
+    ("logistic", 9000, 9, np.float64, {"grow_policy": "symmetric", "max_depth": 4, "n_jobs": 2}),
     ("logistic", 400_000, 2, np.float32, {"n_jobs": 2}),
     ("softmax", 700, 40, np.float64, {"colsample_bytree": 0.5, "colsample_bynode": 0.5}),
     ("softmax", 9000, 6, np.float32, {"colsample_bylevel": 0.5, "early_stopping": True}),

@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.schedules import is_number, rate_at, read_rate
 
-GrowPolicy = Literal["leafwise", "depthwise"]
+GrowPolicy = Literal["leafwise", "depthwise", "symmetric"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
 Boosting = Literal["gbdt", "dart", "rf"]
@@ -152,7 +152,8 @@ class BoostParams:
                     f"{name} must be one of {', '.join(map(repr, known))}; got {choice!r}."
                     f"{did_you_mean(str(choice), known)}"
                 )
-        if self.max_leaves is None and self.max_depth is None:
+        sized = self.grow_policy == "symmetric"  # by a depth that is usual for them
+        if self.max_leaves is None and self.max_depth is None and not sized:
             raise ParameterError(
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
@@ -241,6 +242,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "bundle_conflicts": get_args(BundleConflicts),
 }
 _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
+    "max_leaves": (
+        lambda p: p.grow_policy != "symmetric" or p.max_leaves is None,
+        "with grow_policy='leafwise' and 'depthwise' (the size of a symmetric tree is max_depth)",
+    ),
     "max_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "sketch": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
     "sketch_eps": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),

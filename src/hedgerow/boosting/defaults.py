@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 from hedgerow.boosting.pace import Pace
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.symmetric import is_symmetric
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -240,6 +241,8 @@ def choose(
     folds, rounds_factor = values.pop("folds"), values.pop("rounds_factor")
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
+    if is_symmetric(params):
+        values["max_leaves"] = None  # their size is max_depth
     chosen = {name: value for name, value in values.items() if name in automatic}
     stopping = replace(
         stopping,

@@ -25,6 +25,7 @@ from hedgerow.boosting.modes import Additive, Average, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
+from hedgerow.boosting.symmetric import is_symmetric
 from hedgerow.boosting.vector_leaves import with_searched
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.blocks import ColumnBlocks
@@ -309,6 +310,12 @@ def _make_grower(
     if holds_vectors(params):
         assert isinstance(data.matrix, BinnedMatrix)
         return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
+    if is_symmetric(params):
+        # Its kernels need not be loaded for other trees.
+        from hedgerow.growing.symmetric_grower import SymmetricGrower
+
+        assert isinstance(data.matrix, BinnedMatrix)
+        return SymmetricGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, BinnedMatrix):
         return TreeGrower(data.matrix, *shared, n_copies=data.n_copies)
     if isinstance(data.matrix, MappedTable):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hedgerow.boosting.symmetric import is_symmetric, refuse_stored, resolve_symmetric
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
@@ -25,6 +26,8 @@ def holds_vectors(params: BoostParams) -> bool:
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Replace ``"auto"`` by what is meant; resolving again changes nothing.
 
+    Also the size of symmetric trees (:mod:`hedgerow.boosting.symmetric`).
+
     Parameters
     ----------
     params : BoostParams
@@ -37,6 +40,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         If vectors are asked for where there is one output, or beside a setting that trees
         with vectors do not know.
     """
+    params = resolve_symmetric(params)
     asked = params.multi_strategy
     if objective.n_outputs == 1:
         if asked != "auto":
@@ -76,6 +80,8 @@ def _obstacle(params: BoostParams) -> str | None:
         if value is not known and value != known:
             shown = "" if known is None else f"={value!r}"
             return f"{name}{shown}"
+    if is_symmetric(params):
+        return "grow_policy='symmetric'"
     if params.bundle_features is True:
         return "bundle_features=True"
     return None
@@ -83,6 +89,7 @@ def _obstacle(params: BoostParams) -> str | None:
 
 def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
     """:func:`resolve_strategy` for rows in parts, whose trees have one output each."""
+    refuse_stored(params)
     params = resolve_strategy(params, objective)
     if params.multi_strategy == ALL_OUTPUTS:
         raise ParameterError(

@@ -23,7 +23,7 @@ max_leaves : int from 2 to 65535, None or "auto", default="auto"
     Most leaves of a tree; None for no limit.
 max_depth : int from 1 to 62, or None, default=None
     Most splits between root and leaf; None for no limit.  One of
-    ``max_leaves`` and ``max_depth`` must be set.
+    ``max_leaves`` and ``max_depth`` must be set.  Of symmetric trees None means 6.
 min_samples_leaf : int >= 1 or "auto", default="auto"
     Fewest training rows in a leaf, whatever their weights.
 min_child_weight : float >= 0, default=1e-3
@@ -59,9 +59,10 @@ colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default
 max_bins : int from 2 to 255, or "auto", default="auto"
     Most bins of a feature's values, and of its categories; missing values have one more.
     ``"auto"``: 255, and 63 where the recipe for few rows is taken.
-grow_policy : {"leafwise", "depthwise"}, default="leafwise"
+grow_policy : {"leafwise", "depthwise", "symmetric"}, default="leafwise"
     Split the leaf with the largest gain first, or the leaf nearest to the
-    root.
+    root, or all nodes of a level by the one cut that is best for all of them
+    (docs/symmetric.md; ``max_depth`` is then the size, and ``max_leaves`` has no part).
 tree_method : {"hist", "approx", "exact"}, default="hist"
     Where splits are looked for.  ``"hist"``: between at most ``max_bins`` bins
     of each feature, chosen once a fit (Ke et al. 2017).  ``"exact"``: between

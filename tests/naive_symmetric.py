@@ -1,0 +1,129 @@
+"""Symmetric trees the obvious way: every cut tried in every node of a level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import naive
+
+
+@dataclass
+class Cut:
+    """A cut of all nodes of a level."""
+
+    gain: float
+    feature: int
+    bin: int
+    missing_left: int
+
+
+def sides_of(column, cut_bin, missing_left, missing_bin, rows):
+    """Whether each row goes left."""
+    at = column[rows]
+    return np.where(at == missing_bin, missing_left == 1, at <= cut_bin)
+
+
+def gain_in(g, h, rows, goes_left, rules):
+    """What a division of a node gains; None where a side has too little."""
+    sides = rows[goes_left], rows[~goes_left]
+    if min(len(side) for side in sides) < max(1, rules.min_samples_leaf):
+        return None
+    masses = [h[side].sum() for side in sides]
+    if min(masses) < rules.min_child_weight or min(masses) + rules.reg_lambda <= 0:
+        return None
+    after = sum(naive.loss_reduction(g[side].sum(), h[side].sum(), rules) for side in sides)
+    return after - naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules)
+
+
+def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None):
+    """The first of the cuts with the largest gain over all nodes; None if none gains."""
+    best = None
+    for feature in range(len(n_bins)) if features is None else sorted(features):
+        column = bins[feature]
+        n_missing = sum(int((column[rows] == stride - 1).sum()) for rows in nodes)
+        for missing_left in (0, 1) if n_missing else (0,):
+            for b in range(n_bins[feature]):
+                gains = [
+                    gain_in(g, h, rows, sides_of(column, b, missing_left, stride - 1, rows), rules)
+                    for rows in nodes
+                ]
+                total = sum(gain for gain in gains if gain is not None)
+                if total > 0 and (best is None or total > best.gain * (1 + 1e-12)):
+                    best = Cut(total, feature, b, missing_left)
+    return best
+
+
+def completed(cut, bins, n_bins, stride, nodes):
+    """The cut with what concerns rows that are not there yet."""
+    rows = np.concatenate(nodes)
+    column = bins[cut.feature][rows]
+    missing = column == stride - 1
+    n_left = int(sides_of(bins[cut.feature], cut.bin, cut.missing_left, stride - 1, rows).sum())
+    all_left = bool((column[~missing] <= cut.bin).all())
+    return Cut(
+        cut.gain,
+        cut.feature,
+        n_bins[cut.feature] - 1 if all_left else cut.bin,
+        cut.missing_left if missing.any() else int(2 * n_left >= len(rows)),
+    )
+
+
+def grow_tree(bins, n_bins, stride, g, h, rules, max_depth, learning_rate=0.1, draw=None):
+    """Grow one tree in float64; nodes are numbered in the order in which they are made.
+
+    ``draw(level)`` are the columns that a level may use.
+    """
+    nodes = []
+
+    def add(rows, depth):
+        node = naive.Node(rows, depth)
+        node.value = learning_rate * naive.leaf_weight(g[rows].sum(), h[rows].sum(), rules)
+        node.cover = h[rows].sum()
+        nodes.append(node)
+        return len(nodes) - 1
+
+    add(np.arange(len(g)), 0)
+    level = [0]
+    for depth in range(max_depth):
+        opened = [k for k in level if len(nodes[k].rows) >= 2 * rules.min_samples_leaf]
+        members = [nodes[k].rows for k in opened]
+        features = None if draw is None else draw(depth)
+        cut = best_cut(bins, n_bins, stride, g, h, members, rules, features) if opened else None
+        leaf_scores = sum(
+            naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules) for rows in members
+        )
+        if cut is None or cut.gain <= max(rules.gamma, 1e-10 * leaf_scores):
+            break
+        cut = completed(cut, bins, n_bins, stride, members)
+        level = []
+        for k in opened:
+            node = nodes[k]
+            left = sides_of(bins[cut.feature], cut.bin, cut.missing_left, stride - 1, node.rows)
+            gain = gain_in(g, h, node.rows, left, rules)
+            if gain is None:
+                level.append(k)
+                continue
+            node.cut = naive.Cut(0.0, cut.feature, cut.bin, cut.missing_left, 0.0, 0.0, 0)
+            node.gain = gain
+            node.left = add(node.rows[left], node.depth + 1)
+            node.right = add(node.rows[~left], node.depth + 1)
+            level += [node.left, node.right]
+    return nodes
+
+
+def boost(bins, n_bins, stride, target, base, rules, n_rounds, loss, weight=None, **tree_options):
+    """Trees of some rounds, in the terms of ``hedgerow.growing.grower.GrownTree``."""
+    raw = np.repeat(np.asarray(base, dtype=np.float64)[:, None], len(target), axis=1)
+    trees = []
+    for _ in range(n_rounds):
+        g, h = naive.gradients(loss, target, raw, weight)
+        for output in range(len(raw)):
+            grid = naive.on_grid(g[output]), naive.on_grid(h[output])
+            nodes = grow_tree(bins, n_bins, stride, *grid, rules, **tree_options)
+            for node in nodes:
+                if not node.left:
+                    raw[output, node.rows] += node.value
+            trees.append(naive.as_arrays(nodes, bins, stride))
+    return trees
