@@ -17,6 +17,7 @@ import os
 import shutil
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TextIO, TypeAlias
@@ -178,26 +179,28 @@ def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
                 yield pa.Table.from_batches([batch.slice(start, batch_rows)])
 
 
-class StreamedPredictions:
+class StreamedPredictions(ABC):
     """Predictions of a booster in bounded memory."""
 
     model: Model
 
+    @abstractmethod
     def predict(
         self, X: Any, kind: PredictionKind = "value", *, n_rounds: int | None, n_jobs: int | None
     ) -> npt.NDArray[Any]:
         """Predict one table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def from_raw(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
         """Predictions from raw scores."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check_kind(self, kind: str) -> None:
-        raise NotImplementedError
+        """Raise for a kind that is unknown, or not possible for this model."""
 
+    @abstractmethod
     def _stop_tree(self, n_rounds: int | None) -> int:
-        raise NotImplementedError
+        """Number of the trees of the first rounds; of all by default."""
 
     def predict_batches(
         self,
