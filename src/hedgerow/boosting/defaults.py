@@ -97,7 +97,7 @@ def recipe(size: DataSize) -> Values:
     """
     several = size.n_outputs > 1
     if size.n_rows < _SMALL:
-        # Trees of few leaves on half of the rows each, one as unlike the other as may be.
+        # Trees of few leaves, each on 0.6 of the rows: one as unlike the other as may be.
         tiny, few = size.n_rows < _TINY, size.n_rows < _FEW
         return {
             "n_estimators": 1000,
