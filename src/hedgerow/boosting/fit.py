@@ -202,8 +202,8 @@ def _fit(
         asked = asked.with_rounds(chosen.n_rounds)
     rows = _rows_of(encoded, asked, chosen, start, n_threads)
     forest = _grow(rows, objective, asked, watch, n_threads, recorder)
-    if watch.stopped_by == "rounds" and asked.n_estimators < params.n_estimators:
-        watch.stopped_by = "early_stopping"
+    if watch.stopped_by == "rounds" and chosen is not None:
+        watch.stopped_by = chosen.stopped_by(params.n_estimators)
     return assemble(forest)
 
 
