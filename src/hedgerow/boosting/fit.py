@@ -193,7 +193,7 @@ def _fit(
     )
 
     def assemble(forest: Forest) -> Model:
-        return finish(_assemble(forest, train, encoded, params, watch, chosen, n_threads))
+        return finish(_assemble(forest, train, encoded, params, watch, chosen, start, n_threads))
 
     watch.assemble = assemble
     asked = constraints_of_inputs(params, encoded.inputs)
@@ -256,10 +256,15 @@ def _assemble(
     params: BoostParams,
     watch: Watch,
     chosen: ChosenRounds | None,
+    start: Start | None,
     n_threads: int,
 ) -> Model:
     """The model of a forest, with the record of its training."""
     record = record_of(train.n_rows, params, watch)
+    if start is not None:
+        record["parameters"]["learning_rate"] = start.rates_and(
+            record["parameters"]["learning_rate"], watch.n_kept
+        )
     if chosen is not None:
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
         record["folds"] = chosen.record
