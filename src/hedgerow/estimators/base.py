@@ -235,7 +235,11 @@ class HedgerowEstimator(FitHooks, ModelFiles):
     def _plain(self, name: str) -> Any:
         """The value of a parameter, or what it is before the data are known."""
         value = getattr(self, name)
-        return plain_values()[name] if name in AUTOMATIC and _is_auto(value) else value
+        if name not in AUTOMATIC or not isinstance(value, str):
+            return value
+        if value != AUTO:
+            raise ParameterError(f"{name} must be a number or 'auto'; got {value!r}.")
+        return plain_values()[name]
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(
