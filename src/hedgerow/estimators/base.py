@@ -230,7 +230,8 @@ class HedgerowEstimator(FitHooks, ModelFiles):
 
     def _automatic(self) -> frozenset[str]:
         """Parameters that are to be chosen by the data."""
-        return frozenset(name for name in AUTOMATIC if _is_auto(getattr(self, name)))
+        words = {name for name in AUTOMATIC if isinstance(getattr(self, name), str)}
+        return frozenset(name for name in words if getattr(self, name) == AUTO)
 
     def _plain(self, name: str) -> Any:
         """The value of a parameter, or what it is before the data are known."""
@@ -496,7 +497,3 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         """
         check_is_fitted(self)
         return self.booster_.verify_monotone(feature, direction, n_points=n_points)
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == AUTO
