@@ -25,11 +25,13 @@ from hedgerow import (
 )
 from hedgerow.boosting import cross as cross_module
 from hedgerow.boosting import cross_stopping as cross_stopping_module
+from hedgerow.boosting.fit import fit
 from hedgerow.boosting.folds import draw_folds
 from hedgerow.boosting.following import INTERRUPTS
 from hedgerow.boosting.modes import Additive
 from hedgerow.boosting.row_keys import row_keys
-from hedgerow.boosting.stopping import BestRound
+from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.stopping import BestRound, StoppingParams
 from hedgerow.boosting.watch import Watch
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
 from hedgerow.data.pairs import pair_columns
@@ -38,6 +40,7 @@ from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
 # -- folds -------------------------------------------------------------------
@@ -191,6 +194,29 @@ def test_rounds_are_those_that_folds_by_hand_say() -> None:
     assert model.n_iter_ == model.best_iteration_ == best.round < 60
     alone = HedgerowRegressor(**{**by_hand, "n_estimators": best.round}).fit(X, y)
     assert np.array_equal(alone.predict(X), model.predict(X))
+
+
+def test_the_fit_on_all_rows_may_take_more_rounds() -> None:
+    X, y = _data()
+    sample = Sample(read_any(X), y)
+    params = BoostParams(n_estimators=60, learning_rate=0.2, max_leaves=8)
+
+    def fitted(factor: float) -> Any:
+        asked = StoppingParams("cv", rounds_factor=factor)
+        return fit(sample, make_objective("squared_error"), params, stopping=asked)
+
+    plain, more = fitted(1.0), fitted(1.5)
+    n_rounds = plain.forest.n_rounds
+    assert 2 <= n_rounds <= 40
+    assert more.forest.n_rounds == more.training["best_round"] == round(1.5 * n_rounds)
+    n_nodes = plain.forest.tree_start[-1]
+    assert np.array_equal(more.forest.value[:n_nodes], plain.forest.value)
+    assert more.training["history"] == plain.training["history"]
+    assert more.training["folds"]["rounds_factor"] == 1.5
+    assert fitted(1e6).forest.n_rounds == 60  # what is asked for at most
+    for wrong in (0.9, float("nan"), float("inf")):
+        with pytest.raises(ParameterError, match="rounds_factor must be a number at least 1"):
+            StoppingParams("cv", rounds_factor=wrong)
 
 
 def _cases() -> dict[str, tuple[Any, dict[str, Any]]]:

@@ -162,7 +162,6 @@ def test_an_object_without_slopes_is_told_what_it_lacks() -> None:
         type("Nothing", (RowLoss,), {})()
 
 
-
 @pytest.mark.parametrize("function", [*SCALAR, own.squared_pair, own.poisson_pair, own.Fourth()])
 def test_threads_change_nothing(function) -> None:
     y = LABELS.astype(float) if function is own.logistic else COUNTS

@@ -133,6 +133,7 @@ def choose_rounds(
     if keys is not None and len(np.unique(keys)) < 2:
         keys = None  # rows that are all alike
     record: dict[str, Any] = {"early_stopping": "cv", "patience": stopping.patience}
+    record["rounds_factor"] = stopping.rounds_factor
     try:
         folds = draw_folds(train.target, n_folds, stratify, params.seed, groups, keys)
     except DataError:
@@ -158,6 +159,7 @@ def choose_rounds(
     if stopping.is_cautious:
         alike = keys if train.group is None else train.group
         n_rounds = max(1, round(n_rounds * trust(rows.sample, folds, grown.folds, alike)))
+    n_rounds = min(round(n_rounds * stopping.rounds_factor), params.n_estimators)
     if grown.interrupted:
         _tell(n_rounds, len(next(iter(grown.curves.values()))))
     return ChosenRounds(n_rounds, grown.curves, rows, record, grown.interrupted)

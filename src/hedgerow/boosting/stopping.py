@@ -35,6 +35,7 @@ CLOCK_FIELDS = ("time_budget", "began")
 _FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
 _PATIENCE = Interval(1, 10_000_000, integer=True)
 _MIN_DELTA = Interval(0.0, math.inf, high_open=True)
+_ROUNDS_FACTOR = Interval(1.0, math.inf, high_open=True)
 _SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 
 
@@ -57,6 +58,9 @@ class StoppingParams:
     folds : tuple of two int
         For ``"cv"``: into how many folds rows are divided, and of how many of them the
         rows are tested.
+    rounds_factor : float >= 1
+        For ``"cv"``: rounds of the model that sees all rows, for each that the folds, which
+        see fewer, have found best; never more than ``n_estimators``.
     is_cautious : bool
         For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
     time_budget : float > 0 or None
@@ -73,6 +77,7 @@ class StoppingParams:
     min_delta: float = 0.0
     time_budget: float | None = None
     folds: tuple[int, int] = (5, 5)
+    rounds_factor: float = 1.0
     is_cautious: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
@@ -88,6 +93,7 @@ class StoppingParams:
             ("validation_fraction", _FRACTION),
             ("patience", _PATIENCE),
             ("min_delta", _MIN_DELTA),
+            ("rounds_factor", _ROUNDS_FACTOR),
         ):
             value = getattr(self, name)
             if value not in allowed:
