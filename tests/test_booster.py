@@ -250,6 +250,17 @@ def test_wrong_prediction_is_named(booster) -> None:
         booster.staged_predict(X, "leaf")
 
 
+def test_what_reads_files_is_not_loaded_for_tables() -> None:
+    code = (
+        "import sys; from hedgerow import Dataset\n"
+        "print('hedgerow.booster' in sys.modules)\n"
+        "from hedgerow import Booster, HedgerowRegressor, train\n"
+        "print([name for name in sys.modules if name.startswith('hedgerow.data.sources')])\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.splitlines() == ["False", "[]"], result.stderr
+
+
 def test_scikit_learn_is_not_loaded_for_training() -> None:
     code = (
         "import sys, numpy as np, hedgerow\n"

@@ -462,6 +462,14 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     assert "demo" in result.stdout
 
 
+def test_the_package_is_a_program() -> None:
+    command = [sys.executable, "-m", "hedgerow"]
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("hedgerow ")
+    result = subprocess.run([*command, "inspect", "none"], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (2, "hedgerow: none: No such file or directory\n")
+
+
 def test_pipe_is_quiet_and_may_close(tmp_path: Path) -> None:
     write_table(str(tmp_path / "num.csv"), [numbers()])
     with in_a_process("train", "num.csv", "--target", "value", *SMALL, cwd=tmp_path) as process:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, load, train
+from hedgerow import (
+    Booster,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    load,
+    train,
+)
 from hedgerow.cli.main import main
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.model.forest import NODE_FIELDS
@@ -405,12 +414,39 @@ def test_a_schedule_goes_on_and_a_list_is_of_the_new_rounds() -> None:
     for rate in (rates.__getitem__, rates[5:]):
         later = fit(7, rate, init_model=first)
         assert later.predict(X).tobytes() == whole.predict(X).tobytes()
-        assert later.booster_.model.training["parameters"]["learning_rate"] == rates[5:]
+        assert later.booster_.model.training["parameters"]["learning_rate"] == rates
     warm = fit(5, rates[:5]).set_params(warm_start=True, n_estimators=12, learning_rate=rates)
     assert warm.fit(X, y).predict(X).tobytes() == whole.predict(X).tobytes()
-    whole.booster_.refit(X, y)
-    with pytest.raises(ParameterError, match="learning rates of the last 7"):
-        later.booster_.refit(X, y)
+    expected = whole.booster_.refit(X, 2.0 * y).predict(X)
+    assert later.booster_.refit(X, 2.0 * y).predict(X).tobytes() == expected.tobytes()
+    record = later.booster_.model.training
+    record = {**record, "parameters": {**record["parameters"], "learning_rate": rates[5:]}}
+    with pytest.raises(ParameterError, match="12 rounds, but its record the learning rates of 7"):
+        Booster(replace(later.booster_.model, training=record)).refit(X, y)
+
+
+def test_the_record_has_the_learning_rates_of_all_rounds() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] + rng.normal(size=200)
+
+    def fit(n_rounds: int, rate: Any, **more: Any) -> Any:
+        settings = {"max_leaves": 5, "early_stopping": False}
+        model = HedgerowRegressor(n_estimators=n_rounds, learning_rate=rate, **settings)
+        return model.fit(X, y, **more)
+
+    def recorded(model: Any) -> Any:
+        return model.booster_.model.training["parameters"]["learning_rate"]
+
+    whole = fit(6, [0.5] * 2 + [0.2] * 3 + [0.1])
+    parts = fit(1, 0.1, init_model=fit(3, 0.2, init_model=fit(2, 0.5)))
+    assert recorded(parts) == recorded(whole)
+    assert parts.booster_.predict(X).tobytes() == whole.booster_.predict(X).tobytes()
+    refitted = [model.booster_.refit(X, y + 3.0, decay=0.2) for model in (parts, whole)]
+    assert refitted[0].predict(X).tobytes() == refitted[1].predict(X).tobytes()
+    assert recorded(fit(3, 0.5, init_model=fit(2, 0.5))) == 0.5
+    warm = fit(2, 0.5).set_params(warm_start=True, n_estimators=4, learning_rate=0.25)
+    assert recorded(warm.fit(X, y)) == [0.5, 0.5, 0.25, 0.25]
 
 
 def test_callbacks_and_curves_count_from_the_first_round_of_the_model() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import signal
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -16,18 +19,26 @@ from hedgerow import (
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
+    InterruptedFitWarning,
     ParameterError,
     train,
 )
+from hedgerow.boosting import cross as cross_module
+from hedgerow.boosting import cross_stopping as cross_stopping_module
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.following import INTERRUPTS
+from hedgerow.boosting.modes import Additive
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, StoppingParams
+from hedgerow.boosting.watch import Watch
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
 from hedgerow.data.pairs import pair_columns
+from hedgerow.growing.grower import TreeGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
+from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
@@ -332,3 +343,171 @@ def test_a_model_that_goes_on_has_plain_defaults_and_no_folds() -> None:
     assert HedgerowRegressor(warm_start=True).fit(X, y).n_iter_ == 100
     with pytest.raises(ParameterError, match=r"early_stopping='cv'.*init_model"):
         HedgerowRegressor(early_stopping="cv").fit(X, y, init_model=first)
+
+
+# -- interrupts ---------------------------------------------------------------
+
+
+@pytest.fixture
+def rows() -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 4))
+    return X, X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.3 * rng.normal(size=300)
+
+
+class Interrupts:
+    """Interrupts at the given calls of a method, before or after it has done its work."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, owner: Any, name: str, *at: int, after: bool):
+        real, self.calls, main = getattr(owner, name), 0, threading.current_thread()
+
+        def method(*args: Any, **named: Any) -> Any:
+            if threading.current_thread() is not main:
+                return real(*args, **named)  # interrupts come to the main thread
+            self.calls += 1
+            found = real(*args, **named) if after else None
+            if self.calls in at:
+                raise KeyboardInterrupt
+            return found if after else real(*args, **named)
+
+        patch.setattr(owner, name, method)
+
+
+def asked(**settings: Any) -> HedgerowRegressor:
+    return HedgerowRegressor(
+        **{"n_estimators": 60, "max_leaves": 6, "learning_rate": 0.2, "patience": 30}
+        | {"early_stopping": "cv", "n_jobs": 1}
+        | settings
+    )
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("owner", "name", "at"),
+    [
+        (cross_module._FoldFit, "advance", 47),
+        (cross_module._Pool, "settle", 41),
+        (Watch, "after_round", 44),
+        (Additive, "add", 43),
+        (TreeGrower, "grow", 45),
+    ],
+)
+def test_an_interrupt_while_folds_are_asked_trains_by_what_they_know(
+    owner: Any, name: str, at: int, after: bool, n_jobs: int, rows: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    X, y = rows
+    with monkeypatch.context() as patch:
+        Interrupts(patch, owner, name, at if n_jobs == 1 else at // 2, after=after)
+        with pytest.warns(InterruptedFitWarning, match="while folds were asked"):
+            model = asked(n_jobs=n_jobs).fit(X, y)
+    assert model.stopped_by_ == "interrupt"
+    curve = model.evals_result_["cv"]["loss"]
+    assert 1 <= len(curve) < 60
+    whole = asked().fit(X, y)
+    assert curve == whole.evals_result_["cv"]["loss"][: len(curve)]
+    assert model.n_iter_ == model.best_iteration_ == 1 + int(np.argmin(curve))
+    by_hand = asked(n_estimators=model.n_iter_, early_stopping=False, patience="auto").fit(X, y)
+    assert model.predict(X).tobytes() == by_hand.predict(X).tobytes()
+    again = asked().fit(X, y)  # nothing is left behind
+    assert model_to_bytes(again.booster_.model) == model_to_bytes(whole.booster_.model)
+
+
+def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
+    rows: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    X, y = rows
+    y = np.random.default_rng(0).normal(size=len(y))  # noise: the gain decides the rounds
+    trusted = []
+    real = cross_stopping_module.trust
+
+    def trust(sample: Any, folds: Any, grown: Any, keys: Any) -> float:
+        for fold, one in zip(folds, grown, strict=True):
+            raw = np.full(len(fold.test), one.forest.base_score[0])
+            predictor = Predictor(one.forest, sample.table.schema.kinds)
+            raw = predictor.raw_scores(sample.table.take(fold.test).values, 1)[0]
+            np.testing.assert_allclose(one.raw[0], raw, rtol=1e-12)
+            trusted.append(one.forest.n_rounds)
+        return real(sample, folds, grown, keys)
+
+    monkeypatch.setattr(cross_stopping_module, "trust", trust)
+    Interrupts(monkeypatch, Additive, "add", 53, after=True)
+    with pytest.warns(InterruptedFitWarning):
+        model = HedgerowRegressor(n_jobs=1).fit(X, y)
+    assert len(trusted) == 5
+    assert model.n_iter_ <= trusted[0] <= 11
+
+
+def test_interrupts_that_come_twice_or_early_end_the_fit(rows: Any, monkeypatch: Any) -> None:
+    X, y = rows
+    model = asked(n_jobs=2)
+
+    def interrupted(owner: Any, name: str, *at: int) -> None:
+        with monkeypatch.context() as patch:
+            Interrupts(patch, owner, name, *at, after=True)
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(X, y)
+        assert not hasattr(model, "booster_")
+
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    interrupted(cross_module._FoldFit, "advance", 1)
+    assert INTERRUPTS.last == -math.inf
+    with pytest.warns(InterruptedFitWarning):  # that in the final fit is the second
+        interrupted(TreeGrower, "grow", 20, 22)
+    interrupted(TreeGrower, "grow", 20)  # five seconds are not over
+
+
+def test_an_interrupt_of_the_last_fit_keeps_the_curves_of_the_folds(
+    rows: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    X, y = rows
+    whole = asked().fit(X, y)
+
+    def ctrl_c(state: Any) -> None:
+        if state.round == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedFitWarning, match="the model has 3 of"):
+        model = asked(callbacks=ctrl_c).fit(X, y)
+    assert model.evals_result_ == whole.evals_result_
+    assert model.n_iter_ == model.best_iteration_ == 3
+
+
+def test_a_checkpoint_of_an_interrupted_search_goes_on(
+    rows: Any, monkeypatch: Any, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    X, y = rows
+    with monkeypatch.context() as patch:
+        Interrupts(patch, TreeGrower, "grow", 26, after=True)
+        with pytest.warns(InterruptedFitWarning):
+            first = asked().fit(X, y, checkpoint=tmp_path / "kept")
+    second = asked().fit(X, y, checkpoint=tmp_path / "kept")
+    assert first.n_iter_ < second.n_iter_
+    whole = asked().fit(X, y)
+    assert model_to_bytes(second.booster_.model) == model_to_bytes(whole.booster_.model)
+
+
+def test_helpers_end_before_an_interrupt_comes_through() -> None:
+    """Also if a second one comes while they are waited for."""
+    main, started, doing = threading.current_thread(), threading.Event(), []
+
+    def advance(task: int) -> bool:
+        if threading.current_thread() is main:
+            started.wait(10.0)
+            signal.raise_signal(signal.SIGINT)
+        doing.append("begun")
+        started.set()
+        time.sleep(0.2)
+        signal.pthread_kill(main.ident, signal.SIGINT)  # type: ignore[arg-type]
+        time.sleep(0.2)
+        doing.append("done")
+        return False
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        take_turns(advance, 2, 2)
+    assert doing == ["begun", "done"]
+    assert isinstance(caught.value.__context__, KeyboardInterrupt)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,25 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rank_trainings
 from hedgerow import Dataset, train
 from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.queries import read_qid
-from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_queries import number_queries
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition, check_descriptions, checksum_of, describe
-from hedgerow.distributed.placement import contiguous
-from hedgerow.distributed.ranks import Shard
-from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import PARAMETERS
-from hedgerow.params import boost_params
+from rank_trainings import cut
 
 N_ROWS = 480
 PARAMS: dict[str, Any] = {"n_estimators": 3, "max_leaves": 5, "seed": 3, "min_samples_leaf": 5}
-STOPPING = ("early_stopping", "patience")
 
 
 def table(kind: str = "sorted", n_rows: int = N_ROWS) -> tuple[pd.DataFrame, Any, Any, Any]:
@@ -46,56 +40,11 @@ def table(kind: str = "sorted", n_rows: int = N_ROWS) -> tuple[pd.DataFrame, Any
     return X, y, pd.Series(weights[qid]), pd.Series(qid)
 
 
-def cut(borders: Sequence[int], *columns: Any) -> list[Partition]:
-    places = [0, *borders, len(columns[0])]
-    return [
-        Partition(*(None if values is None else values[i:j] for values in columns))
-        for i, j in pairwise(places)
-    ]
-
-
 def train_ranks(
-    n_ranks: int,
-    partitions: list[Partition],
-    folder: Path,
-    more: list[Partition] | None = None,
-    mode: str = "data",
-    eval_metric: Any = None,
-    **params: Any,
+    n_ranks: int, parts: list[Partition], folder: Path, *more: Any, **params: Any
 ) -> bytes:
-    params = PARAMS | params
-    stopping = {name: params.pop(name) for name in STOPPING if name in params}
-    asked = params.pop("objective", "lambdarank")
-    values = {name: params.pop(name) for name in PARAMETERS if name in params}
-    work = TrainWork(
-        AskedLoss(asked, values, has_queries=True),
-        boost_params(params),
-        StoppingParams(**stopping),
-        eval_metric,
-        mode=mode,  # type: ignore[arg-type]
-        has_validation=more is not None,
-        memory_limit=10**8,
-    )
-
-    def ranges(parts: list[Partition]) -> list[range]:
-        if mode == "features":
-            return [range(len(parts))] * n_ranks
-        return contiguous([len(part.X) for part in parts], n_ranks)
-
-    def rank(ranks: Any) -> bytes:
-        own, others = ranges(partitions)[ranks.rank], ranges(more or [])[ranks.rank]
-        shard = Shard(
-            [partitions[number] for number in own],
-            tuple(own),
-            more=[(more or [])[number] for number in others],
-            more_numbers=tuple(others),
-            scratch=str(folder),
-        )
-        return work(ranks, shard)
-
-    results = run_ranks(n_ranks, rank, timeout=120.0)
-    assert len(set(results)) == 1
-    return results[0]
+    params = {"objective": "lambdarank"} | PARAMS | params
+    return rank_trainings.train_ranks(n_ranks, parts, folder, *more, has_queries=True, **params)
 
 
 def train_local(X: Any, y: Any, weight: Any, qid: Any, valid: Any = None, **params: Any) -> bytes:

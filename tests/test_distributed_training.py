@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import rank_trainings
 from hedgerow import Dataset, train
 from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.comm.base import Alone
-from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.modes import check_parallelism, choose_mode
 from hedgerow.distributed.partition import (
     Description,
@@ -24,13 +22,12 @@ from hedgerow.distributed.partition import (
     checksum_of,
     describe,
 )
-from hedgerow.distributed.placement import contiguous
 from hedgerow.distributed.ranks import Shard
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import DataError, DataTypeError, HedgerowError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import PARAMETERS
 from hedgerow.params import boost_params
+from rank_trainings import cut
 
 N_ROWS = 700
 PARAMS: dict[str, Any] = {"n_estimators": 4, "max_leaves": 6, "seed": 3}
@@ -52,62 +49,10 @@ def table(n_rows: int = N_ROWS) -> tuple[pd.DataFrame, pd.Series, pd.Series]:
     return X, y, weight
 
 
-def cut(borders: Sequence[int], X: Any, y: Any, weight: Any = None) -> list[Partition]:
-    """Partitions between rows with these numbers."""
-    places = [0, *borders, len(X)]
-    return [
-        Partition(X[i:j], y[i:j], None if weight is None else weight[i:j])
-        for i, j in pairwise(places)
-    ]
-
-
 def train_ranks(
-    n_ranks: int,
-    partitions: list[Partition],
-    folder: Path,
-    more: list[Partition] | None = None,
-    mode: str = "data",
-    saved: list[bytes] | None = None,
-    checkpoint: Sequence[bytes] = (),
-    **params: Any,
+    n_ranks: int, parts: list[Partition], folder: Path, *more: Any, **params: Any
 ) -> bytes:
-    """Bytes of the model that all ranks have; rank 0 appends to ``saved``."""
-    params = PARAMS | params
-    stopping = {name: params.pop(name) for name in ("early_stopping",) if name in params}
-    asked = params.pop("objective", "squared_error")
-    values = {name: params.pop(name) for name in PARAMETERS if name in params}
-    work = TrainWork(
-        AskedLoss(asked, values),
-        boost_params(params),
-        StoppingParams(**stopping),
-        mode=mode,  # type: ignore[arg-type]
-        has_validation=more is not None,
-        memory_limit=10**8,
-        checkpoint_every=0.0,
-        checksums=([checksum_of(part) for part in partitions], []),
-    )
-
-    def ranges(parts: list[Partition]) -> list[range]:
-        if mode == "features":
-            return [range(len(parts))] * n_ranks
-        return contiguous([len(part.X) for part in parts], n_ranks)
-
-    def rank(ranks: Any) -> bytes:
-        own, others = ranges(partitions)[ranks.rank], ranges(more or [])[ranks.rank]
-        shard = Shard(
-            [partitions[number] for number in own],
-            tuple(own),
-            more=[(more or [])[number] for number in others],
-            more_numbers=tuple(others),
-            scratch=str(folder),
-            checkpoint=checkpoint,
-            save=saved.append if saved is not None and ranks.rank == 0 else lambda part: None,
-        )
-        return work(ranks, shard)
-
-    results = run_ranks(n_ranks, rank, timeout=120.0)
-    assert len(set(results)) == 1
-    return results[0]
+    return rank_trainings.train_ranks(n_ranks, parts, folder, *more, **(PARAMS | params))
 
 
 def train_local(X: Any, y: Any, weight: Any = None, valid: Any = None, **params: Any) -> bytes:

@@ -13,7 +13,7 @@ import own_losses as own
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.errors import DataError, LossError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
-from hedgerow.objectives import make_objective
+from hedgerow.objectives import RowLoss, make_objective
 from hedgerow.objectives.given import gradients_at
 from hedgerow.objectives.own import make_own_loss
 from hedgerow.objectives.own_kernels import _by_numpy, _compiled
@@ -149,6 +149,17 @@ def test_object_by_way_of_the_base_class() -> None:
     start = make_own_loss(own.Fourth(), Y).initial_score(Y, None)
     g, _ = gradients_at(own.Fourth(), Y, None, np.full((1, 400), start[0]), 0)
     assert abs(g.mean()) < 1e-9
+
+
+def test_an_object_without_slopes_is_told_what_it_lacks() -> None:
+    class Bare(RowLoss):
+        def losses(self, target, raw):
+            return (raw[0] - target) ** 2
+
+    with pytest.raises(LossError, match=r"Bare has no slopes.*write it, or derivatives"):
+        HedgerowRegressor(objective=Bare()).fit([[1.0], [2.0]], [1.0, 2.0])
+    with pytest.raises(TypeError, match=r"abstract method '?losses"):
+        type("Nothing", (RowLoss,), {})()
 
 
 @pytest.mark.parametrize("function", [*SCALAR, own.squared_pair, own.poisson_pair, own.Fourth()])

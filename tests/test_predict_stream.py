@@ -32,7 +32,7 @@ from hedgerow.errors import (
     StorageError,
 )
 from hedgerow.io import atomic
-from hedgerow.io.streaming import ProgressLine
+from hedgerow.io.file_predictions import ProgressLine
 from hedgerow.io.table_files import write_table
 
 pa = pytest.importorskip("pyarrow")

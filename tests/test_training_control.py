@@ -11,7 +11,9 @@ import time
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -580,12 +582,18 @@ _MEASURE = """
 import sys
 import numpy as np
 from hedgerow import Dataset, estimate_memory, train
-n_rows, n_features, stops = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "True"
-params = {"n_estimators": 3, "early_stopping": stops, "n_jobs": 2}
+n_rows, n_features, kind = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+params = {"n_estimators": 3, "early_stopping": False, "n_jobs": 2} | eval(sys.argv[4])
 rng = np.random.default_rng(0)
 def data(n_rows):
+    if kind == "categories":
+        import pandas as pd
+        names = [f"level {k}" for k in range(200)]
+        codes = rng.integers(0, 200, size=(n_features, n_rows), dtype=np.int16)
+        X = {f"c{j}": pd.Categorical.from_codes(codes[j], names) for j in range(n_features)}
+        return Dataset(pd.DataFrame(X), codes[0])
     X = rng.normal(size=(n_rows, n_features))
-    return Dataset(X, X[:, 0])
+    return Dataset(X.astype(kind), X[:, 0])
 def bytes_of(name):
     for line in open("/proc/self/status"):
         if line.startswith(name):
@@ -601,9 +609,20 @@ print(bytes_of("VmHWM") - before, rows.estimate_memory(params).peak)
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="Linux only")
-@pytest.mark.parametrize("shape", [(500_000, 20, False), (60_000, 200, True)])
-def test_an_estimate_is_near_the_growth_of_the_process(shape) -> None:
-    command = [sys.executable, "-c", _MEASURE, *map(str, shape)]
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (500_000, 20, "float64", {}),
+        (60_000, 200, "float64", {"early_stopping": True}),
+        (400_000, 20, "float64", {"early_stopping": "cv"}),
+        (400_000, 20, "categories", {}),
+        (400_000, 20, "float64", {"tree_method": "exact"}),
+        (400_000, 20, "float32", {"tree_method": "approx"}),
+        (200_000, 20, "float64", {"tree_method": "exact", "early_stopping": "cv"}),
+    ],
+)
+def test_an_estimate_is_near_the_growth_of_the_process(asked) -> None:
+    command = [sys.executable, "-c", _MEASURE, *map(str, asked)]
     measured, estimate = map(int, subprocess.check_output(command, text=True).split())
     assert abs(estimate - measured) < 0.3 * measured
 
@@ -612,7 +631,7 @@ def test_estimates_grow_with_what_is_asked() -> None:
     shape = (100_000, 30)
     off = {"early_stopping": False}
     plain = estimate_memory(shape, off)
-    assert plain.table == 0
+    assert plain.table == plain.reading == 0
     assert plain.peak == max(plain.cuts, plain.total - plain.cuts)
     assert estimate_memory(shape).table == 100_000 * 30 * 8  # rows are set aside
     assert (
@@ -629,21 +648,61 @@ def test_estimates_grow_with_what_is_asked() -> None:
     text = str(plain).splitlines()
     assert text[0] == "fit of 100,000 rows, 30 features"
     assert [line.split()[0] for line in text[1:]] == [
-        *("table", "cuts", "matrix", "gradients", "scores", "histograms", "trees", "peak"),
-    ]  # fmt: skip
+        *("reading", "table", "cuts", "matrix", "gradients", "scores", "histograms", "trees"),
+        "peak",
+    ]
+
+
+def test_estimates_know_what_rows_are() -> None:
+    n, p, off = 10_000, 6, {"early_stopping": False, "n_jobs": 1}
+    values = np.zeros((n, p))
+    frame = pd.DataFrame(values, columns=list("abcdef"))
+    assert estimate_memory(frame, off) == estimate_memory(values, off)  # one block, no copy
+    narrow = estimate_memory(frame.astype("float32"), off)
+    assert narrow == estimate_memory(values.astype("float32"), off)
+    text = estimate_memory(frame.assign(t=["a", "b"] * (n // 2)), off)
+    assert text.table == n * (p + 1) * 8
+    assert text.reading > text.table
+    codes = estimate_memory(frame.astype(str).astype("category"), off)
+    assert codes.table == n * p * 4  # codes are float32
+    rows = scipy.sparse.random(n, p, density=0.5, format="csr")
+    recorded = estimate_memory(rows, {**off, "bundle_features": False})
+    assert recorded.matrix == narrow.matrix
+    assert (
+        estimate_memory(rows, {**off, "bundle_features": False, "early_stopping": True}).table
+        == n // 2 * p * 12 + 8 * n
+    )
+
+
+def test_estimates_of_sorted_columns_and_folds() -> None:
+    n, p, off = 10_000, 6, {"early_stopping": False, "n_jobs": 1}
+    hist, exact = (estimate_memory((n, p), {**off, "tree_method": m}) for m in ("hist", "exact"))
+    assert exact.matrix == 2 * 4 * n * p + 4 * n
+    assert exact.cuts == 4 * n * p + n * (p * 8 + 48)
+    assert exact.peak < hist.peak  # no histograms
+    assert exact == estimate_memory((n, p), {**off, "tree_method": "approx"})
+    folds = estimate_memory((n, p), {**off, "early_stopping": "cv"})
+    assert folds.gradients == 4 * hist.gradients  # five folds of four fifths of the rows
+    assert folds.table == 0
+    assert 4.5 * hist.matrix < folds.matrix < 6 * hist.matrix
+    sorted_folds = estimate_memory((n, p), {**off, "early_stopping": "cv", "tree_method": "exact"})
+    assert sorted_folds.table == 5 * n * p * 8
 
 
 def test_estimates_that_cannot_be() -> None:
-    sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(DataError, match="dense tables"):
-        estimate_memory(sparse.random(10, 3, format="csr"))
+    sparse = scipy.sparse.random(10, 3, format="csr")
+    with pytest.raises(DataError, match="with bundle_features=False"):
+        estimate_memory(sparse)
+    with pytest.raises(ParameterError, match="not sparse tables: use tree_method='hist'"):
+        estimate_memory(sparse, {"tree_method": "exact"})
+    texts = pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]})
+    with pytest.raises(ParameterError, match="not categories: use tree_method='hist'"):
+        estimate_memory(texts, {"tree_method": "approx"})
     for wrong in ((0, 3), (3,), [1, 2], "x", (2.5, 1), (True, 2)):
         with pytest.raises(DataError, match=r"pair \(n_rows, n_features\)"):
             estimate_memory(wrong)
     with pytest.raises(ParameterError, match="Did you mean 'max_leaves'"):
         estimate_memory((10, 2), {"max_leave": 3})
-    with pytest.raises(ParameterError, match="tree_method='hist' only"):
-        estimate_memory((10, 2), {"tree_method": "exact"})
     with pytest.raises(ParameterError, match="n_outputs"):
         estimate_memory((10, 2), n_outputs=0)
 

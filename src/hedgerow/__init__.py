@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hedgerow.booster import Booster, Dataset, load
+    from hedgerow.booster import Booster, load
+    from hedgerow.boosting.dataset import Dataset
     from hedgerow.boosting.memory_estimate import estimate_memory
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
@@ -72,7 +73,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "hedgerow.booster": ("Booster", "Dataset", "load"),
+    "hedgerow.booster": ("Booster", "load"),
+    "hedgerow.boosting.dataset": ("Dataset",),
     "hedgerow.boosting.memory_estimate": ("estimate_memory",),
     "hedgerow.distributed": (
         "DaskHedgerowClassifier",

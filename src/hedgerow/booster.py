@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,6 @@ from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, 
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
-
-if TYPE_CHECKING:
-    pass
 
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""

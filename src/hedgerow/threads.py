@@ -223,21 +223,21 @@ def take_turns(
     settle : callable, optional
         Called after each step, by one thread at a time; True ends all tasks.
 
-    The first exception of a step ends all tasks and is raised here.
+    The first exception of a step ends all tasks and is raised here.  An interrupt waits for
+    the steps of the others to end; one more that comes meanwhile has it as its context.
     """
     turns = _Turns(advance, n_tasks, settle)
     helpers = [
         threading.Thread(target=turns.follow, name=f"hedgerow-turns-{t}", daemon=True)
         for t in range(1, min(n_threads, n_tasks))
     ]
-    for helper in helpers:
-        helper.start()
     try:
+        for helper in helpers:
+            helper.start()
         turns.run()
     finally:
         turns.end()
-        for helper in helpers:
-            helper.join()
+        turns.wait_for_helpers()
     if turns.error is not None:
         raise turns.error
 
@@ -251,18 +251,42 @@ class _Turns:
         self._advance, self._settle = advance, settle
         self._steps = dict.fromkeys(range(n_tasks), 0)  # of tasks that nobody works on
         self._n_busy = 0
+        self._n_helpers = 0  # that may do steps
         self._ended = False
         self._changed = threading.Condition()
         self.error: BaseException | None = None
 
     def follow(self) -> None:
         """What a helper does; its exception is kept for the caller."""
+        with self._changed:
+            self._n_helpers += 1
         try:
             self.run()
         except BaseException as error:
             with self._changed:
                 self.error = self.error or error
             self.end()
+        finally:
+            with self._changed:
+                self._n_helpers -= 1
+                self._changed.notify_all()
+
+    def wait_for_helpers(self) -> None:
+        """Let no helper be in a step.
+
+        ``Thread.join`` does not do: after an interrupt it takes running threads for ended.
+        """
+        interrupt: KeyboardInterrupt | None = None
+        while True:
+            try:
+                with self._changed:
+                    while self._n_helpers:
+                        self._changed.wait()
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     def end(self) -> None:
         """No further step is begun."""

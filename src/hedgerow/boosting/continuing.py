@@ -103,6 +103,23 @@ class Start:
         kept = rate[-n_rounds:] if isinstance(rate, tuple) else rate
         return replace(params, n_estimators=n_rounds, learning_rate=kept)
 
+    def rates_and(self, added: Any, n_rounds: int) -> Any:
+        """What the record of ``n_rounds`` rounds in all tells of their learning rates.
+
+        ``added`` is what it would tell of those that have been added alone: a number, or one
+        for each round.
+        """
+        before = self.model.training.get("parameters", {}).get("learning_rate", added)
+        n_first = self.forest.n_rounds
+        if n_first == 0 or (before == added and not isinstance(added, list)):
+            return added
+        counts = (n_first, n_rounds - n_first)
+        return [
+            rate
+            for given, count in zip((before, added), counts, strict=True)
+            for rate in (given if isinstance(given, list) else [given] * count)
+        ]
+
     def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
         """Raise ``ParameterError`` unless rounds with these settings can be added."""
         before = self.model.training.get("parameters", {}).get("boosting", "gbdt")

@@ -59,12 +59,16 @@ class FoldStopping:
         Each fold is judged by the rows that its rounds leave out.
     is_late : callable
         Whether folds that are judged together have no more time.
+    may_end : callable
+        Asked at an interrupt, once all folds have done a round: whether it ends folds that
+        are judged together as if they were late.
     """
 
     limits: tuple[int, float] | None = None
     pooled: bool = False
     by_out_of_bag: bool = False
     is_late: Callable[[], bool] = lambda: False
+    may_end: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,11 +117,14 @@ class GrownFolds:
         The best round by the pooled score, where that decides.
     curves : dict from str to list of float
         Pooled score of each metric after each round that all folds did.
+    interrupted : bool
+        Whether an interrupt has ended them.
     """
 
     folds: list[GrownFold]
     best: BestRound | None
     curves: dict[str, list[float]]
+    interrupted: bool = False
 
 
 def grow_folds(
@@ -157,13 +164,20 @@ def grow_folds(
     shared = _Shared(rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once)
     fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
     pool = _Pool(fits, metrics[0], stopping)
+    interrupted = False
     try:
-        take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.settle)
-        grown = [fit.finish(pool.best, pool.n_rounds) for fit in fits]
+        try:
+            take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.settle)
+        except KeyboardInterrupt as error:
+            twice = isinstance(error.__context__, KeyboardInterrupt)
+            if twice or not pool.settle_whole_rounds() or not stopping.may_end():
+                raise
+            interrupted = True
+        grown = [fit.finish(pool.best, pool.n_rounds, interrupted) for fit in fits]
     finally:
         for fit in fits:
             fit.close()
-    return GrownFolds(grown, pool.best, pooled_curves(grown))
+    return GrownFolds(grown, pool.best, pooled_curves(grown), interrupted)
 
 
 def pooled_curves(folds: Sequence[GrownFold]) -> dict[str, list[float]]:
@@ -243,10 +257,13 @@ class _FoldFit:
         self.mass = _mass(data)
         return rounds(data.seen, objective, data.params, data.unseen, shared.n_threads)
 
-    def finish(self, best: BestRound | None, n_rounds: int | None) -> GrownFold:
+    def finish(
+        self, best: BestRound | None, n_rounds: int | None, interrupted: bool = False
+    ) -> GrownFold:
         """The forest and the scores, and no more work.
 
-        ``best`` is that of the pooled score, which has seen ``n_rounds`` rounds.
+        ``best`` is that of the pooled score, which has seen ``n_rounds`` rounds.  What an
+        interrupted round has left is not looked at.
         """
         state, data, watch = self._state, self._data, self._watch
         assert state is not None
@@ -256,11 +273,12 @@ class _FoldFit:
             for curves in watch.history.values():
                 for curve in curves.values():
                     del curve[n_rounds:]
-        watch.note_forest(state, data.seen)
+        if not interrupted:
+            watch.note_forest(state, data.seen)
         kept = state.n_rounds if watch.best is None else watch.best.round
         if data.train.n_rows < 2 * data.params.min_samples_leaf:
             kept = 0  # no tree has a split
-        raw = np.ascontiguousarray(state.validation_scores(kept))
+        raw = np.ascontiguousarray(state.validation_scores(kept, interrupted))
         scored = watch.score(raw)
         watch.sample = None
         grown = GrownFold(
@@ -312,3 +330,14 @@ class _Pool:
             if self.best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits])):
                 return True
         return self.n_rounds > 0 and self.stopping.is_late()
+
+    def settle_whole_rounds(self) -> bool:
+        """Look again at all rounds that all folds have done; False if there is none.
+
+        An interrupt may have come while they were looked at.
+        """
+        if self.best is None:
+            return False
+        self.best, self.n_rounds = self.best.again(), 0
+        self.settle()
+        return self.n_rounds > 0

@@ -4,11 +4,15 @@
 until the loss of all test rows together stops falling, and the model is then trained
 on all rows for as many rounds as were best.  No row is lost to validation, and what
 decides are as many rows as there are.
+
+An interrupt (Ctrl-C) ends the folds, once each has done a round: the model of all rows then
+has as many rounds as were best by then.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,10 +25,12 @@ from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.cross import FoldStopping, GrownFold, grow_folds
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, draw_folds
+from hedgerow.boosting.following import TWICE, is_second
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.boosting.watch import StoppedBy
+from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError
 from hedgerow.metrics import Metric, task_of
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -49,12 +55,21 @@ class ChosenRounds:
         The rows, binned if all folds had the same bins.
     record : dict from str to Any
         How they were asked.
+    interrupted : bool
+        Whether an interrupt has ended them.
     """
 
     n_rounds: int
     curves: dict[str, list[float]]
     rows: FoldRows
     record: dict[str, Any]
+    interrupted: bool = False
+
+    def stopped_by(self, n_estimators: int) -> StoppedBy:
+        """What has ended a fit of as many rounds, of ``n_estimators`` at most."""
+        if self.interrupted:
+            return "interrupt"
+        return "early_stopping" if self.n_rounds < n_estimators else "rounds"
 
 
 def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | None = None) -> None:
@@ -104,6 +119,11 @@ def choose_rounds(
     ------
     DataError
         If there is one row, or one query, only.
+
+    Warns
+    -----
+    InterruptedFitWarning
+        If an interrupt has ended the folds.
     """
     rows = FoldRows(train, objective, params, n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
@@ -124,14 +144,15 @@ def choose_rounds(
     record["folds"] = [len(folds), len(folds[:n_tested])]
     folds = folds[:n_tested]
     limits = stopping.patience, stopping.min_delta
-    pooled = FoldStopping(limits, pooled=True)
+    pooled = FoldStopping(limits, pooled=True, may_end=lambda: not is_second())
     if budget is not None:
         # The model has as many rounds as each fold, and all rows.
         share = n_tested / (n_tested + n_folds / (n_folds - 1))
         pooled = replace(pooled, is_late=budget.deadline(share))
     grown = grow_folds(rows, folds, objective, params, pooled, metrics, n_threads)
     fewest = min(len(fold.train) for fold in folds)
-    if fewest < 2 * params.min_samples_leaf or grown.best is None:
+    telling = grown.interrupted or fewest >= 2 * params.min_samples_leaf
+    if grown.best is None or not telling:
         # Folds without a split tell nothing of the rounds of all rows.
         return ChosenRounds(params.n_estimators, grown.curves, rows, record)
     n_rounds = grown.best.round
@@ -139,7 +160,19 @@ def choose_rounds(
         alike = keys if train.group is None else train.group
         n_rounds = max(1, round(n_rounds * trust(rows.sample, folds, grown.folds, alike)))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), params.n_estimators)
-    return ChosenRounds(n_rounds, grown.curves, rows, record)
+    if grown.interrupted:
+        _tell(n_rounds, len(next(iter(grown.curves.values()))))
+    return ChosenRounds(n_rounds, grown.curves, rows, record, grown.interrupted)
+
+
+def _tell(n_rounds: int, n_seen: int) -> None:
+    warnings.warn(
+        "the fit was interrupted while folds were asked for the number of rounds: all rows are "
+        f"now trained on for {n_rounds} rounds, which the first {n_seen} rounds of the folds speak "
+        f"for. Another interrupt within {TWICE:g} seconds ends the program's work as usual.",
+        InterruptedFitWarning,
+        stacklevel=2,
+    )
 
 
 def trust(

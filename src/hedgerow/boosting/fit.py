@@ -193,7 +193,7 @@ def _fit(
     )
 
     def assemble(forest: Forest) -> Model:
-        return finish(_assemble(forest, train, encoded, params, watch, chosen, n_threads))
+        return finish(_assemble(forest, train, encoded, params, watch, chosen, start, n_threads))
 
     watch.assemble = assemble
     asked = constraints_of_inputs(params, encoded.inputs)
@@ -202,8 +202,8 @@ def _fit(
         asked = asked.with_rounds(chosen.n_rounds)
     rows = _rows_of(encoded, asked, chosen, start, n_threads)
     forest = _grow(rows, objective, asked, watch, n_threads, recorder)
-    if watch.stopped_by == "rounds" and asked.n_estimators < params.n_estimators:
-        watch.stopped_by = "early_stopping"
+    if watch.stopped_by == "rounds" and chosen is not None:
+        watch.stopped_by = chosen.stopped_by(params.n_estimators)
     return assemble(forest)
 
 
@@ -256,10 +256,15 @@ def _assemble(
     params: BoostParams,
     watch: Watch,
     chosen: ChosenRounds | None,
+    start: Start | None,
     n_threads: int,
 ) -> Model:
     """The model of a forest, with the record of its training."""
     record = record_of(train.n_rows, params, watch)
+    if start is not None:
+        record["parameters"]["learning_rate"] = start.rates_and(
+            record["parameters"]["learning_rate"], watch.n_kept
+        )
     if chosen is not None:
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
         record["folds"] = chosen.record

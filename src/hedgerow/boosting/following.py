@@ -7,7 +7,8 @@ What ends a fit (``stopped_by`` in its record):
 ``early_stopping`` the watched score has not improved for ``patience`` rounds
 ``callback``       one returned True
 ``time_budget``    another round would not have ended in time
-``interrupt``      Ctrl-C: the model holds the rounds that were whole by then
+``interrupt``      Ctrl-C: the model holds the rounds that were whole by then, or as many as
+                   the folds had found by then (:mod:`hedgerow.boosting.cross_stopping`)
 =================  =====================================================================
 
 An interrupt before the first round is whole comes through as ``KeyboardInterrupt``, and
@@ -97,7 +98,7 @@ def follow(
             if stop:
                 break
     except KeyboardInterrupt:
-        if state is None or agree is not None or not _may_end_here(watch):
+        if state is None or agree is not None or is_second() or not watch.keep_whole_rounds():
             raise
     assert state is not None  # there is at least one round
     if watch.stopped_by == "interrupt":
@@ -105,12 +106,11 @@ def follow(
     return state
 
 
-def _may_end_here(watch: Watch) -> bool:
-    """Whether an interrupt is the first one, and leaves a model of whole rounds."""
+def is_second() -> bool:
+    """Note an interrupt that is to end a fit, and say whether another came shortly before."""
     now = time.monotonic()
-    is_second = now - INTERRUPTS.last < TWICE
-    INTERRUPTS.last = now
-    return not is_second and watch.keep_whole_rounds()
+    before, INTERRUPTS.last = INTERRUPTS.last, now
+    return now - before < TWICE
 
 
 def _tell(watch: Watch) -> None:
@@ -124,4 +124,4 @@ def _tell(watch: Watch) -> None:
     )
 
 
-__all__ = ["TWICE", "follow"]
+__all__ = ["TWICE", "follow", "is_second"]

@@ -2,13 +2,18 @@
 
 ::
 
-    reading    a copy of the table, unless it is an array of one float type
-    set aside  a copy of all rows, divided into training and validation rows
+    reading    columns of a frame one by one, and the table that they become
+    table      a copy, unless it is an array of one float type; early stopping divides
+               all rows into training and validation rows, which is one more;
+               ``early_stopping="cv"`` takes the rows of all folds of the bins instead
     cuts       up to about 200,000 rows, by column, while cuts are looked for
     matrix     bins of the training rows by row and by column, of validation rows by row
     gradients  of each row: g and h as integers, precise and packed, and its place
     scores     targets, raw scores, probabilities where a loss keeps them, weights
     histograms and trees
+
+Where ``tree_method`` sorts columns, "cuts" is what sorting takes, and "matrix" the sorted
+rows of each column, twice.
 
 The cuts are let go before gradients are there, so the peak is below the sum.  Not
 counted are the program itself, the user's own table, statistics of targets, and what a
@@ -17,6 +22,7 @@ user's loss, metric or callback makes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -26,6 +32,8 @@ import numpy as np
 from hedgerow.boosting.rounds import threads_for
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data.bins import SMALLEST_STRIDE, rows_to_look_at
+from hedgerow.data.blocks import COLUMNS_AT_ONCE, ENTRY_BYTES
+from hedgerow.data.frames import as_frame
 from hedgerow.data.matrix import PAD, tile_shape
 from hedgerow.data.memory import shown_bytes
 from hedgerow.errors import DataError, ParameterError, did_you_mean
@@ -42,6 +50,16 @@ _ROW_BYTES = 24
 _NODE_BYTES = 150
 """A node in its tree, and in the model."""
 
+_SORT_BYTES = 48
+"""Of a value while its column is sorted: keys, rows and both as one number, before and after."""
+
+_CODE_BYTES = 13
+"""Of a category while its column is read: codes in the frame's order and in that of the values."""
+
+_ENCODED = ("Categorical", "Enum", "String", "Object")
+_NARROW = (*_ENCODED, "Boolean", "Float32", "Int8", "Int16", "UInt8", "UInt16")
+"""Kinds of columns that are read as float32."""
+
 _OTHERS = ("objective", "eval_metric", "n_jobs", "random_state", *PARAMETERS)
 
 
@@ -52,12 +70,14 @@ class MemoryEstimate:
     Attributes
     ----------
     n_rows, n_features : int
+    reading : int
+        While a frame is read, the copy that it becomes among it.
     table : int
         Copies of the table: one to read it, one to set rows aside.
     cuts : int
-        While cuts are looked for.
+        While cuts are looked for, or columns sorted.
     matrix : int
-        Bins of training and validation rows.
+        Bins of training and validation rows, or sorted columns.
     gradients : int
     scores : int
         With targets and weights.
@@ -71,13 +91,14 @@ class MemoryEstimate:
     --------
     >>> from hedgerow import estimate_memory
     >>> estimate = estimate_memory((1_000_000, 28), {"early_stopping": False})
-    >>> estimate.peak == estimate.total - estimate.cuts
+    >>> estimate.peak == estimate.total - estimate.cuts - estimate.reading
     True
     >>> print(estimate)  # doctest: +SKIP
     """
 
     n_rows: int
     n_features: int
+    reading: int
     table: int
     cuts: int
     matrix: int
@@ -94,7 +115,8 @@ class MemoryEstimate:
     @property
     def peak(self) -> int:
         """Most at one time: cuts are let go before there are bins."""
-        return max(self.table + self.cuts, self.total - self.cuts)
+        later = self.total - self.cuts - self.reading
+        return max(self.reading, self.table + self.cuts, later)
 
     def __str__(self) -> str:
         parts = [
@@ -117,7 +139,7 @@ def estimate_memory(
 
     Parameters
     ----------
-    X : array, data frame, or pair of ints
+    X : array, data frame, sparse matrix, or pair of ints
         The table, or its shape ``(n_rows, n_features)``, which stands for an array of
         float64.
     params : mapping, optional
@@ -133,9 +155,11 @@ def estimate_memory(
     Raises
     ------
     ParameterError
-        For unknown parameters, and for ``tree_method`` other than ``"hist"``.
+        For unknown parameters, and for ``tree_method="exact"`` or ``"approx"`` of a
+        sparse table or of categories, which a fit refuses, too.
     DataError
-        If ``X`` has no shape, or is sparse: what its rows take depends on its bundles.
+        If ``X`` has no shape; if it is sparse, unless ``bundle_features=False``: what its
+        rows take depends on the bundles that are found.
 
     Examples
     --------
@@ -144,54 +168,158 @@ def estimate_memory(
     >>> estimate.n_rows, estimate.n_features, estimate.peak > 50 * 200_000 * 8
     (200000, 50, True)
     """
-    n_rows, n_features, item, reads = _shape_of(X)
+    given = _shape_of(X)
     trees, stopping, objective, n_jobs = _read_params(params, n_outputs)
+    given.check(trees)
+    n_rows, n_aside, n_at_once = given.n_rows, 0, 1
     sets_aside = stopping.is_on(n_rows, False) and not stopping.by_out_of_bag
-    n_aside = round(stopping.validation_fraction * n_rows) if sets_aside else 0
+    if stopping.by_folds:
+        n_folds, n_at_once = stopping.folds
+        n_aside = n_rows // n_folds
+    elif sets_aside:
+        n_aside = round(stopping.validation_fraction * n_rows)
     n_train = n_rows - n_aside
-    n_tiles, _, width = tile_shape(n_features)
-    n_looked_at = min(n_train, len(rows_to_look_at(min(n_train, _MOST_LOOKED_AT), 0)))
-    n_bins = min(int(trees.max_bins), max(2, n_train))
-    cells = n_features * max(SMALLEST_STRIDE, 1 << n_bins.bit_length())
     leaves = most_leaves(trees, n_train)
-    n_threads = threads_for(resolve_threads(n_jobs), n_train, n_features)
+    n_threads = threads_for(resolve_threads(n_jobs), n_train, given.n_features)
     prepared = prepared_shape(objective, n_train)
+    form = _binned if trees.tree_method == "hist" else _sorted
+    form_bytes = form(given, trees, n_train, n_aside, leaves, n_threads)
+    scores = 8 * (n_rows * (1 + sets_aside + n_outputs) + prepared[0] * prepared[1])
+    # Rows of folds are taken of the bins of all rows, or of the table if it is sorted.
+    n_copies = given.copies + (n_at_once if form is _sorted else not stopping.by_folds) * sets_aside
+    matrix = form_bytes["matrix"] * n_at_once
+    if stopping.by_folds and form is _binned:
+        matrix += _binned(given, trees, n_rows, 0, leaves, n_threads)["matrix"]
     return MemoryEstimate(
         n_rows=n_rows,
-        n_features=n_features,
-        table=(reads + sets_aside) * n_rows * n_features * item,
-        cuts=n_looked_at * (n_features * item + 8 * (1 + n_threads)),
-        matrix=(n_train + PAD) * (n_tiles * width + n_features)
-        + (n_aside + PAD if n_aside else 0) * n_tiles * width,
-        gradients=_ROW_BYTES * n_train,
-        scores=8 * (n_rows * (1 + sets_aside + n_outputs) + prepared[0] * prepared[1]),
-        histograms=CELL_BYTES * cells * (most_slots(leaves, cells) + 2 + n_threads),
-        trees=_NODE_BYTES * trees.n_estimators * n_outputs * (2 * leaves - 1),
+        n_features=given.n_features,
+        reading=n_rows * given.reading,
+        table=n_copies * n_rows * given.bytes_of_row,
+        cuts=form_bytes["cuts"],
+        matrix=matrix,
+        gradients=_ROW_BYTES * n_train * n_at_once,
+        scores=scores * n_at_once,
+        histograms=form_bytes["histograms"] * n_at_once,
+        trees=_NODE_BYTES * trees.n_estimators * n_outputs * (2 * leaves - 1) * n_at_once,
     )
+
+
+def _binned(
+    given: _Given, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
+) -> dict[str, int]:
+    """Cuts, bins and histograms."""
+    n_tiles, _, width = tile_shape(given.n_features)
+    n_looked_at = min(n_train, len(rows_to_look_at(min(n_train, _MOST_LOOKED_AT), 0)))
+    n_bins = min(int(trees.max_bins), max(2, n_train))
+    cells = given.n_features * max(SMALLEST_STRIDE, 1 << n_bins.bit_length())
+    return {
+        "cuts": n_looked_at * (given.bytes_of_row + 8 * (1 + n_threads)),
+        "matrix": (n_train + PAD) * (n_tiles * width + given.n_features)
+        + (n_aside + PAD if n_aside else 0) * n_tiles * width,
+        "histograms": CELL_BYTES * cells * (most_slots(leaves, cells) + 2 + n_threads),
+    }
+
+
+def _sorted(
+    given: _Given, trees: BoostParams, n_train: int, n_aside: int, leaves: int, n_threads: int
+) -> dict[str, int]:
+    """Sorting and sorted columns; there are no histograms, but the places of nodes in lists."""
+    entries = ENTRY_BYTES * n_train * given.n_features
+    at_once = min(COLUMNS_AT_ONCE, -(-given.n_features // n_threads))
+    sorting = n_threads * n_train * (at_once * given.item + _SORT_BYTES)
+    return {
+        "cuts": entries + max(sorting, entries),
+        "matrix": 2 * entries + n_threads * ENTRY_BYTES * n_train,
+        "histograms": 16 * leaves * given.n_features,
+    }
 
 
 _MOST_LOOKED_AT = 10**7
 """Rows of which the sample for the cuts is drawn here: its size is about the same for more."""
 
 
-def _shape_of(X: Any) -> tuple[int, int, int, bool]:
-    """Rows, columns, bytes of a value, and whether reading copies the table."""
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What is known of a table.
+
+    Attributes
+    ----------
+    n_rows, n_features : int
+    item : int
+        Bytes of a value.
+    copies : bool
+        Whether reading copies it.
+    reading : int
+        Bytes of a row while it is read.
+    entries : float or None
+        Recorded entries of a row, if it is sparse.
+    category : str or None
+        Name of the first column of categories or text.
+    """
+
+    n_rows: int
+    n_features: int
+    item: int = 8
+    copies: bool = False
+    reading: int = 0
+    entries: float | None = None
+    category: str | None = None
+
+    @property
+    def bytes_of_row(self) -> int:
+        """Of a copy."""
+        if self.entries is not None:
+            return math.ceil(self.entries * (self.item + 4)) + 8
+        return self.n_features * self.item
+
+    def check(self, trees: BoostParams) -> None:
+        """Raise for trees of which the memory is not known."""
+        if trees.tree_method != "hist":
+            for what, found in (("sparse tables", self.entries), ("categories", self.category)):
+                if found is not None:
+                    raise ParameterError(
+                        f"tree_method={trees.tree_method!r} sorts columns of numbers, not {what}: "
+                        "use tree_method='hist'."
+                    )
+        elif self.entries is not None and trees.bundle_features is not False:
+            raise DataError(
+                "what a row of a sparse table takes depends on which columns can share a bundle, "
+                "which is known after the table is read: with bundle_features=False "
+                "estimate_memory tells what it takes without bundles, which is the most."
+            )
+
+
+def _shape_of(X: Any) -> _Given:
+    """What is known of a table before it is read."""
     if isinstance(X, tuple) and len(X) == 2 and all(_is_count(size) for size in X):
-        return int(X[0]), int(X[1]), 8, False
-    if hasattr(X, "tocsr"):
-        raise DataError(
-            "estimate_memory is for dense tables: what a row of a sparse one takes depends on "
-            "which columns can share a bundle, which is known after the table is read."
-        )
+        return _Given(int(X[0]), int(X[1]))
     shape = getattr(X, "shape", None)
     if not isinstance(shape, tuple) or len(shape) != 2 or not all(map(_is_count, shape)):
         raise DataError(
             "estimate_memory needs a table of rows and columns, or a pair (n_rows, n_features) of "
             f"numbers above 0; got {type(X).__name__} of shape {shape!r}."
         )
-    if isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64):
-        return int(shape[0]), int(shape[1]), X.dtype.itemsize, False
-    return int(shape[0]), int(shape[1]), 8, True
+    n_rows, n_features = int(shape[0]), int(shape[1])
+    if hasattr(X, "tocsr"):
+        return _Given(n_rows, n_features, entries=int(X.nnz) / n_rows)
+    if isinstance(X, np.ndarray):
+        if X.dtype in (np.float32, np.float64):
+            return _Given(n_rows, n_features, X.dtype.itemsize)
+        return _Given(n_rows, n_features, copies=True, reading=8 * n_features)
+    frame = as_frame(X)
+    if frame is None:
+        return _Given(n_rows, n_features, copies=True, reading=16 * n_features)
+    types = [str(dtype) for dtype in frame.native.schema.dtypes()]
+    if len(set(types)) == 1 and types[0] in ("Float32", "Float64"):
+        item = 4 if types[0] == "Float32" else 8
+        copies = not hasattr(X, "iloc")  # pandas holds such columns as one block
+        return _Given(n_rows, n_features, item, copies, item * n_features * copies)
+    names = [name.partition("(")[0] for name in types]
+    item = 4 if all(name in _NARROW for name in names) else 8
+    encoded = [name in _ENCODED for name in names]
+    read = sum(_CODE_BYTES if is_code else item for is_code in encoded) + item * n_features
+    category = frame.names[encoded.index(True)] if any(encoded) else None
+    return _Given(n_rows, n_features, item, True, read, category=category)
 
 
 def _is_count(size: object) -> bool:
@@ -210,10 +338,6 @@ def _read_params(
         if name not in known:
             raise ParameterError(f"unknown parameter {name!r}.{did_you_mean(str(name), known)}")
     trees = BoostParams(**{name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
-    if trees.tree_method != "hist":
-        raise ParameterError(
-            f"estimate_memory knows tree_method='hist' only; got {trees.tree_method!r}."
-        )
     stopping = StoppingParams(**{name: given[name] for name in given if name in for_stopping})
     name = given.get("objective", "squared_error")
     asked = {name: given[name] for name in PARAMETERS if name in given}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -14,16 +15,16 @@ DISTRIBUTIONAL = tuple(name for name, loss in OBJECTIVES.items() if hasattr(loss
 """Objectives whose models have distributions."""
 
 
-class DistributionPredictions:
+class DistributionPredictions(ABC):
     """What a :class:`hedgerow.Booster` says of models of distributions."""
 
     _objective: Objective
 
+    @abstractmethod
     def raw_scores(
         self, X: Any, *, n_jobs: int | None = None, reader: str = "Booster"
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows)."""
-        raise NotImplementedError
 
     def predict_distribution(self, X: Any, *, n_jobs: int | None = None) -> Distribution:
         """The distribution of the target of each row.

@@ -132,12 +132,11 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
 
 
 def _rates_of(model: Model, rates: list[float]) -> dict[str, Any]:
-    """Settings with a learning rate for each round; the record has those of the last fit alone."""
+    """Settings with a learning rate for each round."""
     if len(rates) != model.forest.n_rounds:
         raise ParameterError(
-            f"the model has {model.forest.n_rounds} rounds, but only the learning rates of the "
-            f"last {len(rates)} are known, as it was gone on from by a schedule: refit needs "
-            "those of all rounds. Train a new model instead."
+            f"the model has {model.forest.n_rounds} rounds, but its record the learning rates of "
+            f"{len(rates)}: refit needs those of all rounds. Train a new model instead."
         )
     return {"n_estimators": max(1, len(rates)), "learning_rate": rates or 1.0}
 

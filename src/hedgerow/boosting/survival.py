@@ -12,6 +12,7 @@ two columns of numbers: lower, upper          aft         these, shape (n_rows, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -101,11 +102,12 @@ def _intervals(lower: AnyArray, upper: AnyArray, n_rows: int, name: str) -> Floa
     return ends
 
 
-class SurvivalPredictions:
+class SurvivalPredictions(ABC):
     """What a :class:`hedgerow.Booster` says of models of event times."""
 
     model: Model
 
+    @abstractmethod
     def raw_scores(
         self,
         X: Any,
@@ -115,7 +117,6 @@ class SurvivalPredictions:
         offset: Any = None,
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows)."""
-        raise NotImplementedError
 
     @property
     def event_times(self) -> FloatArray:

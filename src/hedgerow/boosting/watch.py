@@ -176,8 +176,8 @@ class Watch:
     def keep_whole_rounds(self) -> bool:
         """Forget what an interrupted round has left; False if no round was whole."""
         whole = len(self.seconds)
-        for curves in self.history.values():
-            for scores in curves.values():
+        for rows in (self.rows, "out_of_bag"):  # those of folds are whole
+            for scores in self.history.get(rows, {}).values():
                 del scores[whole:]
         if self.best is not None:
             self.best = self.best.again()

@@ -13,8 +13,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.tables import settle_integers
 from hedgerow.data.csv_rows import csv_batches, header
-from hedgerow.data.files import BATCH_ROWS, check_names, reading
+from hedgerow.data.files import check_names, reading
 from hedgerow.data.texts import parse_texts
+from hedgerow.io.streaming import BATCH_ROWS
 
 
 def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from typing import Any
 
 _MOST_FEATURES_SHOWN = 10
 _BAR_CELLS = 30
+_WIDTH = 100
 
 
 def add_command(commands: Any) -> None:
@@ -54,7 +56,10 @@ def _as_text(facts: dict[str, Any]) -> str:
     ]
     lines += ["columns", *map(_column_line, facts["columns"])]
     parameters = ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
-    lines.append(f"{'parameters':<14} {parameters}")
+    lines += textwrap.wrap(
+        f"{'parameters':<14} {parameters}", _WIDTH, subsequent_indent=15 * " ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
     shown = sorted(importance.items(), key=lambda item: -item[1])[:_MOST_FEATURES_SHOWN]
     if shown and shown[0][1] > 0:
         lines.append("importance     (share of the total gain)")

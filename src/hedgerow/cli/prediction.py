@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
     from hedgerow.cli import engine
     from hedgerow.cli.usage import UsageError
-    from hedgerow.data.files import BATCH_ROWS
-    from hedgerow.io.streaming import make_job, write_predictions
+    from hedgerow.io.file_predictions import make_job, write_predictions
+    from hedgerow.io.streaming import BATCH_ROWS
     from hedgerow.io.table_files import check_output
 
     check_output(options.out)

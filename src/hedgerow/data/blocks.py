@@ -40,7 +40,10 @@ RUN_BIT = np.uint32(1 << 31)
 ROW_BITS = np.uint32((1 << 31) - 1)
 
 _MOST_ROWS = 1 << 31
-_COLUMNS_AT_ONCE = 16  # of a table in C order: a cache line of float32
+COLUMNS_AT_ONCE = 16
+"""Columns that a thread copies out of a table in C order: a cache line of float32."""
+
+ENTRY_BYTES = 4
 _VALUES_PER_THREAD = 10_000
 
 
@@ -121,8 +124,8 @@ def sort_columns(table: Table, n_threads: int = 1) -> ColumnBlocks:
     blocks: list[RowArray] = [np.zeros(0, np.uint32)] * table.n_features
 
     def sort(start: int, stop: int) -> None:
-        for first in range(start, stop, _COLUMNS_AT_ONCE):
-            last = min(first + _COLUMNS_AT_ONCE, stop)
+        for first in range(start, stop, COLUMNS_AT_ONCE):
+            last = min(first + COLUMNS_AT_ONCE, stop)
             columns = np.ascontiguousarray(values[:, first:last].T)
             for j, column in enumerate(columns, first):
                 blocks[j] = sort_column(column)

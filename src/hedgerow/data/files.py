@@ -35,9 +35,6 @@ from hedgerow.data.sources.paths import DataFile, PathLike, find_files
 from hedgerow.data.sources.text_files import TextPart
 from hedgerow.errors import DataError, ParameterError, StorageError
 
-BATCH_ROWS = 65_536
-"""Rows of a batch by default: enough that a call costs nothing beside its rows."""
-
 Paths: TypeAlias = "PathLike | Sequence[PathLike]"
 
 _SPARSE_BYTES = 1 << 26

@@ -230,12 +230,17 @@ class HedgerowEstimator(FitHooks, ModelFiles):
 
     def _automatic(self) -> frozenset[str]:
         """Parameters that are to be chosen by the data."""
-        return frozenset(name for name in AUTOMATIC if _is_auto(getattr(self, name)))
+        words = {name for name in AUTOMATIC if isinstance(getattr(self, name), str)}
+        return frozenset(name for name in words if getattr(self, name) == AUTO)
 
     def _plain(self, name: str) -> Any:
         """The value of a parameter, or what it is before the data are known."""
         value = getattr(self, name)
-        return plain_values()[name] if name in AUTOMATIC and _is_auto(value) else value
+        if name not in AUTOMATIC or not isinstance(value, str):
+            return value
+        if value != AUTO:
+            raise ParameterError(f"{name} must be a number or 'auto'; got {value!r}.")
+        return plain_values()[name]
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(
@@ -492,7 +497,3 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         """
         check_is_fitted(self)
         return self.booster_.verify_monotone(feature, direction, n_points=n_points)
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == AUTO

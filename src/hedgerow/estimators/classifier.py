@@ -272,55 +272,12 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
 
         Parameters
         ----------
-        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-            Numbers, dates, text or categories; NaN, null and ``None`` are
-            missing values, infinities are values.  Frames of pandas, polars,
-            pyarrow and others are read by column; one row may be a dict.
+        <table>
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
             Labels: text, integers, booleans, or whole floats.  Two columns or more of 0
             and 1 are several labels of a row (docs/several-targets.md).
-        sample_weight : array-like of shape (n_rows,), optional
-            Not negative; a row of weight 0 counts as absent.
-        X_val, y_val : like X and y, optional
-            Rows for learning curves and early stopping.
-        sample_weight_val : array-like, optional
-            Weights of the validation rows.
-        offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Raw score known beforehand: trees learn what it lacks.  Names are columns of
-            X (and X_val), which are then no features; the model remembers them and adds
-            them to its predictions.  Numbers are given again to ``predict``.
-        offset_val : array-like, optional
-            Of the validation rows, where ``offset`` is numbers.
-        groups : array-like of shape (n_rows,), optional
-            Rows of a group are set aside for early stopping together, or not at all.
-        init_model : Booster, fitted estimator, or path of a model file, optional
-            Model to go on from: ``n_estimators`` rounds are added to its trees
-            (docs/continue.md).
-        checkpoint : str or path-like, optional
-            Folder in which finished rounds are kept, for this fit alone.  If the fit
-            is stopped in any way, the same call goes on from there, and its model
-            has the same bytes as if nothing had happened (docs/checkpoint.md).
-        checkpoint_every : float >= 0, default=10.0
-            Seconds between two writes to the checkpoint; 0: after every round.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DataError, ParameterError
-            (``ValueError``) if data or a parameter cannot be used; the message
-            names the column, row or parameter.
-        DataTypeError
-            (``TypeError``) for columns of mixed types, objects.
-        StorageError
-            (``OSError``) if the folder of the checkpoint cannot be used.
-
-        Warns
-        -----
-        InterruptedFitWarning
-            If an interrupt (Ctrl-C) has ended the fit.
+        <weights>
+        <continuing>
         """
         params, stopping = self._params(), self._stopping()
         kept = checkpoint_at(checkpoint, checkpoint_every)

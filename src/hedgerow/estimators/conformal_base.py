@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils.validation import (
     _num_samples,
@@ -26,7 +30,26 @@ from hedgerow.objectives.distributions import check_level
 Rows = npt.NDArray[np.intp]
 
 
-class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
+@dataclass(frozen=True, slots=True)
+class GivenRows:
+    """Rows that are given to a fit or a calibration."""
+
+    X: Any
+    target: AnyArray
+    weight: FloatArray | None
+    groups: AnyArray | None
+
+    def part(self, rows: Rows) -> GivenRows:
+        """Some of the rows."""
+        return GivenRows(
+            _safe_indexing(self.X, rows),
+            self.target[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.groups is None else self.groups[rows],
+        )
+
+
+class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     """Base of :class:`hedgerow.ConformalRegressor` and :class:`hedgerow.ConformalClassifier`."""
 
     estimator: Any
@@ -39,6 +62,8 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
     estimator_: Any
     calibration_: Calibration
     _seed: int
+    _folds: ClassVar[Any] = KFold
+    """The splitter of a number of folds."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -47,13 +72,17 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
             setattr(tags.input_tags, name, getattr(inner, name, False))
         return tags
 
+    @abstractmethod
     def _inner(self) -> Any:
         """The estimator that makes predictions, not fitted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _scores(self, X: Any, y: AnyArray) -> FloatArray:
         """How badly the fitted model predicts each row."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise for parameters that are wrong."""
 
     # -- what is given --------------------------------------------------------
 
@@ -77,28 +106,38 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
         check_length(len(found), n_rows, "y")
         return found
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, group: Any
-    ) -> tuple[Any, AnyArray, FloatArray | None, AnyArray | None]:
+    def _read(self, X: Any, y: Any, sample_weight: Any, group: Any) -> GivenRows:
         """A table whose rows can be picked, targets, weights and groups."""
         (X,) = indexable(X)
         n_rows = int(_num_samples(X))
         target, weight = self._target(y, n_rows), check_weight(sample_weight, n_rows)
-        return X, target, weight, self._groups(group, X, n_rows)
+        return GivenRows(X, target, weight, self._groups(group, X, n_rows))
 
-    def _check_folds(self, cv: Any, n_rows: int) -> None:
-        """Raise unless a number of folds fits the rows."""
-        if isinstance(cv, bool) or cv < 2:
-            raise ParameterError(
-                "cv must be an integer at least 2, a splitter, or pairs of row numbers; "
-                f"got {cv!r}."
-            )
-        if cv > n_rows:
-            raise DataError(f"cv={cv} needs as many rows; n_samples={n_rows}: give more rows.")
+    def _splits(self, given: GivenRows) -> list[tuple[Rows, Rows]]:
+        """Rows to train and to calibrate on, by fold."""
+        cv: Any = self.cv
+        if isinstance(cv, int | np.integer):
+            n_rows = len(given.target)
+            if isinstance(cv, bool) or cv < 2:
+                raise ParameterError(
+                    "cv must be an integer at least 2, a splitter, or pairs of row numbers; "
+                    f"got {cv!r}."
+                )
+            if cv > n_rows:
+                raise DataError(f"cv={cv} needs as many rows; n_samples={n_rows}: give more rows.")
+            cv = self._folds(int(cv), shuffle=True, random_state=self._seed % 2**32)
+        return list(check_cv(cv).split(given.X, given.target))
 
     def _groups(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
         """Groups given in a call; by default the column that ``group`` names."""
         return read_groups(self.group if given is None else given, X, n_rows)
+
+    def _asked(self, X: Any, level: float | None, group: Any) -> tuple[float, AnyArray | None, int]:
+        """Level, groups and number of the rows to predict."""
+        n_rows = self._ready(X)
+        asked = self.level if level is None else level
+        check_level(asked)
+        return asked, self._groups_to_predict(group, X, n_rows), n_rows
 
     def _groups_to_predict(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
         grouped = None not in self.calibration_.scores
@@ -111,17 +150,16 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
 
     # -- inner models -----------------------------------------------------------
 
-    def _fitted(self, estimator: Any, X: Any, y: AnyArray, weight: Any, rows: Rows) -> Any:
-        """The estimator itself, fitted to some rows."""
-        part = (_safe_indexing(X, rows), y[rows])
-        if weight is None:
-            return estimator.fit(*part)
+    def _fitted(self, estimator: Any, given: GivenRows) -> Any:
+        """The estimator itself, fitted."""
+        if given.weight is None:
+            return estimator.fit(given.X, given.target)
         if not has_fit_parameter(estimator, "sample_weight"):
             raise ParameterError(
                 f"sample_weight is given, but fit of {type(estimator).__name__} takes none: leave "
                 "it out, or use another estimator."
             )
-        return estimator.fit(*part, sample_weight=weight[rows])
+        return estimator.fit(given.X, given.target, sample_weight=given.weight)
 
     def _noted(self, X: Any) -> None:
         """Keep number and names of the columns, where X is a table with them."""
@@ -140,6 +178,48 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
         if hasattr(X, "shape") and hasattr(self, "n_features_in_") and len(X.shape) == 2:
             validate_data(self, X, skip_check_array=True, reset=False)
         return int(_num_samples(X))
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
+        """Train the model and calibrate it.
+
+        Parameters
+        ----------
+        X : table, shape (n_rows, n_features)
+            Whatever the estimator takes, if rows can be picked from it.
+        y : array-like of shape (n_rows,)
+            Targets; labels for a classifier.
+        sample_weight : array-like of shape (n_rows,), optional
+            For training and for calibration: rows of weight 2 come up twice as often
+            among those to predict; rows of weight 0 count as absent.
+        group : array-like of shape (n_rows,), str or int, optional
+            Groups of the rows, or the column of X that holds them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If data cannot be used, or if the calibration rows (of a group) are too few
+            for ``level``: it says how many are needed.
+        ParameterError
+        """
+        self._check()
+        given = self._read(X, y, sample_weight, group)
+        self._fit_splits(given, self._splits(given))
+        self._noted(given.X)
+        return self
+
+    def _fit_splits(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> None:
+        """Train on the first training part, calibrate on its test part."""
+        train, held = splits[0]
+        self._check_held(given, held)
+        self._fit_model(given.part(train))
+        self._calibrate(given.part(held))
+
+    def _fit_model(self, given: GivenRows) -> None:
+        self.estimator_ = self._fitted(own(self._inner()), given)
 
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
         """Calibrate a fitted model on rows that it has not been trained on.
@@ -168,17 +248,13 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
         """
         self._check()
         self._check_calibrated_apart()
-        X, target, weight, groups = self._read(X, y, sample_weight, group)
+        given = self._read(X, y, sample_weight, group)
         if not hasattr(self, "estimator_"):
             check_is_fitted(self._inner())
             self._adopt_fitted()
-        self._calibrate(X, target, weight, groups)
-        self._noted(X)
+        self._calibrate(given)
+        self._noted(given.X)
         return self
-
-    def _check(self) -> None:
-        """Raise for parameters that are wrong."""
-        raise NotImplementedError
 
     def _check_calibrated_apart(self) -> None:
         """Raise if the method has no calibration rows of its own."""
@@ -187,26 +263,25 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator):
         """Take the fitted ``estimator`` as the model."""
         self.estimator_ = self._inner()
 
-    def _calibrate(
-        self, X: Any, y: AnyArray, weight: FloatArray | None, groups: AnyArray | None
-    ) -> None:
-        found = Calibration.of(self._scores(X, y), weight, groups)
+    def _calibrate(self, given: GivenRows) -> None:
+        self._keep(self._scores(given.X, given.target), given)
+
+    def _keep(self, scores: FloatArray, given: GivenRows) -> None:
+        """Keep the scores of the calibration rows."""
+        found = Calibration.of(scores, given.weight, given.groups)
         found.check(self.level)
         self.calibration_ = found
 
-    def _held_out(
-        self, split: tuple[Rows, Rows], weight: FloatArray | None, groups: AnyArray | None
-    ) -> None:
+    def _check_held(self, given: GivenRows, held: Rows) -> None:
         """Raise, before a model is trained, if the rows to calibrate on are too few."""
-        held = split[1] if weight is None else split[1][weight[split[1]] > 0.0]
-        parts = [held] if groups is None else None
-        if parts is not None:
+        if given.weight is not None:
+            held = held[given.weight[held] > 0.0]
+        if given.groups is None:
             check_enough(len(held), self.level, None)
             return
-        assert groups is not None
-        names = groups[held].tolist()
-        for name in dict.fromkeys(groups.tolist()):
-            check_enough(names.count(name), self.level, name)
+        counts = Counter(given.groups[held].tolist())
+        for name in dict.fromkeys(given.groups.tolist()):
+            check_enough(counts[name], self.level, name)
 
 
 def own(estimator: Any) -> Any:
@@ -214,4 +289,4 @@ def own(estimator: Any) -> Any:
     return clone(estimator)
 
 
-__all__ = ["ConformalEstimator", "Rows", "own"]
+__all__ = ["ConformalEstimator", "GivenRows", "Rows", "own"]

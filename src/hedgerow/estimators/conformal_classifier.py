@@ -24,20 +24,18 @@ al. 2021.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
-from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.classifier import HedgerowClassifier
-from hedgerow.estimators.conformal_base import ConformalEstimator, Rows, own
-from hedgerow.objectives.distributions import check_level
+from hedgerow.estimators.conformal_base import ConformalEstimator
 from hedgerow.params import Interval
 
 ClassMethod = Literal["lac", "aps", "raps"]
@@ -101,6 +99,7 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
     """
 
     classes_: AnyArray
+    _folds = StratifiedKFold
 
     def __init__(
         self,
@@ -148,54 +147,10 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         if not isinstance(self.allow_empty, bool | np.bool_):
             raise ParameterError(f"allow_empty must be True or False; got {self.allow_empty!r}.")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
-        """Train the classifier and calibrate it.
-
-        Parameters
-        ----------
-        X : table, shape (n_rows, n_features)
-            Whatever the estimator takes, if rows can be picked from it.
-        y : array-like of shape (n_rows,)
-            Labels.
-        sample_weight : array-like of shape (n_rows,), optional
-            For training and for calibration: rows of weight 2 come up twice as often
-            among those to predict; rows of weight 0 count as absent.
-        group : array-like of shape (n_rows,), str or int, optional
-            Groups of the rows, or the column of X that holds them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DataError
-            If data cannot be used, or if the calibration rows (of a group) are too few
-            for ``level``: it says how many are needed.
-        ParameterError
-        """
-        self._check()
-        X, labels, weight, groups = self._read(X, y, sample_weight, group)
+    def _target(self, y: Any, n_rows: int) -> AnyArray:
+        labels = super()._target(y, n_rows)
         check_classification_targets(labels)
-        train, held = self._split(X, labels)
-        self._held_out((train, held), weight, groups)
-        self.estimator_ = self._fitted(own(self._inner()), X, labels, weight, train)
-        self._calibrate(
-            _safe_indexing(X, held),
-            labels[held],
-            None if weight is None else weight[held],
-            None if groups is None else groups[held],
-        )
-        self._noted(X)
-        return self
-
-    def _split(self, X: Any, y: AnyArray) -> tuple[Rows, Rows]:
-        cv: Any = self.cv
-        if isinstance(cv, int | np.integer):
-            self._check_folds(cv, len(y))
-            cv = StratifiedKFold(int(cv), shuffle=True, random_state=self._seed % 2**32)
-        train, held = next(iter(check_cv(cv).split(X, y)))
-        return train, held
+        return labels
 
     def _scores(self, X: Any, y: AnyArray) -> FloatArray:
         """Scores of the true classes; a class that the model does not know is never covered."""
@@ -263,10 +218,7 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         DataError
             If a group is new, or the calibration rows are too few for the level.
         """
-        n_rows = self._ready(X)
-        asked = self.level if level is None else level
-        check_level(asked)
-        groups = self._groups_to_predict(group, X, n_rows)
+        asked, groups, n_rows = self._asked(X, level, group)
         p = np.asarray(self.estimator_.predict_proba(X))
         thresholds = self.calibration_.thresholds(asked, groups, n_rows)
         found = self._class_scores(p) <= thresholds[:, None]

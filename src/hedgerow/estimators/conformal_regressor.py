@@ -19,20 +19,20 @@ Barber et al. 2021 (CV+).
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.model_selection import KFold, check_cv, cross_val_predict
+from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils import _safe_indexing
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.predicted_distributions import DISTRIBUTIONAL
 from hedgerow.boosting.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators.conformal_base import ConformalEstimator, Rows, own
+from hedgerow.estimators.conformal_base import ConformalEstimator, GivenRows, Rows, own
 from hedgerow.estimators.conformal_scores import (
-    Calibration,
     check_enough,
     check_known,
     rows_by_group,
@@ -40,7 +40,6 @@ from hedgerow.estimators.conformal_scores import (
 )
 from hedgerow.estimators.cross import cross_fit
 from hedgerow.estimators.regressor import HedgerowRegressor
-from hedgerow.objectives.distributions import check_level
 
 RegressionMethod = Literal["split", "normalized", "cqr", "cv_plus"]
 _METHODS = ("split", "normalized", "cqr", "cv_plus")
@@ -149,64 +148,21 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
 
     # -- training ----------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None) -> Self:
-        """Train the model and calibrate it.
-
-        Parameters
-        ----------
-        X : table, shape (n_rows, n_features)
-            Whatever the estimator takes, if rows can be picked from it.
-        y : array-like of shape (n_rows,)
-        sample_weight : array-like of shape (n_rows,), optional
-            For training and for calibration: rows of weight 2 come up twice as often
-            among those to predict; rows of weight 0 count as absent.
-        group : array-like of shape (n_rows,), str or int, optional
-            Groups of the rows, or the column of X that holds them.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DataError
-            If data cannot be used, or if the calibration rows (of a group) are too few
-            for ``level``: it says how many are needed.
-        ParameterError
-        """
-        self._check()
-        X, target, weight, groups = self._read(X, y, sample_weight, group)
-        splits = self._splits(X, target)
+    def _fit_splits(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> None:
         if self.method == "cv_plus":
-            return self._fit_folds(X, target, weight, groups, splits)
-        self._held_out(splits[0], weight, groups)
-        train, held = splits[0]
-        self._fit_model(X, target, weight, train)
-        self._calibrate(
-            _safe_indexing(X, held),
-            target[held],
-            None if weight is None else weight[held],
-            None if groups is None else groups[held],
-        )
-        self._noted(X)
-        return self
+            self._fit_folds(given, splits)
+        else:
+            super()._fit_splits(given, splits)
 
-    def _splits(self, X: Any, y: FloatArray) -> list[tuple[Rows, Rows]]:
-        cv: Any = self.cv
-        if isinstance(cv, int | np.integer):
-            self._check_folds(cv, len(y))
-            cv = KFold(int(cv), shuffle=True, random_state=self._seed % 2**32)
-        return list(check_cv(cv).split(X, y))
-
-    def _fit_model(self, X: Any, y: FloatArray, weight: FloatArray | None, rows: Rows) -> None:
+    def _fit_model(self, given: GivenRows) -> None:
         for name in ("estimators_", "scale_estimator_"):
             self.__dict__.pop(name, None)
         if self.method == "cqr":
-            self._fit_quantiles(X, y, weight, rows)
+            self._fit_quantiles(given)
             return
-        self.estimator_ = self._fitted(own(self._inner()), X, y, weight, rows)
+        super()._fit_model(given)
         if self.method == "normalized" and not self._predicts_spread():
-            self._fit_scale(X, y, weight, rows)
+            self._fit_scale(given)
 
     def _predicts_spread(self) -> bool:
         """Whether the estimator itself says how far targets spread."""
@@ -216,72 +172,58 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
             self.estimator_, "predict_distribution"
         )
 
-    def _fit_scale(self, X: Any, y: FloatArray, weight: FloatArray | None, rows: Rows) -> None:
+    def _fit_scale(self, given: GivenRows) -> None:
         """A model of absolute residuals of rows that the model had not seen."""
-        part, target = _safe_indexing(X, rows), y[rows]
-        params = None if weight is None else {"sample_weight": weight[rows]}
-        folds = KFold(min(5, len(rows)), shuffle=True, random_state=0)
-        out_of_fold = cross_val_predict(own(self._inner()), part, target, cv=folds, params=params)
-        far = np.abs(target - out_of_fold)
+        params = None if given.weight is None else {"sample_weight": given.weight}
+        folds = KFold(min(5, len(given.target)), shuffle=True, random_state=0)
+        out_of_fold = cross_val_predict(
+            own(self._inner()), given.X, given.target, cv=folds, params=params
+        )
+        far = np.abs(given.target - out_of_fold)
         inner = self._inner() if self.scale_estimator is None else self.scale_estimator
-        residual = np.zeros(len(y))
-        residual[rows] = far
-        self.scale_estimator_ = self._fitted(own(inner), X, residual, weight, rows)
+        self.scale_estimator_ = self._fitted(own(inner), replace(given, target=far))
         self._least_spread = max(_LEAST_SPREAD * float(far.mean()), 1e-300)
 
-    def _fit_quantiles(self, X: Any, y: FloatArray, weight: FloatArray | None, rows: Rows) -> None:
+    def _fit_quantiles(self, given: GivenRows) -> None:
         low = 0.5 * (1.0 - self.level)
         levels = [low, 0.5, 1.0 - low]
         inner = self._inner()
         if isinstance(inner, HedgerowRegressor):
             model = own(inner).set_params(objective="quantile", quantile=levels)
-            self.estimator_ = self._fitted(model, X, y, weight, rows)
+            self.estimator_ = self._fitted(model, given)
             return
         name = _quantile_name(inner)
         self.estimators_ = [
-            self._fitted(own(inner).set_params(**{name: level}), X, y, weight, rows)
-            for level in levels
+            self._fitted(own(inner).set_params(**{name: level}), given) for level in levels
         ]
         self.estimator_ = self.estimators_[1]
 
-    def _fit_folds(
-        self,
-        X: Any,
-        y: FloatArray,
-        weight: FloatArray | None,
-        groups: AnyArray | None,
-        splits: list[tuple[Rows, Rows]],
-    ) -> Self:
+    def _fit_folds(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> None:
         tested = np.concatenate([test for _, test in splits])
-        self._held_out((tested, tested), weight, groups)
-        self.__dict__.pop("scale_estimator_", None)
-        models = self._fold_models(X, y, weight, splits)
+        self._check_held(given, tested)
+        models = self._fold_models(given, splits)
         scores = [
-            np.abs(y[test] - self._predicted(model, _safe_indexing(X, test)))
+            np.abs(given.target[test] - self._predicted(model, _safe_indexing(given.X, test)))
             for model, (_, test) in zip(models, splits, strict=True)
         ]
-        everything = np.arange(len(y))
-        self.estimator_ = self._fitted(own(self._inner()), X, y, weight, everything)
+        self.__dict__.pop("scale_estimator_", None)
+        super()._fit_model(given)
         self.estimators_ = models
+        held = given.part(tested)
         self._fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
         self._row_scores = np.concatenate(scores)
-        self._row_weight = None if weight is None else weight[tested]
-        self._row_groups = None if groups is None else groups[tested]
-        found = Calibration.of(self._row_scores, self._row_weight, self._row_groups)
-        found.check(self.level)
-        self.calibration_ = found
-        self._noted(X)
-        return self
+        self._row_weight, self._row_groups = held.weight, held.groups
+        self._keep(self._row_scores, held)
 
-    def _fold_models(
-        self, X: Any, y: FloatArray, weight: FloatArray | None, splits: list[tuple[Rows, Rows]]
-    ) -> list[Any]:
+    def _fold_models(self, given: GivenRows, splits: list[tuple[Rows, Rows]]) -> list[Any]:
         """A model for each fold; boosted trees of all folds are grown from one binned table."""
         inner = self._inner()
         if type(inner) is not HedgerowRegressor or inner.early_stopping is not False:
             # With early stopping the folds together would stop by the rows they calibrate on.
-            return [self._fitted(own(inner), X, y, weight, train) for train, _ in splits]
-        found = cross_fit(own(inner), X, y, splits, sample_weight=weight, model=None)
+            return [self._fitted(own(inner), given.part(train)) for train, _ in splits]
+        found = cross_fit(
+            own(inner), given.X, given.target, splits, sample_weight=given.weight, model=None
+        )
         return [own(inner)._adopt(booster.model) for booster in found.boosters]  # noqa: SLF001
 
     def _check_calibrated_apart(self) -> None:
@@ -385,10 +327,7 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         DataError
             If a group is new, or the calibration rows are too few for the level.
         """
-        n_rows = self._ready(X)
-        asked = self.level if level is None else level
-        check_level(asked)
-        groups = self._groups_to_predict(group, X, n_rows)
+        asked, groups, n_rows = self._asked(X, level, group)
         if self.method == "cv_plus":
             return self._fold_intervals(X, asked, groups, n_rows)
         low, high, unit = self._band(X)

@@ -245,15 +245,80 @@ booster_ : hedgerow.Booster
 """
 
 
+FIT_TABLE = """
+X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+    Numbers, dates, text or categories; NaN, null and ``None`` are
+    missing values, infinities are values.  Frames of pandas, polars,
+    pyarrow and others are read by column; one row may be a dict.
+"""
+
+FIT_OFFSET = """
+Raw score known beforehand: trees learn what it lacks.  Names are columns of
+    X (and X_val), which are then no features; the model remembers them and adds
+    them to its predictions.  Numbers are given again to ``predict``.
+offset_val : array-like, optional
+    Of the validation rows, where ``offset`` is numbers.
+"""
+
+FIT_WEIGHTS = """
+sample_weight : array-like of shape (n_rows,), optional
+    Not negative; a row of weight 0 counts as absent.
+X_val, y_val : like X and y, optional
+    Rows for learning curves and early stopping.
+sample_weight_val : array-like, optional
+    Weights of the validation rows.
+offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+    <offset>
+groups : array-like of shape (n_rows,), optional
+    Rows of a group are set aside for early stopping together, or not at all.
+"""
+
+FIT_CONTINUING = """
+init_model : Booster, fitted estimator, or path of a model file, optional
+    Model to go on from: ``n_estimators`` rounds are added to its trees
+    (docs/continue.md).
+checkpoint : str or path-like, optional
+    Folder in which finished rounds are kept, for this fit alone.  If the fit
+    is stopped in any way, the same call goes on from there, and its model
+    has the same bytes as if nothing had happened (docs/checkpoint.md).
+checkpoint_every : float >= 0, default=10.0
+    Seconds between two writes to the checkpoint; 0: after every round.
+
+Returns
+-------
+self
+
+Raises
+------
+DataError, ParameterError
+    (``ValueError``) if data or a parameter cannot be used; the message
+    names the column, row or parameter.
+DataTypeError
+    (``TypeError``) for columns of mixed types, objects.
+StorageError
+    (``OSError``) if the folder of the checkpoint cannot be used.
+
+Warns
+-----
+InterruptedFitWarning
+    If an interrupt (Ctrl-C) has ended the fit.
+"""
+
+_OF_CLASSES = {"<trees>": TREES, "<training>": TRAINING, "<attributes>": ATTRIBUTES}
+_OF_FITS = {
+    "<table>": FIT_TABLE,
+    "<weights>": FIT_WEIGHTS,
+    "<offset>": FIT_OFFSET,
+    "<continuing>": FIT_CONTINUING,
+}
+
+
 def shared_texts(cls: _Class) -> _Class:
-    """Replace ``<trees>``, ``<training>`` and ``<attributes>`` in the docstring of a class."""
-    if cls.__doc__ is not None:  # None under python -OO
-        text = inspect.cleandoc(cls.__doc__)
-        for mark, shared in (
-            ("<trees>", TREES),
-            ("<training>", TRAINING),
-            ("<attributes>", ATTRIBUTES),
-        ):
-            text = text.replace(mark, shared.strip("\n"))
-        cls.__doc__ = text
+    """Replace what stands in angle brackets in the docstrings of a class and of its ``fit``."""
+    for documented, texts in ((cls, _OF_CLASSES), (vars(cls)["fit"], _OF_FITS)):
+        if documented.__doc__ is not None:  # None under python -OO
+            text = inspect.cleandoc(documented.__doc__)
+            for mark, shared in texts.items():
+                text = text.replace(mark, shared.strip("\n"))
+            documented.__doc__ = text
     return cls

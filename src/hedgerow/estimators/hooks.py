@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
@@ -107,15 +108,15 @@ class RoundHooks:
         return bool(stop)
 
 
-class FitHooks(BaseEstimator):
+class FitHooks(BaseEstimator, ABC):
     """The side of an estimator that callbacks of scikit-learn know; part of its base class."""
 
     callbacks: Any
     n_estimators: int | Literal["auto"]
 
+    @abstractmethod
     def _params(self) -> Any:
         """Parameters of the trees, validated."""
-        raise NotImplementedError
 
     @available_if(_scikit_learn_has_callbacks)  # type: ignore[untyped-decorator]
     def set_callbacks(self, *callbacks: Any) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
@@ -18,7 +19,7 @@ from hedgerow.objectives import CUSTOM
 from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule_record
 
 
-class ModelFiles(BaseEstimator):
+class ModelFiles(BaseEstimator, ABC):
     """Writing and reading of an estimator; part of its base class."""
 
     booster_: Booster
@@ -26,9 +27,9 @@ class ModelFiles(BaseEstimator):
 
     _objectives: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Take a trained model as one's own, in one step."""
-        raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file.

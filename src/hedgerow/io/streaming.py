@@ -1,136 +1,31 @@
 """Predictions of more rows than memory holds: batches in, batches out.
 
-::
-
-    files --- data.model_rows ---> batches --- predict ---> named columns
-                                                                | table_files
-    output, put in its place in one step  <--------------------+
-
-A row is predicted to the same bits whichever rows are predicted with it, and
-what a column holds the model says (:mod:`hedgerow.data.model_rows`).  So the
-output does not depend on the size of the batches, which bounds the memory.
+A row is predicted to the same bits whichever rows are predicted with it.  So what comes
+out does not depend on the size of the batches, which bounds the memory.  What reads and
+writes files (:mod:`hedgerow.io.file_predictions`) is loaded when files are predicted.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TextIO, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.offsets import offset_columns
-from hedgerow.data.files import BATCH_ROWS, Paths
-from hedgerow.data.model_rows import FileRows, ModelFiles, model_files
-from hedgerow.data.schema import Column, Schema
-from hedgerow.data.sources.arrow_files import arrow
-from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
-from hedgerow.io.table_files import check_output, write_table
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.model.model import Model
+
+if TYPE_CHECKING:
+    from hedgerow.data.files import Paths
 
 PredictionKind = Literal["value", "raw", "probability", "leaf"]
 
-Named: TypeAlias = Mapping[str, AnyArray]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Files to predict, and where the predictions go."""
-
-    files: ModelFiles
-    output: str
-    batch_rows: int
-    progress: bool
-
-
-def make_job(
-    model: Model,
-    paths: Paths,
-    output: str | os.PathLike[str],
-    *,
-    batch_rows: int = BATCH_ROWS,
-    columns: Sequence[str] = (),
-    zero_based: bool = True,
-    progress: bool = False,
-) -> Job:
-    """See that all files are there, and that the output can be written.
-
-    Parameters and errors: :meth:`StreamedPredictions.predict_files`.
-    """
-    target = os.fspath(output)
-    check_batch_rows(batch_rows)
-    check_output(target)
-    files = model_files(paths, columns_of(model), columns, zero_based=zero_based)
-    for path in files.paths:
-        if os.path.realpath(path) == os.path.realpath(target):
-            raise ParameterError(f"{target} is one of the files to predict: name another output.")
-    return Job(files, target, int(batch_rows), progress)
-
-
-def columns_of(model: Model) -> Schema:
-    """Columns that a file must have: features and offsets."""
-    offsets = tuple(Column(name) for name in offset_columns(model))
-    return replace(model.schema, columns=(*model.schema.columns, *offsets))
-
-
-def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:
-    """Predict files batch by batch and write one table, wholly or not at all.
-
-    Parameters
-    ----------
-    job : Job
-    predict : callable
-        From the features of a batch to named columns of predictions.
-
-    Returns
-    -------
-    int
-        Number of rows.
-    """
-    line = ProgressLine(len(job.files.files), shown=job.progress)
-    try:
-        write_table(job.output, _predicted(job, predict, line))
-    except StorageError:
-        raise
-    except OSError as error:
-        raise StorageError(
-            f"{job.output}: the predictions could not be written ({error.strerror or error}); "
-            "the file is as it was."
-        ) from error
-    finally:
-        line.close()
-    return line.n_rows
-
-
-def _predicted(
-    job: Job, predict: Callable[[Any], Named], line: ProgressLine
-) -> Iterator[Mapping[str, Any]]:
-    for rows in job.files.batches(job.batch_rows):
-        try:
-            predictions = predict(rows.features)
-        except (DataError, DataTypeError) as error:
-            raise type(error)(f"{_where(rows)}: {error}") from error
-        for key in rows.keys:
-            if key in predictions:
-                raise ParameterError(
-                    f"column {key!r} would be written twice: it is also the name of a prediction."
-                )
-        yield {**rows.keys, **predictions}
-        line.add(rows.path, rows.n_rows)
-    if line.n_rows == 0:
-        raise DataError(f"{job.files.paths[0]} has no rows to predict, nor has any other file.")
-
-
-def _where(rows: FileRows) -> str:
-    if rows.first_row == 0:
-        return rows.path
-    return f"{rows.path}, rows counted from row {rows.first_row} on"
+BATCH_ROWS = 65_536
+"""Rows of a batch by default: enough that a call costs nothing beside its rows."""
 
 
 def prediction_columns(kind: PredictionKind, values: AnyArray) -> dict[str, AnyArray]:
@@ -171,6 +66,8 @@ def as_batches(batches: Any, batch_rows: int) -> Iterator[Any]:
 
 def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
     """Tables of at most ``batch_rows`` rows from what has ``__arrow_c_stream__``."""
+    from hedgerow.data.sources.arrow_files import arrow
+
     pa = arrow("an Arrow stream")
     with pa.RecordBatchReader.from_stream(source) as reader:
         for batch in reader:
@@ -178,26 +75,28 @@ def _stream(source: Any, batch_rows: int) -> Iterator[Any]:
                 yield pa.Table.from_batches([batch.slice(start, batch_rows)])
 
 
-class StreamedPredictions:
+class StreamedPredictions(ABC):
     """Predictions of a booster in bounded memory."""
 
     model: Model
 
+    @abstractmethod
     def predict(
         self, X: Any, kind: PredictionKind = "value", *, n_rounds: int | None, n_jobs: int | None
     ) -> npt.NDArray[Any]:
         """Predict one table."""
-        raise NotImplementedError
 
+    @abstractmethod
     def from_raw(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
         """Predictions from raw scores."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check_kind(self, kind: str) -> None:
-        raise NotImplementedError
+        """Raise for a kind that is unknown, or not possible for this model."""
 
+    @abstractmethod
     def _stop_tree(self, n_rounds: int | None) -> int:
-        raise NotImplementedError
+        """Number of the trees of the first rounds; of all by default."""
 
     def predict_batches(
         self,
@@ -338,6 +237,8 @@ class StreamedPredictions:
         >>> (folder / "out.csv").read_text().splitlines()
         ['id,prediction', 'a7,0.0', 'a8,3.0']
         """
+        from hedgerow.io.file_predictions import make_job, write_predictions
+
         self._check_kind(kind)
         self._stop_tree(n_rounds)
         job = make_job(
@@ -350,7 +251,7 @@ class StreamedPredictions:
             progress=progress,
         )
 
-        def predict(features: Any) -> Named:
+        def predict(features: Any) -> Mapping[str, AnyArray]:
             values = self.predict(features, kind, n_rounds=n_rounds, n_jobs=n_jobs)
             return prediction_columns(kind, values)
 
@@ -361,50 +262,3 @@ def _n_rows(table: Any) -> int:
     """Rows of a table with two axes; of anything else not 0."""
     shape = getattr(table, "shape", None)
     return int(shape[0]) if isinstance(shape, tuple) and len(shape) == 2 else 1
-
-
-class ProgressLine:
-    """One line on a terminal, drawn anew ten times a second at most.
-
-    ::
-
-        1,234,000 rows  3/12 files  part-0002.parquet  4.2 s
-    """
-
-    SECONDS_BETWEEN = 0.1
-
-    def __init__(self, n_files: int, *, shown: bool, stream: TextIO | None = None) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self._shown = shown and self._stream is not None and self._stream.isatty()
-        self._n_files = n_files
-        self._files: set[str] = set()
-        self._path = ""
-        self._start = time.monotonic()
-        self._last = -1.0
-        self.n_rows = 0
-
-    def add(self, path: str, n_rows: int) -> None:
-        """Count rows that are done."""
-        self.n_rows += n_rows
-        self._files.add(path)
-        self._path = path
-        now = time.monotonic()
-        if self._shown and now - self._last >= self.SECONDS_BETWEEN:
-            self._draw(now)
-            self._last = now
-
-    def close(self) -> None:
-        """Draw the last state and end the line."""
-        if self._shown and self._last >= 0.0:
-            self._draw(time.monotonic())
-            self._stream.write("\n")
-            self._stream.flush()
-
-    def _draw(self, now: float) -> None:
-        parts = [f"{self.n_rows:,} rows"]
-        if self._n_files > 1:
-            parts += [f"{len(self._files)}/{self._n_files} files", os.path.basename(self._path)]
-        line = "  ".join([*parts, f"{now - self._start:.1f} s"])
-        width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[2K{line[:width]}")
-        self._stream.flush()

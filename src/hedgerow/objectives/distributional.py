@@ -37,6 +37,7 @@ rows in chunks need to keep nothing, and train to the same bytes.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -92,17 +93,17 @@ class DistributionLoss(RowLoss):
         # Losses are made with the number of classes, which has no part in this one.
         object.__setattr__(self, "n_outputs", 2)
 
+    @abstractmethod
     def distribution(self, raw: FloatArray) -> Distribution:
         """The distribution of each row, for raw scores of shape (2, n_rows)."""
-        raise NotImplementedError
 
     def predict(self, raw: FloatArray) -> FloatArray:
         """The mean of the distribution."""
         return self.distribution(raw).mean
 
+    @abstractmethod
     def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
         """True first and second derivative of each row in the raw score of an output."""
-        raise NotImplementedError
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         def slopes(step: FloatArray) -> Slopes:

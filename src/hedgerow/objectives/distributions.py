@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -42,7 +43,7 @@ _FARTHEST = 700.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Distribution:
+class Distribution(ABC):
     """A distribution for each row; the base of all.
 
     Methods that take ``y`` want a number, or one for each row.
@@ -60,19 +61,19 @@ class Distribution:
     def _columns(self) -> tuple[FloatArray, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
 
+    @abstractmethod
     def _law(self) -> Any:
         """The frozen distribution of scipy.stats, which takes long to import."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def mean(self) -> FloatArray:
         """Expected target of each row, float64 (n_rows,)."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def variance(self) -> FloatArray:
         """Of each row, float64 (n_rows,)."""
-        raise NotImplementedError
 
     @property
     def std(self) -> FloatArray:
@@ -142,9 +143,9 @@ class Distribution:
         drawn = self._law().rvs(size=(n, len(self)), random_state=np.random.default_rng(seed))
         return np.ascontiguousarray(drawn.T, dtype=np.float64)
 
+    @abstractmethod
     def crps(self, y: Any) -> FloatArray:
         """Continuous ranked probability score of each row, float64 (n_rows,); 0 is best."""
-        raise NotImplementedError
 
     def _targets(self, y: Any) -> FloatArray:
         given = np.asarray(y, dtype=np.float64)

@@ -17,6 +17,7 @@ perfect prediction.  Raw score is log m (log(1 + m) for the last).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -58,9 +59,9 @@ class LogLinkLoss(RowLoss):
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(raw[0]))
 
+    @abstractmethod
     def parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What of g rises with the raw score, and what falls: g = up - down."""
-        raise NotImplementedError
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Logarithm of the ratio of the sums of both parts: their product rate is 1."""

@@ -22,6 +22,7 @@ whose labels are all the same have nothing to teach: their derivatives are zero.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -65,7 +66,7 @@ _PENALTY = Interval(0.0, 1e6)
 
 
 @dataclass(frozen=True, slots=True)
-class RankingLoss:
+class RankingLoss(ABC):
     """What the losses share.
 
     Attributes
@@ -152,8 +153,9 @@ class RankingLoss:
         if self.positions is not None:
             self.positions.learn(g, h, rows.weight, rows.round)
 
+    @abstractmethod
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        raise NotImplementedError
+        """Mean over the queries."""
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
@@ -167,13 +169,15 @@ class RankingLoss:
             "leaf_estimation='newton' or 'gradient'."
         )
 
+    @abstractmethod
     def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
-        raise NotImplementedError
+        """What is computed once for these targets."""
 
     def _work(self, queries: QueryRows) -> IntArray:
         """How much work each query is."""
         return np.diff(queries.starts)
 
+    @abstractmethod
     def filler(
         self,
         queries: QueryRows,
@@ -184,7 +188,6 @@ class RankingLoss:
         h: FloatArray,
     ) -> Callable[[int, int, QuerySpace], None]:
         """Writes g and h of the rows of some queries."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,13 +280,13 @@ class PairLoss(RankingLoss):
         discount = 1.0 / np.log2(2.0 + np.arange(longest))
         return QueryFacts(gain, inverse, discount, by_label)
 
+    @abstractmethod
     def _gain(self, target: FloatArray) -> FloatArray:
         """What tells the rows of a query apart."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _inverse(self, gain: FloatArray, queries: QueryRows) -> FloatArray:
         """Factor on the weights of the pairs of each query; 0: leave it out."""
-        raise NotImplementedError
 
     def filler(
         self,

@@ -9,6 +9,7 @@ asked for.  What trees are grown on comes from the kernel
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
@@ -33,7 +34,7 @@ _CLOSE = 1e-15
 _FARTHEST_START = 2.0**40
 
 
-class RowLoss:
+class RowLoss(ABC):
     """Base of losses of one row and one output, with the identity as link.
 
     A subclass has :meth:`losses` and :meth:`slopes`, may have a :meth:`kernel`, and
@@ -73,12 +74,19 @@ class RowLoss:
         return NO_NUMBERS
 
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
-        """First and second derivative of each row, of shape (n_rows,)."""
-        raise NotImplementedError
+        """First and second derivative of each row, of shape (n_rows,).
 
+        A loss that has :meth:`derivatives` (or a kernel), :meth:`start_of` and
+        :meth:`leaf_steps` of its own needs none.
+        """
+        raise ParameterError(
+            f"objective {type(self).__name__} has no slopes(target, raw), the first and second "
+            "derivative of each row: write it, or derivatives, start_of and leaf_steps."
+        )
+
+    @abstractmethod
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         """Loss of each row."""
-        raise NotImplementedError
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         kernel = self.kernel()

@@ -43,7 +43,7 @@ def arrow(what: str) -> Any:
         import pyarrow as pa
     except ImportError as error:
         raise ParameterError(
-            f"{what}: files are read by pyarrow: pip install 'hedgerow[files]'."
+            f"{what}: this needs pyarrow, which is not installed: pip install 'hedgerow[files]'."
         ) from error
     return pa
 

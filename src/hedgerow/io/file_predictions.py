@@ -1,0 +1,174 @@
+"""Predictions of files of any size, into one file.
+
+::
+
+    files --- data.model_rows ---> batches --- predict ---> named columns
+                                                                | table_files
+    output, put in its place in one step  <--------------------+
+
+What a column holds the model says (:mod:`hedgerow.data.model_rows`), so the output does
+not depend on the size of the batches.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TextIO, TypeAlias
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.offsets import offset_columns
+from hedgerow.data.files import Paths
+from hedgerow.data.model_rows import FileRows, ModelFiles, model_files
+from hedgerow.data.schema import Column, Schema
+from hedgerow.errors import DataError, DataTypeError, ParameterError, StorageError
+from hedgerow.io.streaming import BATCH_ROWS, check_batch_rows
+from hedgerow.io.table_files import check_output, write_table
+from hedgerow.model.model import Model
+
+Named: TypeAlias = Mapping[str, AnyArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Files to predict, and where the predictions go."""
+
+    files: ModelFiles
+    output: str
+    batch_rows: int
+    progress: bool
+
+
+def make_job(
+    model: Model,
+    paths: Paths,
+    output: str | os.PathLike[str],
+    *,
+    batch_rows: int = BATCH_ROWS,
+    columns: Sequence[str] = (),
+    zero_based: bool = True,
+    progress: bool = False,
+) -> Job:
+    """See that all files are there, and that the output can be written.
+
+    Parameters and errors: :meth:`hedgerow.Booster.predict_files`.
+    """
+    target = os.fspath(output)
+    check_batch_rows(batch_rows)
+    check_output(target)
+    files = model_files(paths, columns_of(model), columns, zero_based=zero_based)
+    for path in files.paths:
+        if os.path.realpath(path) == os.path.realpath(target):
+            raise ParameterError(f"{target} is one of the files to predict: name another output.")
+    return Job(files, target, int(batch_rows), progress)
+
+
+def columns_of(model: Model) -> Schema:
+    """Columns that a file must have: features and offsets."""
+    offsets = tuple(Column(name) for name in offset_columns(model))
+    return replace(model.schema, columns=(*model.schema.columns, *offsets))
+
+
+def write_predictions(job: Job, predict: Callable[[Any], Named]) -> int:
+    """Predict files batch by batch and write one table, wholly or not at all.
+
+    Parameters
+    ----------
+    job : Job
+    predict : callable
+        From the features of a batch to named columns of predictions.
+
+    Returns
+    -------
+    int
+        Number of rows.
+    """
+    line = ProgressLine(len(job.files.files), shown=job.progress)
+    try:
+        write_table(job.output, _predicted(job, predict, line))
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{job.output}: the predictions could not be written ({error.strerror or error}); "
+            "the file is as it was."
+        ) from error
+    finally:
+        line.close()
+    return line.n_rows
+
+
+def _predicted(
+    job: Job, predict: Callable[[Any], Named], line: ProgressLine
+) -> Iterator[Mapping[str, Any]]:
+    for rows in job.files.batches(job.batch_rows):
+        try:
+            predictions = predict(rows.features)
+        except (DataError, DataTypeError) as error:
+            raise type(error)(f"{_where(rows)}: {error}") from error
+        for key in rows.keys:
+            if key in predictions:
+                raise ParameterError(
+                    f"column {key!r} would be written twice: it is also the name of a prediction."
+                )
+        yield {**rows.keys, **predictions}
+        line.add(rows.path, rows.n_rows)
+    if line.n_rows == 0:
+        raise DataError(f"{job.files.paths[0]} has no rows to predict, nor has any other file.")
+
+
+def _where(rows: FileRows) -> str:
+    if rows.first_row == 0:
+        return rows.path
+    return f"{rows.path}, rows counted from row {rows.first_row} on"
+
+
+class ProgressLine:
+    """One line on a terminal, drawn anew ten times a second at most.
+
+    ::
+
+        1,234,000 rows  3/12 files  part-0002.parquet  4.2 s
+    """
+
+    SECONDS_BETWEEN = 0.1
+
+    def __init__(self, n_files: int, *, shown: bool, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = shown and self._stream is not None and self._stream.isatty()
+        self._n_files = n_files
+        self._files: set[str] = set()
+        self._path = ""
+        self._start = time.monotonic()
+        self._last = -1.0
+        self.n_rows = 0
+
+    def add(self, path: str, n_rows: int) -> None:
+        """Count rows that are done."""
+        self.n_rows += n_rows
+        self._files.add(path)
+        self._path = path
+        now = time.monotonic()
+        if self._shown and now - self._last >= self.SECONDS_BETWEEN:
+            self._draw(now)
+            self._last = now
+
+    def close(self) -> None:
+        """Draw the last state and end the line."""
+        if self._shown and self._last >= 0.0:
+            self._draw(time.monotonic())
+            self._stream.write("\n")
+            self._stream.flush()
+
+    def _draw(self, now: float) -> None:
+        parts = [f"{self.n_rows:,} rows"]
+        if self._n_files > 1:
+            parts += [f"{len(self._files)}/{self._n_files} files", os.path.basename(self._path)]
+        line = "  ".join([*parts, f"{now - self._start:.1f} s"])
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r\x1b[2K{line[:width]}")
+        self._stream.flush()

@@ -1,0 +1,81 @@
+"""Trainings of partitions on ranks, each a thread of its own, for the tests of ``distributed``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.comm.threads import run_ranks
+from hedgerow.distributed.partition import Partition, checksum_of
+from hedgerow.distributed.placement import contiguous
+from hedgerow.distributed.ranks import Shard
+from hedgerow.distributed.work import TrainWork
+from hedgerow.objectives import PARAMETERS
+from hedgerow.params import boost_params
+
+STOPPING = ("early_stopping", "patience")
+
+
+def cut(borders: Sequence[int], *columns: Any) -> list[Partition]:
+    """Partitions between rows with these numbers; columns as those of a ``Partition``."""
+    places = [0, *borders, len(columns[0])]
+    return [
+        Partition(*(None if values is None else values[i:j] for values in columns))
+        for i, j in pairwise(places)
+    ]
+
+
+def train_ranks(
+    n_ranks: int,
+    partitions: list[Partition],
+    folder: Path,
+    more: list[Partition] | None = None,
+    mode: str = "data",
+    eval_metric: Any = None,
+    saved: list[bytes] | None = None,
+    checkpoint: Sequence[bytes] = (),
+    has_queries: bool = False,
+    **params: Any,
+) -> bytes:
+    """Bytes of the model that all ranks have; rank 0 appends to ``saved``."""
+    params = dict(params)
+    stopping = {name: params.pop(name) for name in STOPPING if name in params}
+    asked = params.pop("objective", "squared_error")
+    values = {name: params.pop(name) for name in PARAMETERS if name in params}
+    work = TrainWork(
+        AskedLoss(asked, values, has_queries=has_queries),
+        boost_params(params),
+        StoppingParams(**stopping),
+        eval_metric,
+        mode=mode,  # type: ignore[arg-type]
+        has_validation=more is not None,
+        memory_limit=10**8,
+        checkpoint_every=0.0,
+        checksums=([checksum_of(part) for part in partitions], []),
+    )
+
+    def ranges(parts: list[Partition]) -> list[range]:
+        if mode == "features":
+            return [range(len(parts))] * n_ranks
+        return contiguous([len(part.X) for part in parts], n_ranks)
+
+    def rank(ranks: Any) -> bytes:
+        own, others = ranges(partitions)[ranks.rank], ranges(more or [])[ranks.rank]
+        shard = Shard(
+            [partitions[number] for number in own],
+            tuple(own),
+            more=[(more or [])[number] for number in others],
+            more_numbers=tuple(others),
+            scratch=str(folder),
+            checkpoint=checkpoint,
+            save=saved.append if saved is not None and ranks.rank == 0 else lambda part: None,
+        )
+        return work(ranks, shard)
+
+    results = run_ranks(n_ranks, rank, timeout=120.0)
+    assert len(set(results)) == 1
+    return results[0]
