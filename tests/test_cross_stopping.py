@@ -442,11 +442,11 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
 
 def test_interrupts_that_come_twice_or_early_end_the_fit(rows: Any, monkeypatch: Any) -> None:
     X, y = rows
-    model = asked(n_jobs=2)
+    model = asked()
 
     def interrupted(owner: Any, name: str, *at: int) -> None:
         with monkeypatch.context() as patch:
-            Interrupts(patch, owner, name, *at, after=True)
+            Interrupts(patch, owner, name, *at, after=False)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, y)
         assert not hasattr(model, "booster_")

@@ -304,7 +304,7 @@ def test_each_rate_is_judged_in_its_round(bad) -> None:
 def test_rates_that_cannot_be() -> None:
     with pytest.raises(ParameterError, match="3 numbers, but there are n_estimators=8"):
         fitted(learning_rate=[0.1, 0.2, 0.3])
-    with pytest.raises(ParameterError, match="learning_rate must be a number greater than 0"):
+    with pytest.raises(ParameterError, match="learning_rate must be a number or 'auto'"):
         fitted(learning_rate="cosine")
     with pytest.raises(ParameterError, match=r"learning_rate=.* has no effect here"):
         fitted(learning_rate=halving, boosting="rf", subsample=0.5)
