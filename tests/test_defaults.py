@@ -47,12 +47,33 @@ def test_explicit_values_win(name: str) -> None:
     value = {
         "n_estimators": 7, "learning_rate": 0.3, "max_leaves": 5, "min_samples_leaf": 9,
         "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
+        "max_bins": 100,
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
     model = HedgerowRegressor(random_state=0, **{name: value}).fit(X, y)
     told = model.booster_.model.training
     assert {**told["parameters"], **told.get("folds", {})}[name] == value
     assert name not in model.chosen_params_
+
+
+def test_categories_and_forced_bins_keep_their_bins() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    few = HedgerowRegressor(random_state=0).fit(X, y)
+    assert few.chosen_params_["max_bins"] == 63
+    assert few.booster_.model.training["parameters"]["max_bins"] == 63
+    cuts = np.linspace(-0.1, 0.1, 100).tolist()
+    forced = HedgerowRegressor(random_state=0, forced_bins={0: cuts}).fit(X, y)
+    assert forced.chosen_params_["max_bins"] == 255
+    towns = np.array([f"t{i % 100}" for i in range(len(y))], dtype=object)
+    with_towns = np.column_stack([X.astype(object), towns])
+    many = HedgerowRegressor(random_state=0, categorical_features=[10]).fit(with_towns, y)
+    assert many.chosen_params_["max_bins"] == 255
+
+
+def test_sets_of_categories_are_not_searched_on_samples_of_many_rows() -> None:
+    assert recipe(DataSize(20_000))["subsample"] < 1.0
+    assert recipe(DataSize(20_000, most_levels=5))["subsample"] == 1.0
+    assert recipe(DataSize(1_000, most_levels=5))["subsample"] < 1.0
 
 
 def test_with_rounds_given_all_is_plain() -> None:

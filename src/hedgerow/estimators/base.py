@@ -15,7 +15,7 @@ from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.continuing import Start, check_reading
-from hedgerow.boosting.defaults import AUTO, AUTOMATIC, choose, plain_values
+from hedgerow.boosting.defaults import AUTO, AUTOMATIC, DataSize, choose, plain_values
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -105,7 +105,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float | Auto = "auto",
-        max_bins: int = 255,
+        max_bins: int | Auto = "auto",
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
         sketch: Sketch = "global",
@@ -328,8 +328,8 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         goes_on = start is not None or self.warm_start
         automatic: frozenset[str] = frozenset() if goes_on else self._automatic()
         chosen, watched = choose(
-            params, stopping, automatic, objective, train.n_present,
-            train.table.n_features, validation is not None,
+            params, stopping, automatic, objective, DataSize.of(train, objective),
+            validation is not None,
         )  # fmt: skip
         return fit(
             train,

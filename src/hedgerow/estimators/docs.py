@@ -56,8 +56,9 @@ colsample_bytree, colsample_bylevel, colsample_bynode : float in (0, 1], default
     Share of the features that a tree, a level of it, a node may use; each
     is taken of what the one before has left.  ``colsample_bynode`` may be ``"auto"``,
     its default.
-max_bins : int from 2 to 255, default=255
-    Most bins of a feature's values; missing values have one more.
+max_bins : int from 2 to 255, or "auto", default="auto"
+    Most bins of a feature's values, and of its categories; missing values have one more.
+    ``"auto"``: 255, and 63 where the recipe for few rows is taken.
 grow_policy : {"leafwise", "depthwise"}, default="leafwise"
     Split the leaf with the largest gain first, or the leaf nearest to the
     root.

@@ -147,7 +147,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float | Auto = "auto",
-        max_bins: int = 255,
+        max_bins: int | Auto = "auto",
         grow_policy: GrowPolicy = "leafwise",
         tree_method: TreeMethod = "hist",
         sketch: Sketch = "global",
