@@ -239,7 +239,8 @@ def kernel(
         an atomic addition for each array that is handed on or looked at: a fifth of
         the time of a fit on two thousand rows.  The caller holds their arrays, so they
         may return one (or a tuple with one) only to kernels that do not count, either;
-        without this, a kernel that makes an array does not compile.
+        without this, a kernel that makes an array does not compile (nor one that copies
+        part of an array to another by ``a[:n] = b[:n]``, which goes through a new one).
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner, allocates=allocates)
