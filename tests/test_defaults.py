@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
 from hedgerow.boosting.defaults import AUTOMATIC, DataSize, plain_values, recipe, within_time
 from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.pace import Pace
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes
@@ -149,17 +153,67 @@ def test_the_same_bytes_for_any_threads() -> None:
     assert one == three
 
 
-def test_a_time_budget_sets_the_rate() -> None:
+def test_little_time_is_paced_and_much_time_asks_folds() -> None:
     size = DataSize(200_000, n_features=30)
-    rates, folds = [], []
-    for seconds in (0.5, 5.0, 50.0, 5000.0):
-        values = within_time(recipe(size), size, seconds)
-        rates.append(values["learning_rate"])
-        folds.append(values["early_stopping"] == "cv")
-    assert rates == sorted(rates, reverse=True)
-    assert rates[0] > 3 * rates[-1]
-    assert folds == sorted(folds)
-    assert folds[-1]
+    values = [within_time(recipe(size), size, t, began=0.0) for t in (0.5, 5.0, 50.0, 5000.0)]
+    assert all(isinstance(v["learning_rate"], Pace) for v in values[:3])
+    assert all(v["early_stopping"] is True for v in values[:3])
+    assert [v["patience"] for v in values] == sorted(v["patience"] for v in values)
+    assert values[-1]["early_stopping"] == "cv"
+    assert values[-1]["learning_rate"] < recipe(size)["learning_rate"]
+
+
+class Clock:
+    """Time that goes on as it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def paced(seconds: Iterable[float], path: float, budget: float, expected: float) -> list[float]:
+    """Rates of rounds that take these seconds, as many as there is time for."""
+    clock = Clock()
+    rate = Pace(path, clock.now + budget, expected, 0.02, 0.3, clock)
+    rates: list[float] = []
+    for number, took in enumerate(seconds):
+        rates.append(rate(number))
+        clock.now += took
+        if clock.now >= 100.0 + budget:
+            break
+    assert [rate(number) for number in range(len(rates))] == rates  # a rate stays
+    return rates
+
+
+def test_the_pace_is_even_where_rounds_are() -> None:
+    rates = paced([0.1] * 100, path=10.0, budget=10.0, expected=0.1)
+    np.testing.assert_allclose(rates, 0.1, rtol=1e-9)
+
+
+@given(st.lists(st.floats(0.05, 0.15), min_size=300, max_size=300), st.floats(0.001, 10.0))
+def test_the_path_is_gone_when_the_time_is(seconds: list[float], expected: float) -> None:
+    rates = paced(seconds, path=10.0, budget=10.0, expected=expected)
+    assert all(0.02 <= rate <= 0.3 for rate in rates)
+    assert sum(rates) == pytest.approx(10.0, rel=0.05)
+
+
+def test_rounds_that_become_slow_take_larger_steps() -> None:
+    rates = paced([0.05] * 100 + [0.2] * 200, path=10.0, budget=10.0, expected=0.05)
+    assert rates[50] == pytest.approx(0.05, rel=0.01)
+    assert rates[120] > 3 * rates[50]
+    assert sum(rates) == pytest.approx(10.0, rel=0.05)
+
+
+def test_the_pace_has_bounds() -> None:
+    assert set(paced([1.0] * 50, path=20.0, budget=10.0, expected=1.0)) == {0.3}
+    assert set(paced([0.01] * 200, path=2.0, budget=10.0, expected=0.01)) == {0.02}
+
+
+def test_one_slow_round_is_no_pace() -> None:
+    compiled = paced([3.0] + [0.05] * 300, path=10.0, budget=10.0, expected=0.05)
+    assert max(compiled[4:-5]) < 1.1 * min(compiled[4:-5])
 
 
 def test_a_fit_keeps_to_its_budget() -> None:

@@ -23,6 +23,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
+from hedgerow.boosting.pace import Pace
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.objectives import Objective
@@ -150,33 +151,46 @@ def recipe(size: DataSize) -> Values:
     }
 
 
-def within_time(values: Values, size: DataSize, seconds: float) -> Values:
+def within_time(values: Values, size: DataSize, seconds: float, began: float) -> Values:
     """The recipe for a time budget: the slower the rounds, the larger the learning rate.
 
     Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
     well.  So a budget that has room for more rounds is spent on a smaller rate.  Unless
-    there is time in plenty no round is done twice: some rows are set aside.
+    there is time in plenty no round is done twice: some rows are set aside, and the rate
+    follows the clock (:mod:`hedgerow.boosting.pace`).
+
+    Parameters
+    ----------
+    values : dict
+        Of :func:`recipe`.
+    size : DataSize
+    seconds : float
+    began : float
+        When the fit began, in seconds of ``time.monotonic``.
 
     Examples
     --------
     >>> size = DataSize(1_000_000, n_features=28)
-    >>> [within_time(recipe(size), size, seconds)["learning_rate"] for seconds in (1, 60, 3600)]
-    [0.3, 0.02, 0.02]
+    >>> within_time(recipe(size), size, 3600.0, began=0.0)["learning_rate"]
+    0.02
+    >>> within_time(recipe(size), size, 1.0, began=0.0)["early_stopping"]
+    True
     """
     cells = size.n_rows * size.n_features
     seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
     n_folds, n_tested = values["folds"]
     n_rounds = seconds / (seconds_a_round * (1.0 + n_tested * (n_folds - 1) / n_folds))
-    changed: Values = {}
-    if n_rounds < _FEW_ROUNDS:
-        n_rounds = seconds / seconds_a_round
-        changed["early_stopping"] = True
     low, high = _RATES
-    rate = round(min(max(_PATH / n_rounds, low), high), 2)
-    changed["learning_rate"] = rate
-    changed["n_estimators"] = _MOST_ROUNDS
-    changed["patience"] = math.ceil(_PATIENT_PATH / rate)
-    return values | changed
+    if n_rounds >= _FEW_ROUNDS:
+        return values | {"learning_rate": low, **_many_rounds(low)}
+    likely = min(max(_PATH * seconds_a_round / seconds, low), high)
+    pace = Pace(_PATH, began + seconds, seconds_a_round, low, high)
+    return values | {"early_stopping": True, "learning_rate": pace, **_many_rounds(likely)}
+
+
+def _many_rounds(rate: float) -> Values:
+    """Rounds enough for any rate, and patience for this one."""
+    return {"n_estimators": _MOST_ROUNDS, "patience": math.ceil(_PATIENT_PATH / rate)}
 
 
 def suits_recipe(params: BoostParams) -> bool:
@@ -220,7 +234,7 @@ def choose(
         return params, stopping
     values = recipe(size)
     if stopping.time_budget is not None:
-        values = within_time(values, size, stopping.time_budget)
+        values = within_time(values, size, stopping.time_budget, stopping.began)
     folds = values.pop("folds")
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
