@@ -236,11 +236,11 @@ def kernel(
         for tests that call such a kernel by itself.
     allocates : bool, default=False
         The kernel makes arrays.  All others do without Numba's counting of references,
-        an atomic addition for each array that is handed on or looked at: a fifth of
-        the time of a fit on two thousand rows.  The caller holds their arrays, so they
-        may return one (or a tuple with one) only to kernels that do not count, either;
-        without this, a kernel that makes an array does not compile (nor one that copies
-        part of an array to another by ``a[:n] = b[:n]``, which goes through a new one).
+        an atomic addition for each array that is handed on or looked at: a quarter to a
+        third of the time of trees on two thousand rows.  Their callers hold all arrays.
+        A kernel that makes one all the same does not compile, nor does one that copies
+        by ``a[:n] = b[:n]``, which may go through a new array, or one that returns an
+        array which is no argument (in a tuple it may, to kernels that do not count).
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner, allocates=allocates)
