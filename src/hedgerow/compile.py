@@ -235,12 +235,13 @@ def kernel(
         ``HEDGEROW_OPEN_KERNELS=1`` in the environment it is made all the same,
         for tests that call such a kernel by itself.
     allocates : bool, default=False
-        The kernel makes arrays.  All others do without Numba's counting of references,
-        an atomic addition for each array that is handed on or looked at: a quarter to a
-        third of the time of trees on two thousand rows.  Their callers hold all arrays.
-        A kernel that makes one all the same does not compile, nor does one that copies
-        by ``a[:n] = b[:n]``, which may go through a new array, or one that returns an
-        array which is no argument (in a tuple it may, to kernels that do not count).
+        The kernel makes arrays, or arrays of addresses (``carray``).  All others do
+        without Numba's counting of references, an atomic addition for each array that is
+        handed on or looked at: a quarter to a third of the time of trees on two thousand
+        rows.  Their callers hold all arrays.  A kernel that makes one all the same does
+        not compile, nor does one that copies by ``a[:n] = b[:n]``, which may go through
+        a new array, or one that returns an array which is no argument (in a tuple it
+        may, to kernels that do not count).
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner, allocates=allocates)
