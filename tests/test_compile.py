@@ -36,6 +36,25 @@ def total_float(values):
     for value in values:
         sum_ = add_twice(sum_, value)
     return sum_
+
+@kernel(inner=True)
+def first_of(row):
+    return row[0]
+
+@kernel
+def sum_of_rows(table):
+    sum_ = 0.0
+    for row in range(len(table)):
+        sum_ += first_of(table[row])
+    return sum_
+
+@kernel(allocates=True)
+def declared(values):
+    return (values + values)[0]
+
+@kernel
+def undeclared(values):
+    return (values + values)[0]
 """
 
 RUN = """
@@ -97,6 +116,27 @@ def test_inner_kernel_can_be_opened_for_tests(tmp_path) -> None:
     code = RUN + "\nprint(add(1, 2))\n"
     out = run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="1")
     assert out[2] == "3"
+
+
+COUNTED = """
+import numpy as np
+from numba.core.errors import NumbaError
+from kernels_of_test import declared, sum_of_rows, undeclared
+
+print(sum_of_rows(np.ones((3, 2))), declared(np.arange(2.0, 5.0)))
+counted = ["NRT_incref" in code for code in sum_of_rows.inspect_llvm().values()]
+print(counted)
+try:
+    undeclared(np.arange(3.0))
+except NumbaError as error:
+    print("NRT required" in str(error))
+"""
+
+
+@pytest.mark.parametrize("opened", ["", "1"])
+def test_references_are_not_counted_unless_a_kernel_makes_arrays(tmp_path, opened) -> None:
+    out = run(tmp_path, tmp_path / "cache", COUNTED, HEDGEROW_OPEN_KERNELS=opened)
+    assert out == ["3.0 4.0", "[False]", "True"]
 
 
 def test_quick_flags_compare_like_those_of_numba() -> None:

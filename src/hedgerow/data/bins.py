@@ -339,6 +339,8 @@ def _as_int64(seed: int) -> int:
 def _columns_of(values: AnyArray, rows: IntArray, n_threads: int) -> AnyArray:
     """Copy the chosen rows into contiguous columns, shape (n_features, n_chosen)."""
     n_features = values.shape[1]
+    if len(rows) == len(values) and values.flags.f_contiguous:
+        return np.array(values.T, order="C")  # all rows, column after column already
     columns = np.empty((n_features, len(rows)), dtype=values.dtype)
     any_strides = np.broadcast_to(values, (2, *values.shape))
     run_blocks(

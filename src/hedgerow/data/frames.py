@@ -30,7 +30,7 @@ from hedgerow.data.schema import Schema, check_same_names, default_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
 
 _ROWS_FOR_ARROW = 2000
-"""Text of fewer rows is encoded by a dict: importing Arrow takes longer."""
+"""Text of fewer rows is encoded by a dict: importing Arrow takes longer, if that is not done."""
 
 FrameLibrary: TypeAlias = 'Literal["pandas", "polars", "pyarrow"] | None'
 """A library of data frames; None is a plain dict of lists."""
@@ -136,9 +136,13 @@ def read_series(series: Any, name: str) -> PlainOrEncoded:
         raise DataTypeError(text_message(name, dtype))
     if kind in ("Categorical", "Enum"):
         return _read_categories(series, name)
-    native_dtype = getattr(series.to_native(), "dtype", None)
-    if isinstance(native_dtype, np.dtype) and native_dtype.kind == "O":
-        return read_objects(series.to_numpy(), name)
+    native = series.to_native()
+    native_dtype = getattr(native, "dtype", None)
+    if isinstance(native_dtype, np.dtype):
+        if native_dtype.kind == "O":
+            return read_objects(series.to_numpy(), name)
+        if native_dtype.kind in "biuf":  # of NumPy, so nothing but NaN is missing
+            return plain_numbers(np.asarray(native)[:, None], [name])[:, 0]
     if kind == "String":
         return _read_text(series, name)
     if kind in ("Decimal", "Time"):
@@ -161,11 +165,13 @@ def _as_objects(series: Any) -> AnyArray:
 
 
 def _read_text(series: Any, name: str) -> Encoded:
-    if len(series) < _ROWS_FOR_ARROW or find_spec("pyarrow") is None:
+    native = series.to_native()
+    of_arrow = getattr(getattr(native, "dtype", None), "storage", None) == "pyarrow"
+    long_enough = of_arrow or len(series) >= _ROWS_FOR_ARROW
+    if not long_enough or find_spec("pyarrow") is None:
         column = read_objects(_as_objects(series), name)
         # Of nulls alone one cannot tell that they are text.
         return column if isinstance(column, Encoded) else Encoded([], np.full(len(column), -1))
-    native = series.to_native()
     return encode_arrow(native if series.implementation.is_pyarrow() else series.to_arrow())
 
 

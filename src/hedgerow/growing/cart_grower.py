@@ -191,7 +191,7 @@ def _make_tree(room: int, old: Tree | None) -> Tree:
     return tree
 
 
-@kernel
+@kernel(allocates=True)
 def number_depth_first(table: IntArray, number: IntArray) -> int:
     """Number the nodes in the order of a walk, left children first; how many there are."""
     todo = np.empty(table.shape[0], dtype=np.int64)

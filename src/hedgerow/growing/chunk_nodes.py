@@ -184,7 +184,8 @@ def search_jobs(
                     thread, mine, settings, rules, bins, columns, histogram, search, child,
                     table[node], scalars, extras,
                 )  # fmt: skip
-                found[j, thread, child, :] = search.found[thread, child, :]
+                for k in range(found.shape[3]):
+                    found[j, thread, child, k] = search.found[thread, child, k]
     barrier(crew)
 
 
@@ -200,7 +201,8 @@ def best_of_threads(jobs: IntArray, found: IntArray, best: IntArray) -> None:
                 score = float_of_bits(found[j, t, child, FOUND_SCORE])
                 if is_better(score, found[j, t, child, FOUND_FEATURE], found[j, at, child]):
                     at = t
-            best[j, 0, child, :] = found[j, at, child, :]
+            for k in range(best.shape[3]):
+                best[j, 0, child, k] = found[j, at, child, k]
 
 
 @kernel

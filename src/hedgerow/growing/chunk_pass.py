@@ -95,7 +95,7 @@ class Plan(NamedTuple):
     leaf_sums: IntArray
 
 
-@kernel(inner=True)
+@kernel(inner=True, allocates=True)
 def bins_at(plan: Plan, where: IntArray) -> Bins:
     """The bins of a chunk."""
     return Bins(
@@ -109,7 +109,7 @@ def bins_at(plan: Plan, where: IntArray) -> Bins:
     )
 
 
-@kernel(inner=True)
+@kernel(inner=True, allocates=True)
 def rows_at(plan: Plan, where: IntArray) -> Rows:
     """What a fit keeps of the rows of a chunk."""
     n_numbers = 2 * where[N_ROWS]
@@ -121,7 +121,7 @@ def rows_at(plan: Plan, where: IntArray) -> Rows:
     )
 
 
-@kernel(inner=True)
+@kernel(inner=True, allocates=True)
 def loss_data_at(plan: Plan, where: IntArray) -> LossData:
     """What the loss of the rows of a chunk depends on."""
     return LossData(
@@ -131,6 +131,13 @@ def loss_data_at(plan: Plan, where: IntArray) -> LossData:
         carray(pointer_at(where[PROBABILITY]), (where[N_GIVEN], where[N_GIVEN_ROWS]), np.float64),
         plan.level,
     )
+
+
+@kernel(inner=True, allocates=True)
+def scores_at(where: IntArray) -> FloatArray:
+    """Raw scores of the rows of a chunk for the output at hand."""
+    at = where[RAW] + 8 * where[OUTPUT] * where[N_ROWS]
+    return carray(pointer_at(at), (where[N_ROWS],), np.float64)
 
 
 @kernel
@@ -175,8 +182,7 @@ def take_part(thread: int, crew: Crew, order: int, plan: Plan, where: IntArray) 
                     plan.leaf_sums,
                 )  # fmt: skip
             else:
-                at = where[RAW] + 8 * where[OUTPUT] * where[N_ROWS]
-                raw = carray(pointer_at(at), (where[N_ROWS],), np.float64)
+                raw = scores_at(where)
                 add_values(
                     thread, crew, rows.rows, plan.segments, piece, plan.leaves, plan.values, raw
                 )

@@ -177,11 +177,9 @@ def share_columns(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, 
 
 
 @kernel(inner=True)
-def lists_of_root(settings: Settings, choice: Choice, lists: Lists) -> RowArray:
-    """Where the root's lists are: in the blocks themselves, unless some entries are left out."""
-    if settings.subsample < 1.0 or choice.sketch == GLOBAL:
-        return lists.work
-    return lists.entries
+def reads_entries(node: int, settings: Settings, choice: Choice) -> bool:
+    """Whether the node's lists are the blocks themselves: the root's, if it leaves out none."""
+    return node == 0 and not (settings.subsample < 1.0 or choice.sketch == GLOBAL)
 
 
 @kernel(inner=True)
@@ -309,8 +307,8 @@ def split_node(thread: int, mine: tuple[int, int], state: ExactState, parent: in
     crew, lists, scalars = state.crew, state.lists, state.scalars
     row = state.tree.table[parent]
     source = lists.work
-    if parent == 0:
-        source = lists_of_root(state.settings, state.choice, lists)
+    if reads_entries(parent, state.settings, state.choice):
+        source = lists.entries
     mark_rows(thread, crew, state.rows, lists, source, row, parent)
     partition_node(thread, crew, state.rows, lists.sides, row, state.threads.counts)
     if scalars[IS_SMALL] >= 0:
@@ -386,8 +384,8 @@ def search_node(
         sampled, bounded = True, is_scored(extras.constraints)
         bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
     source, scratch = lists.work, lists.scratch[thread]
-    if node == 0:
-        source = lists_of_root(settings, choice, lists)
+    if reads_entries(node, settings, choice):
+        source = lists.entries
     buffers = lists.cuts
     cuts = CutBuffer(buffers.g[thread], buffers.h[thread], buffers.n[thread], buffers.score[thread])
     best = NO_CUT

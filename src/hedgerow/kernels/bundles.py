@@ -74,7 +74,7 @@ def mark_rows(taken: AnyArray, rows: RowArray, start: int, stop: int) -> None:
         taken[row >> _WORD] |= _ONE << (row & _BIT)
 
 
-@kernel
+@kernel(allocates=True)
 def put_in_bundles(
     order: IntArray,
     row_start: IntArray,

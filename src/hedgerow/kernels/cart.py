@@ -464,7 +464,7 @@ def divide_cells(cells: AnyArray, start: int, stop: int, flags: AnyArray, spare:
     return np.int64(left) - start
 
 
-@kernel
+@kernel(allocates=True)
 def prefix_deviations(
     place: AnyArray, mass: FloatArray, share: FloatArray, heights: FloatArray, errors: FloatArray
 ) -> None:

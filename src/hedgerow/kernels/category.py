@@ -133,7 +133,8 @@ def try_sets(criterion: int, n_classes: int, n_groups: int, least: Least, scratc
         score = counts_score(criterion, counts, n_classes, left_mass, mass - left_mass)
         if score > best:
             best = score
-            keys[:n_groups] = trial[:n_groups]
+            for k in range(n_groups):
+                keys[k] = trial[k]
 
 
 @kernel(inner=True)
@@ -171,7 +172,8 @@ def try_orders(
             score = counts_score(criterion, counts, n_classes, left_mass, mass - left_mass)
             if score > best:
                 best = score
-                keys[:n_groups] = trial[:n_groups]
+                for j in range(n_groups):
+                    keys[j] = trial[j]
 
 
 @kernel(inner=True)

@@ -233,7 +233,8 @@ def end_column(
             best[CUT_MISSING_LEFT] = missing_left
             best[CUT_N_LIST] = n_list
             if is_better_cut(best, found[slot]):
-                found[slot, :] = best
+                for k in range(len(best)):
+                    found[slot, k] = best[k]
 
 
 @kernel(inner=True)
@@ -249,7 +250,8 @@ def merge_cuts(cuts: IntArray, found: IntArray) -> None:
     """Take over those of ``cuts`` (slots, CUT_FIELDS) that are better."""
     for slot in range(len(cuts)):
         if is_better_cut(cuts[slot], found[slot]):
-            found[slot, :] = cuts[slot]
+            for k in range(cuts.shape[1]):
+                found[slot, k] = cuts[slot, k]
 
 
 @kernel

@@ -206,7 +206,7 @@ def clear_exits(
         masks[part + i] = mask
 
 
-@kernel
+@kernel(allocates=True)
 def add_masked_trees(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],
@@ -319,7 +319,7 @@ def walk_tree(
         ends[i] = node
 
 
-@kernel
+@kernel(allocates=True)
 def add_walked_trees(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],
@@ -359,7 +359,7 @@ def add_walked_trees(
                 add_vectors(vectors, ends, n, scores, row)
 
 
-@kernel
+@kernel(allocates=True)
 def find_leaves(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],

@@ -35,7 +35,7 @@ _AHEAD = np.uint64(32)
 """Rows between a listed row and the one whose bins are fetched meanwhile."""
 
 
-@kernel
+@kernel(allocates=True)
 def pack_tree(
     by_row: BinArray,
     features_per_tile: int,
@@ -87,7 +87,7 @@ def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> i
     return nodes[at + _ONE] + ((word >> (bin_ & _BIT)) & _ONE)
 
 
-@kernel
+@kernel(allocates=True)
 def add_tree_scores(
     by_row: BinArray,
     features_per_tile: int,
