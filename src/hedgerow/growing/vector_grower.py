@@ -18,7 +18,7 @@ from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
 from hedgerow.growing.grower import TreeGrower, cuts_of, for_copies, make_state
-from hedgerow.growing.setup import begin_tree, has_constant_hessian
+from hedgerow.growing.setup import has_constant_hessian
 from hedgerow.growing.tree import GrownTree
 from hedgerow.growing.vector_gradients import Outputs
 from hedgerow.growing.vector_grow import Sets, Trial, VectorState, work_vectors
@@ -99,8 +99,7 @@ class VectorGrower(TreeGrower):
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree``, that of round ``tree``, for all outputs."""
         scalars = self._everything.outputs.scalars
-        for number in range(len(scalars)):
-            begin_tree(scalars[number], tree, number, 1)
+        scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
             scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
@@ -135,7 +134,7 @@ def _make_everything(
         ),
         measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         dropped=np.zeros((n_outputs, 2), dtype=np.int64),
-        scalars=np.repeat(state.scalars[None], n_outputs, axis=0),
+        scalars=_scalars_of(state.scalars, n_outputs),
         vectors=np.zeros((n_nodes, n_outputs)),
         cover=np.zeros(n_nodes),
     )
@@ -158,6 +157,13 @@ def _make_everything(
         scalars=scalars,
     )
     return VectorState(single, outputs, trial)
+
+
+def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
+    """Those of one output for each."""
+    repeated = np.repeat(scalars[None], n_outputs, axis=0)
+    repeated[:, layout.IS_OUTPUT] = np.arange(n_outputs)
+    return repeated
 
 
 def _make_sets(extras: layout.Extras, n_outputs: int, n_threads: int) -> Sets:

@@ -22,9 +22,6 @@ it.  The units are such that the sum over all rows fits an int32
 row of a bin is written over it, and who reads goes through the bins with rows
 (:func:`list_filled`).  A node of few rows has few of them, and neither clears the
 others, nor subtracts, nor searches them.
-
-Columns are added up one after the other, for a few thousand rows at a time: their
-words then stay in the second-level cache, and the cells of a column in the first.
 """
 
 from __future__ import annotations
@@ -38,9 +35,9 @@ from hedgerow.compile import kernel
 from hedgerow.kernels.histogram import Bins, Columns
 from hedgerow.kernels.intrinsics import prefetch
 from hedgerow.kernels.lanes import LINE, N_LANES, keep_line, load_line, store_line
+from hedgerow.kernels.pairs import Pairs
 
-_BLOCK_WORDS = 1 << 15
-_FAR = 16
+_FAR = np.uint64(16)
 """Rows are asked for this far ahead."""
 
 _LINE = np.uint64(LINE)
@@ -84,42 +81,58 @@ def list_filled(n: np.ndarray, at: int, n_bins: int, stride: int, filled: IntArr
     return np.int64(found) + np.int64(n[at + stride - 1] != 0)
 
 
+@kernel(inline=True, inner=True)
+def bin_of(byte: int, position: int, pairs: Pairs | None) -> int:
+    """The bin of a column in the byte of a row that holds it, maybe with another one's."""
+    if pairs is None:
+        return byte
+    return (byte >> (np.uint64(4) * (np.uint64(1) - (position & np.uint64(1))))) & np.uint64(15)
+
+
 @kernel(inner=True)
-def add_to_column(
+def add_rows(
     bins: Bins,
-    base: int,
-    position: int,
-    halves: int,
+    tile: int,
+    columns: Columns,
+    part: tuple[int, int],
     rows: RowArray,
     place: tuple[int, int],
     words: np.ndarray,
     sums: Sums,
-    at: int,
+    slot_start: int,
 ) -> None:
-    """Add ``rows[place[0]:place[1]]`` to the column whose cells are at ``at``.
+    """Add ``rows[place[0]:place[1]]`` to columns ``part`` of the list, which lie in ``tile``.
 
-    Its bins are the bytes at ``position`` of the rows that begin at ``base``; where a
-    byte holds those of two columns (``halves``) the upper half for an even ``position``.
+    The line of a row is loaded once for all columns.  The last line counts the row.
     """
-    by_row, cells, n = bins.by_row, sums.cells, sums.n
-    start = np.uint64(base + (position >> halves))
-    shift = np.uint64(4 * (halves & ~position & 1))
-    mask = np.uint64(15 if halves == 1 else 255)
-    row_width, width, first = np.uint64(bins.tile_width), np.uint64(sums.width), np.uint64(at)
+    by_row, cells, n, pairs = bins.by_row, sums.cells, sums.n, columns.pairs
+    feature, position = columns.feature, columns.position
+    row_width, width, stride = (
+        np.uint64(bins.tile_width), np.uint64(sums.width), np.uint64(bins.stride)
+    )  # fmt: skip
+    base, first = np.uint64(tile * bins.tile_size), np.uint64(slot_start)
+    half = np.uint64(0)
+    if pairs is not None:
+        half = np.uint64(1)
+    k_start, k_stop = np.uint64(part[0]), np.uint64(part[1])
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
+        ahead = np.uint64(rows[i + _FAR])
+        prefetch(by_row, np.intp(base + ahead * row_width))
+        prefetch(words, np.intp(ahead * width))
         row = np.uint64(rows[i])
-        cell = first + ((np.uint64(by_row[start + row * row_width]) >> shift) & mask)
-        count = n[cell]
-        n[cell] = count + np.int32(1)
-        keep = -np.int64(count != 0)
-        to, word = cell * width, row * width
-        while True:
-            kept = keep_line(load_line(cells, np.int64(to)), keep)
-            store_line(cells, np.int64(to), kept + load_line(words, np.int64(word)))
-            to += _LINE
-            word += _LINE
-            if word == row * width + width:
-                break
+        at, word = base + row * row_width, row * width
+        for k_line in range(np.uint64(0), width, _LINE):
+            line = load_line(words, np.int64(word + k_line))
+            counted = np.int32(k_line + _LINE == width)
+            for k in range(k_start, k_stop):
+                j = np.uint64(position[k])
+                bin_ = bin_of(np.uint64(by_row[at + (j >> half)]), j, pairs)
+                cell = first + np.uint64(feature[k]) * stride + bin_
+                count = n[cell]
+                n[cell] = count + counted
+                to = np.int64(cell * width + k_line)
+                kept = keep_line(load_line(cells, to), -np.int64(count != 0))
+                store_line(cells, to, kept + line)
 
 
 @kernel(inner=True)
@@ -135,28 +148,18 @@ def build_columns(
 ) -> None:
     """Sum ``rows[place[0]:place[1]]`` over the bins of columns ``part`` into a slot."""
     n, stride, per_tile = sums.n, bins.stride, bins.features_per_tile
-    halves = np.int64(0)
-    if columns.pairs is not None:
-        halves = np.int64(1)
-    for k in range(part[0], part[1]):
-        at = np.uint64(slot_start + np.int64(columns.feature[k]) * stride)
-        for b in range(at, at + np.uint64(stride)):
-            n[b] = 0
-    step = max(_BLOCK_WORDS // sums.width, 1)
-    width = np.uint64(sums.width)
-    for first in range(place[0], place[1], step):
-        last = min(first + step, place[1])
-        for k in range(part[0], part[1]):
-            feature = np.int64(columns.feature[k])
-            base = feature // per_tile * bins.tile_size
-            if k == part[0]:
-                for i in range(np.uint64(first), np.uint64(last)):
-                    row = np.uint64(rows[i])
-                    prefetch(words, np.intp(row * width))
-                    prefetch(bins.by_row, np.intp(np.uint64(base) + row * np.uint64(bins.tile_width)))
-            at = slot_start + feature * stride
-            position = np.int64(columns.position[k])
-            add_to_column(bins, base, position, halves, rows, (first, last), words, sums, at)
+    first = np.int64(part[0])
+    while first < part[1]:
+        tile = np.int64(columns.feature[first]) // per_tile
+        last = first
+        while last < part[1] and np.int64(columns.feature[last]) // per_tile == tile:
+            at = np.uint64(slot_start + np.int64(columns.feature[last]) * stride)
+            for b in range(at, at + np.uint64(stride)):
+                n[b] = 0
+            last += 1
+        mine = (first, last)
+        add_rows(bins, tile, columns, mine, rows, place, words, sums, slot_start)
+        first = last
 
 
 @kernel(inner=True)
