@@ -244,10 +244,11 @@ def load_floats(typingctx: Any, array: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         floats = context.get_value_type(_FLOATS)
         if isinstance(sig.args[0].dtype, types.Float):
-            return builder.load(_pointer(context, builder, sig.args[0], *args, floats), align=8)
+            pointer = _pointer(context, builder, sig.args[0], args[0], args[1], floats)
+            return builder.load(pointer, align=8)
         words = ir.VectorType(_INT32, N_LANES)
-        row = builder.load(_pointer(context, builder, sig.args[0], *args, words), align=4)
-        return builder.sitofp(row, floats)
+        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], words)
+        return builder.sitofp(builder.load(pointer, align=4), floats)
 
     return _FLOATS(array, types.int64), generate
 
@@ -271,7 +272,8 @@ def load_line(typingctx: Any, array: Any, at: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         line = context.get_value_type(_LINE)
-        return builder.load(_pointer(context, builder, sig.args[0], *args, line), align=4)
+        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], line)
+        return builder.load(pointer, align=4)
 
     return _LINE(array, types.int64), generate
 
