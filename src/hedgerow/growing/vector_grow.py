@@ -110,6 +110,7 @@ class Trial(NamedTuple):
     units   float64 (threads, n_outputs, 2)
     lanes   float64 (threads, LANE_ROWS * outputs and those that fill up the lanes)
     filled  int64 (threads, FILLED_SIZE)
+    cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
     parent  float64 (threads, 2): score of the small and the large child as leaves
     sets    for category columns; None: there are none
     """
@@ -118,6 +119,7 @@ class Trial(NamedTuple):
     units: FloatArray
     lanes: FloatArray
     filled: IntArray
+    cuts: FloatArray
     parent: FloatArray
     sets: Sets | None
 
@@ -306,6 +308,7 @@ def search_children(thread: int, state: State, outputs: Outputs, trial: Trial) -
                 trial.lanes[thread],
                 trial.lanes.shape[1] // LANE_ROWS,
                 filled,
+                trial.cuts[thread],
             )
             trial.parent[thread, child] = search_vectors(
                 mine,

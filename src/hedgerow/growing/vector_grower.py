@@ -144,6 +144,7 @@ def _make_everything(
         units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
         lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
         filled=aligned_zeros((n_threads, FILLED_SIZE), np.int64),
+        cuts=aligned_zeros((n_threads, 2, FILLED_SIZE * N_LANES), np.float64),
         parent=aligned_zeros((n_threads, 2), np.float64),
         sets=sets,
     )

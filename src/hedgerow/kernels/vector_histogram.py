@@ -118,10 +118,10 @@ def add_rows(
     for i in range(np.uint64(place[0]), np.uint64(place[1])):
         ahead = np.uint64(rows[i + _FAR])
         prefetch(by_row, np.intp(base + ahead * row_width))
-        prefetch(words, np.intp(ahead * width))
         row = np.uint64(rows[i])
         at, word = base + row * row_width, row * width
         for k_line in range(np.uint64(0), width, _LINE):
+            prefetch(words, np.intp(ahead * width + k_line))
             line = load_line(words, np.int64(word + k_line))
             counted = np.int32(k_line + _LINE == width)
             for k in range(k_start, k_stop):

@@ -15,6 +15,8 @@ bin, those without rows left out::
     bin 3            .  .  .     .   .  .       score of the cut behind the bin: of each
     bin 4            .  .  .     .   .  .       lane, added up over eights, then over lanes
 
+One eight after the other is taken down the column, its running sums in registers.
+
 A side needs ``min_samples_leaf`` rows, and ``min_child_weight`` of hessian in the
 mean over the outputs: with equal outputs both mean what they mean for one.
 
@@ -40,7 +42,7 @@ from hedgerow.kernels.split import Limits, Split, SplitRules, Units, node_score,
 from hedgerow.kernels.vector_histogram import Sums, list_filled, place_of_g
 
 # Rows of ``lanes``, each with a place for every output and those that fill up the last eight.
-_G_LEFT, _H_LEFT, _G_UNIT, _H_UNIT, _G, _H, _PENALTY, LANE_ROWS = range(8)
+_G_UNIT, _H_UNIT, _G, _H, _PENALTY, LANE_ROWS = range(6)
 FILLED_SIZE = 264
 """Size of the list of bins of a thread."""
 
@@ -53,10 +55,12 @@ class VectorNode(NamedTuple):
     totals   int64 (n_outputs, 2): sums of g and h over its rows
     units    float64 (n_outputs, 2): what one counts for in them
     largest  what one counts for in the sums that scores are computed of
-    lanes    float64 (LANE_ROWS * size,), of each output: sums on the left; units, sums of
-             the node and ``reg_lambda`` in terms of ``largest``
+    lanes    float64 (LANE_ROWS * size,), of each output: units, sums of the node and
+             ``reg_lambda`` in terms of ``largest``
     size     outputs, rounded up to a multiple of ``N_LANES``
     filled   int64 (FILLED_SIZE,): scratch, bins with rows
+    cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, of the cut behind each of them the
+             score, and the hessian on the left, in lanes
     """
 
     start: np.int64
@@ -67,6 +71,7 @@ class VectorNode(NamedTuple):
     lanes: FloatArray
     size: np.int64
     filled: IntArray
+    cuts: FloatArray
 
 
 @kernel(inner=True)
@@ -90,7 +95,7 @@ def sum_totals(sums: Sums, at: int, n_bins: int, stride: int, node: VectorNode) 
 def start_search(node: VectorNode, rules: SplitRules) -> Limits:
     """Fill in the lanes of the node; return its rules in terms of ``node.largest``."""
     lanes, size, largest = node.lanes, node.size, node.largest
-    penalty = rules.reg_lambda / largest.h
+    penalty, weight = rules.reg_lambda / largest.h, 0.0
     for k in range(size):
         for row in range(LANE_ROWS):
             lanes[row * size + k] = 0.0
@@ -101,10 +106,11 @@ def start_search(node: VectorNode, rules: SplitRules) -> Limits:
         lanes[_H_UNIT * size + k] = h_unit
         lanes[_G * size + k] = float(node.totals[k, 0]) * g_unit
         lanes[_H * size + k] = float(node.totals[k, 1]) * h_unit
+        weight += lanes[_H * size + k]
         lanes[_PENALTY * size + k] = penalty
     return Limits(
         0.0,
-        0.0,
+        weight,
         node.n_rows,
         max(rules.min_samples_leaf, np.int64(1)),
         rules.min_child_weight * len(node.totals) / largest.h,
@@ -127,57 +133,49 @@ def score_totals(node: VectorNode, rules: SplitRules) -> float:
 
 
 @kernel(inner=True)
-def empty_left(node: VectorNode) -> None:
-    """Take all bins off the left."""
-    for k in range(2 * node.size):
-        node.lanes[k] = 0.0
+def score_cuts(
+    sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits
+) -> None:
+    """Score the cuts behind the ``filled`` bins of the column at ``at``, eight outputs at a time.
 
-
-@kernel(inner=True)
-def take_bin(sums: Sums, cell: int, node: VectorNode, limits: Limits, scored: bool) -> float:
-    """Move a bin to the left; return the score of the cut behind it, if it is to be ``scored``.
-
-    A side whose ``H + lambda`` is 0 makes it minus infinity.
+    Bin ``missing`` is on the left from the start, if not negative.  A side whose ``H +
+    lambda`` is 0 makes the score minus infinity.
     """
-    lanes, cells, size = node.lanes, sums.cells, node.size
-    at, step = cell * sums.width, np.int64(N_LANES)
-    if sums.constant == 0:
-        step = np.int64(2 * N_LANES)
-    count, total = spread(float(sums.n[cell])), spread(0.0)
+    lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
+    scores, weights = node.cuts[0], node.cuts[1]
+    constant, word = sums.constant == 1, np.int64(0)
     for k in range(0, size, N_LANES):
-        h = count
-        if sums.constant == 0:
-            h = load_floats(cells, at + N_LANES)
-        g_left = load_floats(cells, at) * load_floats(lanes, _G_UNIT * size + k)
-        g_left = load_floats(lanes, _G_LEFT * size + k) + g_left
-        h_left = load_floats(lanes, _H_LEFT * size + k)
-        h_left = h_left + h * load_floats(lanes, _H_UNIT * size + k)
-        store_floats(lanes, _G_LEFT * size + k, g_left)
-        store_floats(lanes, _H_LEFT * size + k, h_left)
-        at += step
-        if scored:
-            penalty = load_floats(lanes, _PENALTY * size + k)
-            g_right = load_floats(lanes, _G * size + k) - g_left
-            d_left = h_left + penalty
-            d_right = load_floats(lanes, _H * size + k) - h_left + penalty
+        g_unit, h_unit = (
+            load_floats(lanes, _G_UNIT * size + k),
+            load_floats(lanes, _H_UNIT * size + k),
+        )
+        g, h = load_floats(lanes, _G * size + k), load_floats(lanes, _H * size + k)
+        penalty = load_floats(lanes, _PENALTY * size + k)
+        g_left, h_left = spread(0.0), spread(0.0)
+        for e in range(-1 if missing >= 0 else 0, n_filled):
+            bin_ = at + (filled[e] if e >= 0 else missing)
+            cell = bin_ * sums.width + word
+            g_left = g_left + load_floats(cells, cell) * g_unit
+            if constant:
+                h_left = h_left + spread(float(n[bin_])) * h_unit
+            else:
+                h_left = h_left + load_floats(cells, cell + N_LANES) * h_unit
+            if e < 0:
+                continue
+            g_right, d_left, d_right = g - g_left, h_left + penalty, h - h_left + penalty
             product = d_left * d_right
             if limits.plain:
                 score = (g_left * g_left * d_right + g_right * g_right * d_left) / product
             else:
                 score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-            total = total + choose(product > spread(0.0), score, spread(-math.inf))
-    return sum_lanes(total)
-
-
-@kernel(inner=True)
-def has_weight(node: VectorNode, limits: Limits) -> bool:
-    """Whether both sides have hessian enough."""
-    left, right = 0.0, 0.0
-    for k in range(len(node.totals)):
-        h_left = node.lanes[_H_LEFT * node.size + k]
-        left += h_left
-        right += node.lanes[_H * node.size + k] - h_left
-    return min(left, right) >= limits.lightest
+            score = choose(product > spread(0.0), score, spread(-math.inf))
+            weight, to = h_left, e * N_LANES
+            if k > 0:
+                score = load_floats(scores, to) + score
+                weight = load_floats(weights, to) + weight
+            store_floats(scores, to, score)
+            store_floats(weights, to, weight)
+        word += N_LANES if constant else 2 * N_LANES
 
 
 @kernel(inner=True)
@@ -192,24 +190,22 @@ def search_column(
 ) -> Split:
     """The better of ``best`` and the best cut of one column, missing values on either side."""
     at, n, filled = node.start + feature * stride, sums.n, node.filled
-    n_missing = np.int64(n[at + stride - 1])
+    scores, weights, absent = node.cuts[0], node.cuts[1], stride - 1
+    n_missing = np.int64(n[at + absent])
     n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
     for side in range(2 if n_missing > 0 else 1):
-        empty_left(node)
-        n_left = np.int64(0)
-        if side == 1:
-            n_left = n_missing
-            take_bin(sums, at + stride - 1, node, limits, False)
+        score_cuts(sums, at, absent if side == 1 else -1, n_filled, node, limits)
+        n_left = n_missing if side == 1 else np.int64(0)
         for e in range(n_filled):
-            b = filled[e]
-            n_left += np.int64(n[at + b])
-            if node.n_rows - n_left < limits.fewest:
-                break
-            enough = n_left >= limits.fewest
-            score = take_bin(sums, at + b, node, limits, enough)
-            if enough and score > best.score and has_weight(node, limits):
-                zero = np.int64(0)
-                best = Split(score, feature, b, np.int64(side), zero, zero, zero)
+            n_left += np.int64(n[at + filled[e]])
+            if min(n_left, node.n_rows - n_left) < limits.fewest:
+                continue
+            score = sum_lanes(load_floats(scores, e * N_LANES))
+            if score > best.score:
+                left = sum_lanes(load_floats(weights, e * N_LANES))
+                if min(left, limits.h - left) >= limits.lightest:
+                    zero = np.int64(0)
+                    best = Split(score, feature, filled[e], np.int64(side), zero, zero, zero)
     return best
 
 
