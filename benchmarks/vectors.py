@@ -2,7 +2,7 @@
 
 ::
 
-    python benchmarks/vectors.py                    # generated tables, two minutes
+    python benchmarks/vectors.py                    # generated tables, some minutes
     python benchmarks/vectors.py --tables vowel letter m_leaf_id_flavia   # of the quality benchmark
     python benchmarks/vectors.py --jobs 2
 
