@@ -131,6 +131,19 @@ def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
         grower.close()
 
 
+@pytest.mark.parametrize("max_bins", [255, 15])
+def test_large_nodes_are_divided_by_rows_without_a_trace(max_bins) -> None:
+    """Rows of a large node are shared between threads; bytes of the model do not tell."""
+    X, rng = rows_of(20_000, 5, seed=2)
+    y = (np.nan_to_num(X) @ rng.normal(size=(5, 11))).argmax(axis=1)
+    asked = {"n_estimators": 3, "max_bins": max_bins, "multi_strategy": "multi_output_tree"}
+    models = [HedgerowClassifier(n_jobs=n, **asked).fit(X, y) for n in (1, 2, 3)]
+    first = models[0].decision_function(X)
+    assert len(np.unique(first, axis=0)) > 30
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.decision_function(X), first)
+
+
 def replace_outputs(objective, n):
     return SeveralTargets((objective,) * n, tuple(f"y{k}" for k in range(n)))
 
