@@ -25,7 +25,7 @@ from naive_vector import grow
 from random_forests import random_model
 from test_model_file import reseal, seal, take_apart, with_metadata
 
-N = 5000
+N = 4000
 
 
 def rows_of(n, n_features=4, seed=0, missing=0.1):
@@ -99,7 +99,10 @@ def binned():
     ],
 )
 def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
-    """For one output, two, and any number of threads: structure and values, bit for bit."""
+    """For one output, two, and any number of threads: structure and values, bit for bit.
+
+    Up to 4096 rows the histograms of one output are as exact as its gradients.
+    """
     matrix, y, weight = binned
     target = (y > 0).astype(float) if loss == "logistic" else y
     params, objective = BoostParams(leaf_estimation="newton", **asked), make_objective(loss)
@@ -117,14 +120,28 @@ def test_equal_outputs_give_the_tree_of_one(binned, loss, asked) -> None:
                 np.testing.assert_array_equal(getattr(tree, name), getattr(one, name))
             for column in tree.vectors.T:
                 np.testing.assert_array_equal(column, one.value)
-        np.testing.assert_array_equal(alone.gain, one.gain)
-        np.testing.assert_allclose(twice.gain, 2 * one.gain, rtol=1e-12)
+        np.testing.assert_array_equal(twice.gain, 2 * alone.gain)
+        # Their histograms have units of their own: so small here that no split is another.
+        np.testing.assert_allclose(alone.gain, one.gain, rtol=1e-3)
         outside = growers[0].rows_outside()
         inside = np.setdiff1d(np.arange(N), outside)
         for raw in (*raws[1], *raws[2]):
             np.testing.assert_array_equal(raw[inside], raws[0][0, inside])
     for grower in growers:
         grower.close()
+
+
+@pytest.mark.parametrize("max_bins", [255, 15])
+def test_large_nodes_are_divided_by_rows_without_a_trace(max_bins) -> None:
+    """Rows of a large node are shared between threads; bytes of the model do not tell."""
+    X, rng = rows_of(20_000, 5, seed=2)
+    y = (np.nan_to_num(X) @ rng.normal(size=(5, 11))).argmax(axis=1)
+    asked = {"n_estimators": 3, "max_bins": max_bins, "multi_strategy": "multi_output_tree"}
+    models = [HedgerowClassifier(n_jobs=n, **asked).fit(X, y) for n in (1, 2, 3)]
+    first = models[0].decision_function(X)
+    assert len(np.unique(first, axis=0)) > 30
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.decision_function(X), first)
 
 
 def replace_outputs(objective, n):

@@ -177,13 +177,16 @@ def make_state(
     objective: Objective,
     params: BoostParams,
     n_threads: int,
-    n_parts: int = 1,
+    cell_bytes: int | None = None,
 ) -> layout.State:
-    """Allocate everything that the compiled stages use; of wide sums ``n_parts`` parts."""
+    """Allocate everything that the compiled stages use.
+
+    With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
+    """
     n_rows, n_features = matrix.n_rows, matrix.n_features
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
     max_leaves = most_leaves(params, n_rows)
-    n_slots = most_slots(max_leaves, slot_cells * n_parts)
+    n_slots = most_slots(max_leaves, slot_cells, cell_bytes or CELL_BYTES)
     constant = has_constant_hessian(objective, weight, params)
     pause, sleep = wait_addresses()
     n_cells = (n_slots + 2 + n_threads) * slot_cells
@@ -200,16 +203,16 @@ def make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide(n_parts * (n_cells + scratch_cells), filled),
+        wide=_make_wide(n_cells + scratch_cells if cell_bytes is None else 0, filled),
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
     )
 
 
-def most_slots(max_leaves: int, slot_cells: int) -> int:
+def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -> int:
     """Histograms of so many cells that are kept for reuse."""
-    return int(min(max_leaves, max(2, _SLOT_BYTES // (CELL_BYTES * slot_cells))))
+    return int(min(max_leaves, max(2, _SLOT_BYTES // (cell_bytes * slot_cells))))
 
 
 def _make_extras(

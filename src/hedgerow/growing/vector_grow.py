@@ -33,14 +33,12 @@ from hedgerow.growing.frontier import (
     take_split,
 )
 from hedgerow.growing.goss import draw_rows
-from hedgerow.growing.gradients import gradient_pass, units_of
-from hedgerow.growing.grow import ORDER_STOP, build_node, partition_node, subtract_node
+from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
 from hedgerow.growing.leaves import finish_tree
 from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.searching import is_better, write_found, write_set
 from hedgerow.growing.state import (
     FOUND_SCORE,
-    IS_DROPPED_BITS,
     IS_LARGE,
     IS_LARGE_SLOT,
     IS_N_COLUMNS,
@@ -61,45 +59,36 @@ from hedgerow.growing.state import (
     Rows,
     Settings,
     State,
-    Threads,
     Tree,
 )
+from hedgerow.growing.vector_gradients import (
+    Outputs,
+    largest_units,
+    pass_gradients,
+    rows_of,
+    write_units,
+)
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
-from hedgerow.kernels.histogram import Bins, Columns
+from hedgerow.kernels.histogram import Bins, Columns, Wide
 from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.split import NO_SPLIT, NodeSums, SplitRules, Units, complete_split
+from hedgerow.kernels.split import NO_SPLIT, NodeSums, SplitRules, complete_split
 from hedgerow.kernels.vector_category import Groups, find_vector_set
-from hedgerow.kernels.vector_split import (
+from hedgerow.kernels.vector_histogram import (
     Sums,
+    add_cells,
+    build_columns,
+    list_filled,
+    subtract_cells,
+)
+from hedgerow.kernels.vector_split import (
+    LANE_ROWS,
     VectorNode,
     score_totals,
     search_column,
+    start_search,
     sum_totals,
     vector_gain,
-    wide_of,
 )
-from hedgerow.objectives.derivatives import LossData
-
-
-class Outputs(NamedTuple):
-    """Arrays with a part for each output.
-
-    target   float64 (n_outputs, n_rows), or (1, n_rows) if all outputs have the same
-    fixed    int32 (n_outputs, 2 * n_rows), see ``growing.state.Rows``
-    packed   int64 (n_outputs, 2 * n_rows)
-    sums     wide sums of all histograms
-    scalars  int64 (n_outputs, N_SCALARS): those of the first output hold the tree's, too
-    vectors  float64 (nodes, n_outputs): values of the nodes
-    cover    float64 (nodes,): scratch, sums of hessians over the outputs
-    """
-
-    target: FloatArray
-    fixed: np.ndarray
-    packed: IntArray
-    sums: Sums
-    scalars: IntArray
-    vectors: FloatArray
-    cover: FloatArray
 
 
 class Sets(NamedTuple):
@@ -115,52 +104,32 @@ class Sets(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Space for the search, a part for each thread.
+    """Space for the search, a part for each thread; see ``VectorNode``.
 
-    cuts    float64 (threads, CUT_CELLS)
     totals  int64 (threads, n_outputs, 2)
     units   float64 (threads, n_outputs, 2)
+    lanes   float64 (threads, LANE_ROWS * outputs and those that fill up the lanes)
+    filled  int64 (threads, FILLED_SIZE)
+    cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
     parent  float64 (threads, 2): score of the small and the large child as leaves
     sets    for category columns; None: there are none
     """
 
-    cuts: FloatArray
     totals: IntArray
     units: FloatArray
+    lanes: FloatArray
+    filled: IntArray
+    cuts: FloatArray
     parent: FloatArray
     sets: Sets | None
 
 
 class VectorState(NamedTuple):
-    """Everything; ``state.rows`` and ``state.wide`` are those of the first output."""
+    """Everything; ``state.scalars`` are those of the first output."""
 
     state: State
     outputs: Outputs
     trial: Trial
-
-
-@kernel(inline=True, inner=True)
-def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
-    """The row arrays of one output."""
-    return Rows(rows.rows, rows.scratch, outputs.fixed[output], outputs.packed[output])
-
-
-@kernel(inner=True)
-def pass_gradients(
-    thread: int,
-    crew: Crew,
-    settings: Settings,
-    data: LossData,
-    rows: Rows,
-    threads: Threads,
-    outputs: Outputs,
-) -> None:
-    """The gradient pass of every output."""
-    for output in range(outputs.scalars.shape[0]):
-        target = outputs.target[min(output, outputs.target.shape[0] - 1)]
-        mine = LossData(target, data.weight, data.raw, data.probability, data.level)
-        of_output = rows_of(rows, outputs, output)
-        gradient_pass(thread, crew, settings, mine, of_output, threads, outputs.scalars[output])
 
 
 @kernel(inner=True)
@@ -171,27 +140,63 @@ def build_vectors(
     bins: Bins,
     columns: Columns,
     rows: Rows,
-    cells: IntArray,
+    outputs: Outputs,
     place: tuple[int, int],
     slot: int,
-    outputs: Outputs,
+    filled: IntArray,
 ) -> None:
-    """Histograms of the rows at ``place`` for every output."""
-    for output in range(outputs.scalars.shape[0]):
-        build_node(
-            thread,
-            crew,
-            settings,
-            bins,
-            columns,
-            rows_of(rows, outputs, output),
-            cells,
-            wide_of(outputs.sums, output),
-            place,
-            slot,
-            outputs.scalars[output],
-            None,
-        )
+    """Histogram of the rows at ``place`` (start, count); each thread completes its columns.
+
+    Rows or columns are divided between threads as in ``growing.grow.build_node``.
+    """
+    start, count = place
+    n_columns = outputs.scalars[0, IS_N_COLUMNS]
+    sums, slot_size = outputs.sums, settings.n_columns * bins.stride
+    n_groups = crew.n_threads
+    if count >= ROWS_TO_SHARE:
+        n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
+        n_groups = min(crew.n_threads, n_tiles)
+    n_parts = crew.n_threads // n_groups
+    group, part = thread % n_groups, thread // n_groups
+    private = settings.n_slots + 2
+    if part < n_parts:
+        chosen = share(n_columns, group, n_groups)
+        first, last = share(count, part, n_parts)
+        target = slot if part == 0 else private + thread
+        mine, some = (start + first, start + last), rows.rows
+        build_columns(bins, columns, chosen, some, mine, outputs.words, sums, target * slot_size)
+    if n_groups == crew.n_threads:
+        return  # each thread has built the very columns that it will search
+    barrier(crew)
+    own = share(n_columns, thread, crew.n_threads)
+    for other in range(n_groups, n_groups * n_parts):
+        theirs = share(n_columns, other % n_groups, n_groups)
+        for k in range(max(own[0], theirs[0]), min(own[1], theirs[1])):
+            at = np.int64(columns.feature[k]) * bins.stride
+            n_bins = np.int64(bins.n_bins[columns.feature[k]])
+            source = (private + other) * slot_size + at
+            n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled)
+            add_cells(sums, slot * slot_size + at, source, filled, n_filled)
+    # The sums of one thread may be its own again: a second node may need them at once.
+    barrier(crew)
+
+
+@kernel(inner=True)
+def subtract_vectors(
+    mine: tuple[int, int],
+    bins: Bins,
+    columns: Columns,
+    sums: Sums,
+    large: int,
+    small: int,
+    filled: IntArray,
+) -> None:
+    """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
+    for k in range(mine[0], mine[1]):
+        feature = np.int64(columns.feature[k])
+        at, n_bins = feature * bins.stride, np.int64(bins.n_bins[feature])
+        n_filled = list_filled(sums.n, small + at, n_bins, bins.stride, filled)
+        subtract_cells(sums, large + at, small + at, filled, n_filled)
 
 
 @kernel(inline=True, inner=True)
@@ -239,7 +244,6 @@ def search_vectors(
     node: VectorNode,
     allowed: np.ndarray,
     outputs: Outputs,
-    cuts: FloatArray,
     found: IntArray,
     thread: int,
     sets: Sets | None,
@@ -249,24 +253,20 @@ def search_vectors(
     stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
     parent = 0.0
     if mine[1] > mine[0]:
-        first = node.start + np.int64(features[mine[0]]) * stride
-        sum_totals(sums, first, stride, node.totals)
-        for output in range(outputs.scalars.shape[0]):
-            scalars = outputs.scalars[output]
-            units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-            node.units[output, 0] = units.g
-            node.units[output, 1] = units.h
+        first = np.int64(features[mine[0]])
+        n_bins = np.int64(bins.n_bins[first])
+        sum_totals(sums, node.start + first * stride, n_bins, stride, node)
+        write_units(settings.constant_hessian, outputs, node.units)
         parent = score_totals(node, rules)
+    limits = start_search(node, rules)
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
         if (not sampled or allowed[feature] == 1) and not is_set(sets, feature):
             n_bins = np.int64(bins.n_bins[feature])
-            best = search_column(sums, feature, n_bins, stride, node, rules, cuts, best)
+            best = search_column(sums, feature, n_bins, stride, node, limits, best)
     whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
-    first_output = wide_of(sums, 0)
-    best = complete_split(
-        first_output, node.start, bins.n_bins, stride, whole, Units(1.0, 1.0), best
-    )
+    counts = Wide(sums.n, sums.n, sums.n)  # sums of the left side are not needed
+    best = complete_split(counts, node.start, bins.n_bins, stride, whole, node.largest, best)
     write_found(found, best, stride)
     if sets is not None:
         for k in range(mine[0], mine[1]):
@@ -280,7 +280,7 @@ def search_vectors(
 def search_children(thread: int, state: State, outputs: Outputs, trial: Trial) -> None:
     """Histograms and best splits of the one or two nodes that have just been made."""
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
-    columns, table = state.columns, state.tree.table
+    columns, table, filled = state.columns, state.tree.table, trial.filled[thread]
     mine = share(scalars[IS_N_COLUMNS], thread, crew.n_threads)
     slot_size = settings.n_columns * bins.stride
     subtract = scalars[IS_SUBTRACT] == 1
@@ -293,17 +293,22 @@ def search_children(thread: int, state: State, outputs: Outputs, trial: Trial) -
         place = (table[node, NODE_START], table[node, NODE_COUNT])
         if child == 1 and subtract:
             small = scalars[IS_SMALL_SLOT] * slot_size
-            for output in range(outputs.scalars.shape[0]):
-                wide = wide_of(outputs.sums, output)
-                subtract_node(mine, bins, columns, wide, slot * slot_size, small, None)
+            subtract_vectors(mine, bins, columns, outputs.sums, slot * slot_size, small, filled)
         elif searched == 1 or subtract:
-            cells = state.threads.cells[thread]
             build_vectors(
-                thread, crew, settings, bins, columns, state.rows, cells, place, slot, outputs
+                thread, crew, settings, bins, columns, state.rows, outputs, place, slot, filled
             )
         if searched == 1:
             chosen = VectorNode(
-                slot * slot_size, place[1], trial.totals[thread], trial.units[thread]
+                slot * slot_size,
+                place[1],
+                trial.totals[thread],
+                trial.units[thread],
+                largest_units(settings.constant_hessian, outputs),
+                trial.lanes[thread],
+                trial.lanes.shape[1] // LANE_ROWS,
+                filled,
+                trial.cuts[thread],
             )
             trial.parent[thread, child] = search_vectors(
                 mine,
@@ -314,7 +319,6 @@ def search_children(thread: int, state: State, outputs: Outputs, trial: Trial) -
                 chosen,
                 state.search.allowed[child],
                 outputs,
-                trial.cuts[thread],
                 state.search.found[thread, child],
                 thread,
                 trial.sets,

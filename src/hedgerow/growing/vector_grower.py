@@ -1,8 +1,9 @@
 """From Python to the compiled tree with vectors in its leaves, and back.
 
-Memory: for each row and output 24 bytes of gradients, and for each kept node, output
-and bin 20 bytes of sums; nodes whose sums would take more than a gibibyte in all are
-built from their rows.
+Memory: for each row and output 16 bytes of gradients, and for each kept node, output
+and bin 8 bytes of sums (with a constant hessian 12 and 4), outputs rounded up to a
+multiple of 8 (16); nodes whose sums would take more than a gibibyte in all are built
+from their rows.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
 from hedgerow.growing.grower import TreeGrower, cuts_of, for_copies, make_state
-from hedgerow.growing.setup import begin_tree
+from hedgerow.growing.setup import has_constant_hessian
 from hedgerow.growing.tree import GrownTree
-from hedgerow.growing.vector_grow import Outputs, Sets, Trial, VectorState, work_vectors
-from hedgerow.kernels.histogram import Wide
+from hedgerow.growing.vector_gradients import Outputs
+from hedgerow.growing.vector_grow import Sets, Trial, VectorState, work_vectors
+from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.vector_category import SCRATCH_SIZE, Groups
-from hedgerow.kernels.vector_split import CUT_CELLS, Sums
+from hedgerow.kernels.vector_histogram import Sums, width_of
+from hedgerow.kernels.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import GIVEN
 from hedgerow.objectives.given import Given
@@ -70,12 +73,15 @@ class VectorGrower(TreeGrower):
         self._params = params
         self._cuts = cuts_of(matrix.spec)
         n_outputs = len(raw)
-        state = make_state(matrix, target, weight, raw, objective, params, n_threads, n_outputs)
+        width = width_of(n_outputs, has_constant_hessian(objective, weight, params))
+        state = make_state(
+            matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
+        )
         sets = None
         if state.extras is not None:
             sets = _make_sets(for_copies(state.extras, n_copies), n_outputs, n_threads)
             state = state._replace(extras=None)
-        everything = _make_everything(state, target, objective, int(adds_scores), sets)
+        everything = _make_everything(state, target, objective, width, int(adds_scores), sets)
         self._everything, self._state = everything, everything.state
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
@@ -93,8 +99,7 @@ class VectorGrower(TreeGrower):
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree``, that of round ``tree``, for all outputs."""
         scalars = self._everything.outputs.scalars
-        for number in range(len(scalars)):
-            begin_tree(scalars[number], tree, number, 1)
+        scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
             scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
@@ -109,26 +114,37 @@ def _make_everything(
     state: layout.State,
     target: FloatArray,
     objective: Objective,
+    width: int,
     adds_scores: int,
     sets: Sets | None,
 ) -> VectorState:
     """The state of a single output, and all that the others need."""
     n_outputs, n_rows = state.loss_data.raw.shape
-    n_nodes, n_threads = len(state.tree.table), state.crew.n_threads
-    sums = Sums(*(part.reshape(n_outputs, -1) for part in state.wide))
+    n_nodes, n_threads, settings = len(state.tree.table), state.crew.n_threads, state.settings
+    n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
     outputs = Outputs(
         target=_targets_of(target, objective),
         fixed=aligned_empty((n_outputs, 2 * n_rows), np.int32),
-        packed=aligned_empty((n_outputs, 2 * n_rows), np.int64),
-        sums=sums,
-        scalars=np.repeat(state.scalars[None], n_outputs, axis=0),
+        words=aligned_zeros(n_rows * width, np.int32),
+        sums=Sums(
+            cells=aligned_empty(n_cells * width, np.int32),
+            n=aligned_empty(n_cells, np.int32),
+            width=np.int64(width),
+            constant=np.int64(settings.constant_hessian),
+        ),
+        measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+        dropped=np.zeros((n_outputs, 2), dtype=np.int64),
+        scalars=_scalars_of(state.scalars, n_outputs),
         vectors=np.zeros((n_nodes, n_outputs)),
         cover=np.zeros(n_nodes),
     )
+    n_lanes = -(-n_outputs // N_LANES) * N_LANES
     trial = Trial(
-        cuts=aligned_zeros((n_threads, CUT_CELLS), np.float64),
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
+        lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
+        filled=aligned_zeros((n_threads, FILLED_SIZE), np.int64),
+        cuts=aligned_zeros((n_threads, 2, FILLED_SIZE * N_LANES), np.float64),
         parent=aligned_zeros((n_threads, 2), np.float64),
         sets=sets,
     )
@@ -137,13 +153,18 @@ def _make_everything(
         data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
     scalars: IntArray = outputs.scalars[0]
     single = state._replace(
-        settings=state.settings._replace(adds_scores=adds_scores),
+        settings=settings._replace(adds_scores=adds_scores, packs_all=0),
         loss_data=data,
-        rows=state.rows._replace(fixed=outputs.fixed[0], packed=outputs.packed[0]),
-        wide=Wide(sums.g[0], sums.h[0], sums.n[0]),
         scalars=scalars,
     )
     return VectorState(single, outputs, trial)
+
+
+def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
+    """Those of one output for each."""
+    repeated = np.repeat(scalars[None], n_outputs, axis=0)
+    repeated[:, layout.IS_OUTPUT] = np.arange(n_outputs)
+    return repeated
 
 
 def _make_sets(extras: layout.Extras, n_outputs: int, n_threads: int) -> Sets:

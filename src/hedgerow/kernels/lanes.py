@@ -16,6 +16,15 @@ store_floats(array, at, a)   array[at + j] = lane j
 to_float(a)                  int64 to float64
 choose(truths, a, b)         a where true, else b
 lane_of(a, j)                one of the eight numbers
+sum_lanes(a)                 their sum, always in the same order
+load_floats(array, at)       eight neighbours of a float64 or int32 array as float64
+store_floats(array, at, a)   and back, to float64
+
+What stands in memory as a line of sixteen int32 is added and subtracted as it is::
+
+load_line(array, at)         sixteen neighbours of an int32 array
+store_line(array, at, a)     and back
+keep_line(a, word)           each of them ``&`` the int32 ``word``
 
 All are compiled for any processor: four or two lanes at a time where it has
 shorter vectors.  Division by zero follows IEEE 754.
@@ -33,15 +42,18 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 N_LANES = 8
+LINE = 16
+"""Numbers of a line: 64 bytes, as many as a processor fetches at once."""
 _INT32 = ir.IntType(32)
 
 
 class Lanes(types.Type):  # type: ignore[misc]
-    """Numba type of eight numbers of one kind."""
+    """Numba type of eight numbers of one kind, or of another number of them."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, width: int = N_LANES) -> None:
         self.dtype = dtype
-        super().__init__(name=f"lanes({dtype})")
+        self.width = width
+        super().__init__(name=f"lanes({dtype}, {width})")
 
 
 @register_model(Lanes)
@@ -51,10 +63,11 @@ class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         bits = fe_type.dtype == types.boolean
         element = ir.IntType(1) if bits else dmm.lookup(fe_type.dtype).get_value_type()
-        super().__init__(dmm, fe_type, ir.VectorType(element, N_LANES))
+        super().__init__(dmm, fe_type, ir.VectorType(element, fe_type.width))
 
 
 _INTS, _FLOATS, _TRUTHS = Lanes(types.int64), Lanes(types.float64), Lanes(types.boolean)
+_LINE = Lanes(types.int32, LINE)
 
 
 def _define(symbol: Callable[..., Any], table: dict[Lanes, str], result: Lanes | None) -> None:
@@ -76,8 +89,8 @@ def _define(symbol: Callable[..., Any], table: dict[Lanes, str], result: Lanes |
         return compare({operator.gt: ">", operator.ge: ">="}[symbol], *args)
 
 
-_define(operator.add, {_INTS: "add", _FLOATS: "fadd"}, None)
-_define(operator.sub, {_INTS: "sub", _FLOATS: "fsub"}, None)
+_define(operator.add, {_INTS: "add", _FLOATS: "fadd", _LINE: "add"}, None)
+_define(operator.sub, {_INTS: "sub", _FLOATS: "fsub", _LINE: "sub"}, None)
 _define(operator.mul, {_FLOATS: "fmul"}, None)
 _define(operator.truediv, {_FLOATS: "fdiv"}, None)
 _define(operator.and_, {_TRUTHS: "and_"}, None)
@@ -231,3 +244,93 @@ def lane_of(typingctx: Any, lanes: Any, lane: Any) -> Any:
         return builder.extract_element(args[0], builder.trunc(args[1], _INT32))
 
     return lanes.dtype(lanes, types.int64), generate
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any, row: Any) -> Any:
+    """Where ``array[at]`` begins, as a vector of type ``row``."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), row.as_pointer())
+
+
+@intrinsic
+def sum_lanes(typingctx: Any, lanes: Any) -> Any:
+    """The sum of eight float64: halves are added, then their halves, then the last two."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        total = args[0]
+        for size in (4, 2, 1):
+            mask = ir.Constant(
+                ir.VectorType(_INT32, N_LANES), [(i + size) % N_LANES for i in range(N_LANES)]
+            )
+            total = builder.fadd(total, builder.shuffle_vector(total, total, mask))
+        return builder.extract_element(total, _INT32(0))
+
+    return types.float64(_FLOATS), generate
+
+
+@intrinsic
+def load_floats(typingctx: Any, array: Any, at: Any) -> Any:
+    """Eight neighbours of a float64 or int32 array as float64."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        floats = context.get_value_type(_FLOATS)
+        if isinstance(sig.args[0].dtype, types.Float):
+            pointer = _pointer(context, builder, sig.args[0], args[0], args[1], floats)
+            return builder.load(pointer, align=8)
+        words = ir.VectorType(_INT32, N_LANES)
+        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], words)
+        return builder.sitofp(builder.load(pointer, align=4), floats)
+
+    return _FLOATS(array, types.int64), generate
+
+
+@intrinsic
+def store_floats(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
+    """Write eight neighbours of a float64 array."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        floats = context.get_value_type(_FLOATS)
+        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], floats)
+        builder.store(args[2], pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, lanes), generate
+
+
+@intrinsic
+def load_line(typingctx: Any, array: Any, at: Any) -> Any:
+    """Sixteen neighbours of an int32 array."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        line = context.get_value_type(_LINE)
+        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], line)
+        return builder.load(pointer, align=4)
+
+    return _LINE(array, types.int64), generate
+
+
+@intrinsic
+def store_line(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
+    """Write sixteen neighbours of an int32 array."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        line = context.get_value_type(_LINE)
+        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], line)
+        builder.store(args[2], pointer, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, lanes), generate
+
+
+@intrinsic
+def keep_line(typingctx: Any, lanes: Any, word: Any) -> Any:
+    """Each of sixteen int32 ``&`` the lower half of ``word``: -1 keeps them, 0 makes them 0."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        line = context.get_value_type(_LINE)
+        low = builder.trunc(args[1], _INT32)
+        first = builder.insert_element(ir.Constant(line, ir.Undefined), low, _INT32(0))
+        zeros = ir.Constant(ir.VectorType(_INT32, LINE), [0] * LINE)
+        return builder.and_(args[0], builder.shuffle_vector(first, first, zeros))
+
+    return _LINE(lanes, types.int64), generate

@@ -35,8 +35,11 @@ from hedgerow.kernels.category_split import (
     gather_bins,
     key_of,
 )
+from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.split import NodeSums, SplitRules, node_score
-from hedgerow.kernels.vector_split import Sums, VectorNode, wide_of
+from hedgerow.kernels.vector_histogram import Sums, place_of_g
+from hedgerow.kernels.vector_split import VectorNode
 
 _STEPS = 8
 """Steps of the power iteration: the order needs a direction, not its last digits."""
@@ -64,17 +67,18 @@ def sum_groups(
     sums: Sums, at: int, stride: int, n_groups: int, places: IntArray, groups: Groups
 ) -> None:
     """Sums of each output over the bins of each group."""
-    group_of_bin = places[GROUP_OF_BIN]
+    group_of_bin, cells, constant = places[GROUP_OF_BIN], sums.cells, sums.constant == 1
     for output in range(groups.g.shape[0]):
-        wide = wide_of(sums, output)
+        word = place_of_g(sums, output)
         for group in range(n_groups):
             groups.g[output, group] = 0
-            groups.h[output, group] = 0
+            groups.h[output, group] = places[GROUP_N, group] if constant else 0
         for b in range(stride):
-            group = group_of_bin[b]
+            group, cell = group_of_bin[b], (at + b) * sums.width + word
             if group >= 0:
-                groups.g[output, group] += wide.g[at + b]
-                groups.h[output, group] += wide.h[at + b]
+                groups.g[output, group] += np.int64(cells[cell])
+                if not constant:
+                    groups.h[output, group] += np.int64(cells[cell + N_LANES])
 
 
 @kernel(inner=True)
@@ -246,12 +250,12 @@ def find_vector_set(
     places: IntArray,
     groups: Groups,
 ) -> CategorySplit:
-    """Best set of the bins at ``at:at + stride``; its sums are those of the first output.
+    """Best set of the bins at ``at:at + stride``; of its sums ``n`` alone has a meaning.
 
     ``places`` is scratch space as for :func:`hedgerow.kernels.category_split.find_set`.
     """
-    wide = wide_of(sums, 0)
-    n_groups = gather_bins(wide, at, stride, stride, 0.0, places)
+    counts = Wide(sums.n, sums.n, sums.n)
+    n_groups = gather_bins(counts, at, stride, stride, 0.0, places)
     best, first, last = -1.0, np.int64(0), np.int64(0)
     if n_groups - 1 <= category.most_one_hot:
         # Group 0 is empty here.  Two groups make one division, not two.
@@ -266,7 +270,7 @@ def find_vector_set(
                 best, first, last = score, np.int64(i), np.int64(i + 1)
     else:
         least = category.smooth * category.n_copies
-        n_groups = gather_bins(wide, at, stride, stride, least, places)
+        n_groups = gather_bins(counts, at, stride, stride, least, places)
         sum_groups(sums, at, stride, n_groups, places, groups)
         n_groups = sort_vectors(n_groups, node, category.smooth, places, groups)
         harder = SplitRules(

@@ -6,15 +6,26 @@ computes for one of them, from the histograms of all outputs::
     score(cut) = sum over k of  score(G_k left, H_k left) + score(G_k right, H_k right)
 
 so that one tree serves all outputs (the ``multi_output_tree`` of XGBoost; sums over
-classes in Friedman 2001 are of the same kind).  Columns are searched one after the
-other: for each output the running sums of its bins, then what each cut adds to the
-score; the largest score is looked for once the outputs are through.
+classes in Friedman 2001 are of the same kind).  Outputs lie side by side, eight of them
+in the lanes of a vector (:mod:`hedgerow.kernels.lanes`), and a column is searched bin by
+bin, those without rows left out::
+
+              output 0  1  2 ... 7 | 8  9 ...
+    bin 0            .  .  .     .   .  .       running sums of g and h of each output
+    bin 3            .  .  .     .   .  .       score of the cut behind the bin: of each
+    bin 4            .  .  .     .   .  .       lane, added up over eights, then over lanes
+
+One eight after the other is taken down the column, its running sums in registers.
 
 A side needs ``min_samples_leaf`` rows, and ``min_child_weight`` of hessian in the
 mean over the outputs: with equal outputs both mean what they mean for one.
 
-Ties are as in :mod:`hedgerow.kernels.split`, and so are all operations, so that for
-one output, or for equal ones, the same cut wins.
+Ties are as in :mod:`hedgerow.kernels.split`.  Lanes without an output add 0, so that one
+output alone and the same output twice give the same cut.
+
+Outputs differ in their units.  All sums are taken to the unit of the largest, a power of
+two (:class:`VectorNode`): no digit is lost, and squares stay far from the limits of
+float64.
 """
 
 from __future__ import annotations
@@ -26,61 +37,88 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.histogram import Wide
-from hedgerow.kernels.split import NodeSums, Split, SplitRules, Units, limits_of, node_score
+from hedgerow.kernels.lanes import N_LANES, choose, load_floats, spread, store_floats, sum_lanes
+from hedgerow.kernels.split import Limits, Split, SplitRules, Units, node_score, side_score
+from hedgerow.kernels.vector_histogram import Sums, list_filled, place_of_g
 
-_MOST_BINS = 256
-# Parts of the scratch space, each with a place for every cut of a column.
-_G_LEFT = np.uint64(0)
-_H_LEFT = np.uint64(_MOST_BINS)
-_SCORE = np.uint64(2 * _MOST_BINS)
-_LEFT = np.uint64(3 * _MOST_BINS)  # sum over the outputs of the hessian on the left
-_RIGHT = np.uint64(4 * _MOST_BINS)
-_SPARE = np.uint64(5 * _MOST_BINS)  # least H of any output and side, less what it needs
-CUT_CELLS = 6 * _MOST_BINS
-"""Size of the scratch space of a thread."""
-
-
-class Sums(NamedTuple):
-    """Wide sums of all outputs, each (n_outputs, cells); see ``kernels.histogram.Wide``."""
-
-    g: np.ndarray
-    h: np.ndarray
-    n: np.ndarray
+# Rows of ``lanes``, each with a place for every output and those that fill up the last eight.
+_G_UNIT, _H_UNIT, _G, _H, _PENALTY, LANE_ROWS = range(6)
+FILLED_SIZE = 264
+"""Size of the list of bins of a thread."""
 
 
 class VectorNode(NamedTuple):
     """The node that is searched.
 
-    start   first cell of its histograms in the sums of each output
-    n_rows  its rows
-    totals  int64 (n_outputs, 2): sums of g and h over its rows
-    units   float64 (n_outputs, 2): what one counts for in them
+    start    first cell of its histogram
+    n_rows   its rows
+    totals   int64 (n_outputs, 2): sums of g and h over its rows
+    units    float64 (n_outputs, 2): what one counts for in them
+    largest  what one counts for in the sums that scores are computed of
+    lanes    float64 (LANE_ROWS * size,), of each output: units, sums of the node and
+             ``reg_lambda`` in terms of ``largest``
+    size     outputs, rounded up to a multiple of ``N_LANES``
+    filled   int64 (FILLED_SIZE,): scratch, bins with rows
+    cuts     float64 (2, FILLED_SIZE * N_LANES): scratch, of the cut behind each of them the
+             score, and the hessian on the left, in lanes
     """
 
     start: np.int64
     n_rows: np.int64
     totals: IntArray
     units: FloatArray
-
-
-@kernel(inline=True, inner=True)
-def wide_of(sums: Sums, output: int) -> Wide:
-    """The wide sums of one output."""
-    return Wide(sums.g[output], sums.h[output], sums.n[output])
+    largest: Units
+    lanes: FloatArray
+    size: np.int64
+    filled: IntArray
+    cuts: FloatArray
 
 
 @kernel(inner=True)
-def sum_totals(sums: Sums, at: int, stride: int, totals: IntArray) -> None:
+def sum_totals(sums: Sums, at: int, n_bins: int, stride: int, node: VectorNode) -> None:
     """Read the node's sums of each output off the histogram of the column at ``at``."""
-    for output in range(totals.shape[0]):
-        wide = wide_of(sums, output)
+    cells, totals = sums.cells, node.totals
+    n_filled = list_filled(sums.n, at, n_bins, stride, node.filled)
+    for output in range(len(totals)):
+        word = place_of_g(sums, output)
         g, h = np.int64(0), np.int64(0)
-        for b in range(np.uint64(at), np.uint64(at + stride)):
-            g += wide.g[b]
-            h += wide.h[b]
+        for e in range(n_filled):
+            cell = (at + node.filled[e]) * sums.width + word
+            g += np.int64(cells[cell])
+            if sums.constant == 0:
+                h += np.int64(cells[cell + N_LANES])
         totals[output, 0] = g
-        totals[output, 1] = h
+        totals[output, 1] = node.n_rows if sums.constant == 1 else h
+
+
+@kernel(inner=True)
+def start_search(node: VectorNode, rules: SplitRules) -> Limits:
+    """Fill in the lanes of the node; return its rules in terms of ``node.largest``."""
+    lanes, size, largest = node.lanes, node.size, node.largest
+    penalty, weight = rules.reg_lambda / largest.h, 0.0
+    for k in range(size):
+        for row in range(LANE_ROWS):
+            lanes[row * size + k] = 0.0
+        lanes[_PENALTY * size + k] = 1.0
+    for k in range(len(node.totals)):
+        g_unit, h_unit = node.units[k, 0] / largest.g, node.units[k, 1] / largest.h
+        lanes[_G_UNIT * size + k] = g_unit
+        lanes[_H_UNIT * size + k] = h_unit
+        lanes[_G * size + k] = float(node.totals[k, 0]) * g_unit
+        lanes[_H * size + k] = float(node.totals[k, 1]) * h_unit
+        weight += lanes[_H * size + k]
+        lanes[_PENALTY * size + k] = penalty
+    return Limits(
+        0.0,
+        weight,
+        node.n_rows,
+        max(rules.min_samples_leaf, np.int64(1)),
+        rules.min_child_weight * len(node.totals) / largest.h,
+        penalty,
+        rules.reg_alpha / largest.g,
+        rules.max_delta_step * (largest.h / largest.g),
+        rules.reg_alpha == 0.0 and math.isinf(rules.max_delta_step),
+    )
 
 
 @kernel(inner=True)
@@ -94,106 +132,80 @@ def score_totals(node: VectorNode, rules: SplitRules) -> float:
     return score
 
 
-@kernel(inline=True, inner=True)
-def side_score(g: float, d: float, shrink: float, longest: float) -> float:
-    """As ``kernels.split.node_score`` for a side with ``d = H + lambda``, in units."""
-    size = max(abs(g) - shrink, 0.0)
-    step = min(size / d, longest)
-    return step * (size + size - d * step)
-
-
-@kernel(inner=True)
-def run_sums(wide: Wide, at: int, n_bins: int, missing: int, cuts: FloatArray) -> None:
-    """Sums of g and h to the left of each cut; bin ``missing`` is left too, if not negative."""
-    g, h = np.int64(0), np.int64(0)
-    if missing >= 0:
-        g, h = wide.g[at + missing], wide.h[at + missing]
-    first = np.uint64(at)
-    for b in range(np.uint64(n_bins)):
-        g += wide.g[first + b]
-        h += wide.h[first + b]
-        cuts[_G_LEFT + b] = float(g)
-        cuts[_H_LEFT + b] = float(h)
-
-
-@kernel(inner=True)
-def add_scores(
-    node: VectorNode, output: int, n_bins: int, rules: SplitRules, cuts: FloatArray
-) -> None:
-    """Add what one output says of each cut, whose left sums stand in ``cuts``."""
-    units = Units(node.units[output, 0], node.units[output, 1])
-    sums = NodeSums(node.totals[output, 0], node.totals[output, 1], node.n_rows)
-    limits = limits_of(sums, units, rules)
-    g, h, penalty = limits.g, limits.h, limits.penalty
-    scale, weight = units.g * (units.g / units.h), units.h
-    least = 0.0 if penalty > 0.0 else 1.0  # a side needs H + lambda > 0, and H is whole
-    for b in range(np.uint64(n_bins)):
-        g_left, h_left = cuts[_G_LEFT + b], cuts[_H_LEFT + b]
-        g_right, h_right = g - g_left, h - h_left
-        d_left, d_right = h_left + penalty, h_right + penalty
-        if limits.plain:
-            both = g_left * g_left * d_right + g_right * g_right * d_left
-            score = both / (d_left * d_right)
-        else:
-            score = side_score(g_left, d_left, limits.shrink, limits.longest)
-            score += side_score(g_right, d_right, limits.shrink, limits.longest)
-        cuts[_SCORE + b] += score * scale
-        cuts[_LEFT + b] += h_left * weight
-        cuts[_RIGHT + b] += h_right * weight
-        spare = min(h_left, h_right) - least
-        cuts[_SPARE + b] = min(cuts[_SPARE + b], spare)
-
-
 @kernel(inner=True)
 def score_cuts(
-    sums: Sums, at: int, n_bins: int, missing: int, node: VectorNode, rules: SplitRules,
-    cuts: FloatArray,
-) -> None:  # fmt: skip
-    """Scores of all cuts of the column at ``at``, over all outputs."""
-    for b in range(np.uint64(n_bins)):
-        cuts[_SCORE + b] = 0.0
-        cuts[_LEFT + b] = 0.0
-        cuts[_RIGHT + b] = 0.0
-        cuts[_SPARE + b] = math.inf
-    for output in range(node.totals.shape[0]):
-        run_sums(wide_of(sums, output), at, n_bins, missing, cuts)
-        add_scores(node, output, n_bins, rules, cuts)
+    sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits
+) -> None:
+    """Score the cuts behind the ``filled`` bins of the column at ``at``, eight outputs at a time.
 
-
-@kernel(inner=True)
-def best_cut(
-    n: np.ndarray, at: int, n_bins: int, missing: int, node: VectorNode, rules: SplitRules,
-    cuts: FloatArray, feature: int, best: Split,
-) -> Split:  # fmt: skip
-    """The better of ``best`` and the best cut whose score stands in ``cuts``."""
-    lightest = rules.min_child_weight * node.totals.shape[0]
-    n_left = np.int64(n[at + missing]) if missing >= 0 else np.int64(0)
-    for b in range(np.uint64(n_bins)):
-        n_left += np.int64(n[np.uint64(at) + b])
-        if min(n_left, node.n_rows - n_left) < rules.min_samples_leaf:
-            continue
-        if cuts[_SPARE + b] < 0.0 or min(cuts[_LEFT + b], cuts[_RIGHT + b]) < lightest:
-            continue
-        if cuts[_SCORE + b] > best.score:
-            side = np.int64(1) if missing >= 0 else np.int64(0)
-            zero = np.int64(0)
-            best = Split(cuts[_SCORE + b], feature, np.int64(b), side, zero, zero, zero)
-    return best
+    Bin ``missing`` is on the left from the start, if not negative.  A side whose ``H +
+    lambda`` is 0 makes the score minus infinity.
+    """
+    lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
+    scores, weights = node.cuts[0], node.cuts[1]
+    constant, word = sums.constant == 1, np.int64(0)
+    for k in range(0, size, N_LANES):
+        g_unit, h_unit = (
+            load_floats(lanes, _G_UNIT * size + k),
+            load_floats(lanes, _H_UNIT * size + k),
+        )
+        g, h = load_floats(lanes, _G * size + k), load_floats(lanes, _H * size + k)
+        penalty = load_floats(lanes, _PENALTY * size + k)
+        g_left, h_left = spread(0.0), spread(0.0)
+        for e in range(-1 if missing >= 0 else 0, n_filled):
+            bin_ = at + (filled[e] if e >= 0 else missing)
+            cell = bin_ * sums.width + word
+            g_left = g_left + load_floats(cells, cell) * g_unit
+            if constant:
+                h_left = h_left + spread(float(n[bin_])) * h_unit
+            else:
+                h_left = h_left + load_floats(cells, cell + N_LANES) * h_unit
+            if e < 0:
+                continue
+            g_right, d_left, d_right = g - g_left, h_left + penalty, h - h_left + penalty
+            product = d_left * d_right
+            if limits.plain:
+                score = (g_left * g_left * d_right + g_right * g_right * d_left) / product
+            else:
+                score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
+            score = choose(product > spread(0.0), score, spread(-math.inf))
+            weight, to = h_left, e * N_LANES
+            if k > 0:
+                score = load_floats(scores, to) + score
+                weight = load_floats(weights, to) + weight
+            store_floats(scores, to, score)
+            store_floats(weights, to, weight)
+        word += N_LANES if constant else 2 * N_LANES
 
 
 @kernel(inner=True)
 def search_column(
-    sums: Sums, feature: int, n_bins: int, stride: int, node: VectorNode, rules: SplitRules,
-    cuts: FloatArray, best: Split,
-) -> Split:  # fmt: skip
+    sums: Sums,
+    feature: int,
+    n_bins: int,
+    stride: int,
+    node: VectorNode,
+    limits: Limits,
+    best: Split,
+) -> Split:
     """The better of ``best`` and the best cut of one column, missing values on either side."""
-    at, absent, n = node.start + feature * stride, stride - 1, sums.n[0]
-    nowhere = np.int64(-1)
-    score_cuts(sums, at, n_bins, nowhere, node, rules, cuts)
-    best = best_cut(n, at, n_bins, nowhere, node, rules, cuts, feature, best)
-    if n[at + absent] > 0:
-        score_cuts(sums, at, n_bins, absent, node, rules, cuts)
-        best = best_cut(n, at, n_bins, absent, node, rules, cuts, feature, best)
+    at, n, filled = node.start + feature * stride, sums.n, node.filled
+    scores, weights, absent = node.cuts[0], node.cuts[1], stride - 1
+    n_missing = np.int64(n[at + absent])
+    n_filled = list_filled(n, at, n_bins, stride, filled) - np.int64(n_missing > 0)
+    for side in range(2 if n_missing > 0 else 1):
+        score_cuts(sums, at, absent if side == 1 else -1, n_filled, node, limits)
+        n_left = n_missing if side == 1 else np.int64(0)
+        for e in range(n_filled):
+            n_left += np.int64(n[at + filled[e]])
+            if min(n_left, node.n_rows - n_left) < limits.fewest:
+                continue
+            score = sum_lanes(load_floats(scores, e * N_LANES))
+            if score > best.score:
+                left = sum_lanes(load_floats(weights, e * N_LANES))
+                if min(left, limits.h - left) >= limits.lightest:
+                    zero = np.int64(0)
+                    best = Split(score, feature, filled[e], np.int64(side), zero, zero, zero)
     return best
 
 

@@ -1,0 +1,154 @@
+"""Gradients of several outputs as words of the same row, side by side.
+
+The gradient pass of one output (:mod:`hedgerow.growing.gradients`) is run for each, down
+to the fixed numbers, of which the values of leaves come.  What histograms add up is::
+
+    fixed g, h  (31 bits)  -->  words: int32, the lower bits of fixed dropped
+
+As many bits are dropped as it takes for the sum of ``|g|`` over all rows to fit an
+int32, and so for h: known after the pass.  The unit follows the mean, not the largest
+gradient, so heavy tails cost no digits: of n rows the unit is ``n 2**-31`` of the mean.
+What is cut off is rounded up or down at random in proportion, so that sums stay
+unbiased; the noise of a row is the same for all outputs, and depends on the tree and
+the row only.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.gradients import gradient_pass, power_of_two, units_of
+from hedgerow.growing.state import (
+    COUNT_G_SUM,
+    COUNT_H_SUM,
+    IS_G_EXPONENT,
+    IS_H_EXPONENT,
+    IS_TREE,
+    Rows,
+    Settings,
+    Threads,
+)
+from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.split import Units
+from hedgerow.kernels.vector_histogram import Sums, place_of_g
+from hedgerow.objectives.derivatives import LossData
+
+_LARGEST = 2**31 - 1
+
+
+class Outputs(NamedTuple):
+    """Arrays with a part for each output.
+
+    target    float64 (n_outputs, n_rows), or (1, n_rows) if all outputs have the same
+    fixed     int32 (n_outputs, 2 * n_rows), see ``growing.state.Rows``
+    words     int32 (n_rows * width,), see :mod:`hedgerow.kernels.vector_histogram`
+    sums      the histograms
+    measured  int64 (threads, n_outputs, 2): sums of |fixed g| and fixed h
+    dropped   int64 (n_outputs, 2): bits of fixed g and h that words do without
+    scalars   int64 (n_outputs, N_SCALARS): those of the first output hold the tree's, too
+    vectors   float64 (nodes, n_outputs): values of the nodes
+    cover     float64 (nodes,): scratch, sums of hessians over the outputs
+    """
+
+    target: FloatArray
+    fixed: np.ndarray
+    words: np.ndarray
+    sums: Sums
+    measured: IntArray
+    dropped: IntArray
+    scalars: IntArray
+    vectors: FloatArray
+    cover: FloatArray
+
+
+@kernel(inline=True, inner=True)
+def rows_of(rows: Rows, outputs: Outputs, output: int) -> Rows:
+    """The row arrays of one output."""
+    return Rows(rows.rows, rows.scratch, outputs.fixed[output], rows.packed)
+
+
+@kernel(inner=True)
+def choose_dropped(outputs: Outputs, n_rows: int) -> None:
+    """Thread 0: how many bits words do without, for each output."""
+    for output in range(len(outputs.scalars)):
+        for part in range(2):
+            total = np.int64(0)
+            for t in range(len(outputs.measured)):
+                total += outputs.measured[t, output, part]
+            dropped = np.int64(0)
+            while (total >> dropped) + n_rows > _LARGEST:  # each row may be rounded up
+                dropped += 1
+            outputs.dropped[output, part] = dropped
+
+
+@kernel(inner=True)
+def write_words(
+    settings: Settings, rows: Rows, outputs: Outputs, tree: int, start: int, stop: int
+) -> None:
+    """Write the words of rows ``start`` to ``stop``."""
+    words, fixed, dropped = outputs.words, outputs.fixed, outputs.dropped
+    width, two, one = np.uint64(outputs.sums.width), np.uint64(2), np.uint64(1)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        noise = np.int64(hash64(settings.seed, np.uint64(tree), i) >> one)
+        for output in range(len(dropped)):
+            to = i * width + np.uint64(place_of_g(outputs.sums, output))
+            d = dropped[output, 0]
+            g = np.int64(fixed[output, two * i]) + (noise & ((np.int64(1) << d) - 1))
+            words[to] = np.int32(g >> d)
+            if settings.constant_hessian == 0:
+                d = dropped[output, 1]
+                h = np.int64(fixed[output, two * i + one])
+                h += (noise >> 31) & ((np.int64(1) << d) - 1)
+                words[to + np.uint64(N_LANES)] = np.int32(h >> d)
+
+
+@kernel(inner=True)
+def pass_gradients(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    data: LossData,
+    rows: Rows,
+    threads: Threads,
+    outputs: Outputs,
+) -> None:
+    """The gradient pass of every output, and the words of the rows."""
+    counts = threads.counts[thread]
+    for output in range(outputs.scalars.shape[0]):
+        target = outputs.target[min(output, outputs.target.shape[0] - 1)]
+        mine = LossData(target, data.weight, data.raw, data.probability, data.level)
+        of_output = rows_of(rows, outputs, output)
+        gradient_pass(thread, crew, settings, mine, of_output, threads, outputs.scalars[output])
+        outputs.measured[thread, output, 0] = counts[COUNT_G_SUM]
+        outputs.measured[thread, output, 1] = counts[COUNT_H_SUM]
+    barrier(crew)
+    if thread == 0:
+        choose_dropped(outputs, settings.n_rows)
+    barrier(crew)
+    start, stop = share(settings.n_rows, thread, crew.n_threads)
+    write_words(settings, rows, outputs, outputs.scalars[0, IS_TREE], start, stop)
+
+
+@kernel(inner=True)
+def largest_units(constant: int, outputs: Outputs) -> Units:
+    """Powers of two, at least as large as the units of any output."""
+    g, h = outputs.scalars[0, IS_G_EXPONENT], outputs.scalars[0, IS_H_EXPONENT]
+    for output in range(1, len(outputs.scalars)):
+        g = max(g, outputs.scalars[output, IS_G_EXPONENT])
+        h = max(h, outputs.scalars[output, IS_H_EXPONENT])
+    return Units(power_of_two(g), 1.0 if constant == 1 else power_of_two(h))
+
+
+@kernel(inner=True)
+def write_units(constant: int, outputs: Outputs, units: FloatArray) -> None:
+    """What one counts for in the words of each output."""
+    for output in range(len(outputs.scalars)):
+        scalars, dropped = outputs.scalars[output], outputs.dropped[output]
+        units[output, 0] = units_of(scalars, constant, dropped[0]).g
+        units[output, 1] = units_of(scalars, constant, dropped[1]).h
