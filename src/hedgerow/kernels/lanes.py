@@ -11,14 +11,12 @@ spread(x)                    x in every lane
 load_turned(array, at, bin)  eight vectors: lane j of the k-th is array[at[j] + bin + k]
 load_lanes(array, at)        lane j is array[at + j]
 gather(array, at)            array[at[j]] in lane j
-load_floats(array, at)       lane j is array[at + j], of float64
-store_floats(array, at, a)   array[at + j] = lane j
+load_floats(array, at)       lane j is array[at + j], of float64 or int32, as float64
+store_floats(array, at, a)   array[at + j] = lane j, to float64
 to_float(a)                  int64 to float64
 choose(truths, a, b)         a where true, else b
 lane_of(a, j)                one of the eight numbers
 sum_lanes(a)                 their sum, always in the same order
-load_floats(array, at)       eight neighbours of a float64 or int32 array as float64
-store_floats(array, at, a)   and back, to float64
 
 What stands in memory as a line of sixteen int32 is added and subtracted as it is::
 
@@ -185,35 +183,6 @@ def gather(typingctx: Any, array: Any, at: Any) -> Any:
         return lanes
 
     return _FLOATS(array, at), generate
-
-
-def _place_of(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
-    """Pointer to eight neighbours of a float64 array."""
-    data = context.make_array(kind)(context, builder, array).data
-    row_type = ir.VectorType(ir.DoubleType(), N_LANES)
-    return builder.bitcast(builder.gep(data, [at]), row_type.as_pointer())
-
-
-@intrinsic
-def load_floats(typingctx: Any, array: Any, at: Any) -> Any:
-    """Eight neighbours of a float64 array."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_place_of(context, builder, sig.args[0], *args), align=8)
-
-    return _FLOATS(array, types.int64), generate
-
-
-@intrinsic
-def store_floats(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
-    """Write eight neighbours of a float64 array."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _place_of(context, builder, sig.args[0], args[0], args[1])
-        builder.store(args[2], place, align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, _FLOATS), generate
 
 
 @intrinsic
