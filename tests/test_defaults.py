@@ -39,6 +39,8 @@ def test_defaults_are_automatic_and_told() -> None:
     model = HedgerowClassifier(random_state=0).fit(X, y)
     expected = recipe(DataSize(len(y)))
     told = model.chosen_params_
+    del expected["max_depth"]  # told of symmetric trees, which are chosen by it
+    expected["multi_strategy"] = "auto"  # of no meaning for two classes
     assert told.pop("folds") == list(expected.pop("folds"))
     assert told == expected
     assert model.n_iter_ == model.best_iteration_ < told["n_estimators"]
@@ -46,12 +48,12 @@ def test_defaults_are_automatic_and_told() -> None:
     assert len(model.evals_result_["cv"]["loss"]) * told["rounds_factor"] >= model.n_iter_
 
 
-@pytest.mark.parametrize("name", sorted(set(AUTOMATIC) - {"early_stopping"}))
+@pytest.mark.parametrize("name", sorted(set(AUTOMATIC) - {"early_stopping", "multi_strategy"}))
 def test_explicit_values_win(name: str) -> None:
     value = {
         "n_estimators": 7, "learning_rate": 0.3, "max_leaves": 5, "min_samples_leaf": 9,
         "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
-        "max_bins": 100,
+        "max_bins": 100, "grow_policy": "depthwise",
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
     model = HedgerowRegressor(random_state=0, **{name: value}).fit(X, y)
@@ -78,6 +80,43 @@ def test_sets_of_categories_are_not_searched_on_samples_of_many_rows() -> None:
     assert recipe(DataSize(20_000))["subsample"] < 1.0
     assert recipe(DataSize(20_000, most_levels=5))["subsample"] == 1.0
     assert recipe(DataSize(1_000, most_levels=5))["subsample"] < 1.0
+
+
+def test_many_classes_share_their_trees() -> None:
+    X = RNG.normal(size=(400, 3))
+    y = RNG.integers(0, 9, 400)
+    model = HedgerowClassifier(random_state=0).fit(X, y)
+    assert model.chosen_params_["multi_strategy"] == "multi_output_tree"
+    assert model.booster_.num_trees == model.n_iter_
+    asked = HedgerowClassifier(random_state=0, multi_strategy="one_output_per_tree").fit(X, y)
+    assert "multi_strategy" not in asked.chosen_params_
+    assert asked.booster_.num_trees == 9 * asked.n_iter_
+    other = HedgerowClassifier(random_state=0, interaction_constraints=[[0, 1], [2]]).fit(X, y)
+    assert other.chosen_params_["multi_strategy"] == "one_output_per_tree"
+    few = HedgerowClassifier(random_state=0).fit(X, y % 7)
+    assert few.chosen_params_["multi_strategy"] == "one_output_per_tree"
+
+
+def _smooth(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    X = RNG.normal(size=(n_rows, 3))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] * X[:, 2]
+
+
+def test_squared_error_of_many_rows_is_fitted_level_by_level() -> None:
+    X, y = _smooth(3_000)
+    chosen = HedgerowRegressor(random_state=0).fit(X, y).chosen_params_
+    assert (chosen["grow_policy"], chosen["max_depth"]) == ("symmetric", 7)
+    asked: dict[str, Any]
+    for asked in (
+        {"max_leaves": 20},
+        {"max_depth": 4},
+        {"monotone_constraints": [1, 0, 0]},
+        {"objective": "absolute_error"},
+    ):
+        other = HedgerowRegressor(random_state=0, **asked).fit(X, y).chosen_params_
+        assert other["grow_policy"] == "leafwise"
+        assert "max_depth" not in other
+        assert "max_leaves" in asked or other["max_leaves"] == 31
 
 
 def test_with_rounds_given_all_is_plain() -> None:

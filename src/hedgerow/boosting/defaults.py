@@ -26,8 +26,9 @@ from typing import Any, TypeAlias
 from hedgerow.boosting.pace import Pace
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_of
-from hedgerow.boosting.symmetric import is_symmetric
+from hedgerow.boosting.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
+from hedgerow.boosting.symmetric import is_symmetric, obstacle_to_levels
+from hedgerow.data import SparseTable
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 
@@ -44,6 +45,7 @@ AUTOMATIC = (
     "subsample",
     "colsample_bynode",
     "max_bins",
+    "grow_policy",
     "multi_strategy",
     "early_stopping",
     "patience",
@@ -70,6 +72,9 @@ _SHARED_TREES = 8
 _SMALL = 3_000
 _MEDIUM = 10_000
 _FEW_BINS = 63
+_LEVELS = 7
+_FEW_COLUMNS = 100
+"""Symmetric trees know no bundles, which is slow where there are very many columns."""
 _MOST_BINS = 255
 
 
@@ -86,12 +91,15 @@ class DataSize:
         Trees of a round.
     most_levels : int
         Categories of the column that has most of them; 0 without such columns.
+    by_levels : bool
+        Whether the loss is squared error and the table dense: such trees may be symmetric.
     """
 
     n_rows: int
     n_features: int = 1
     n_outputs: int = 1
     most_levels: int = 0
+    by_levels: bool = False
 
     @staticmethod
     def of(sample: Sample, objective: Objective) -> DataSize:
@@ -102,6 +110,7 @@ class DataSize:
             schema.n_features,
             objective.n_outputs,
             max(schema.n_levels(j) for j in range(schema.n_features)),
+            objective.name == "squared_error" and not isinstance(sample.table, SparseTable),
         )
 
 
@@ -129,6 +138,8 @@ def recipe(size: DataSize) -> Values:
             "n_estimators": 1000,
             "learning_rate": 0.05 if few else 0.08,
             "max_leaves": 8,
+            "max_depth": None,
+            "grow_policy": "leafwise",
             # Without sampling a row may be repeated or have a weight, with the same model.
             "min_samples_leaf": 1 if tiny else 3,
             "subsample": 1.0 if tiny else 0.6,
@@ -144,10 +155,13 @@ def recipe(size: DataSize) -> Values:
     # A new sample of the rows each round has new errors in the means of categories, which
     # sets of categories follow.  Small tables need the samples more than that harms.
     by_sets = size.most_levels > 0 and size.n_rows >= _MEDIUM
+    symmetric = size.by_levels and size.n_features <= _FEW_COLUMNS
     return {
         "n_estimators": 3000 if not several else 1000 if strategy == ALL_OUTPUTS else 600,
         "learning_rate": 0.1 if several else 0.04,
-        "max_leaves": 31,
+        "max_leaves": None if symmetric else 31,
+        "max_depth": _LEVELS if symmetric else None,
+        "grow_policy": "symmetric" if symmetric else "leafwise",
         "min_samples_leaf": 10,
         "subsample": 1.0 if by_sets else 0.8,
         "reg_lambda": 1.0,
@@ -242,17 +256,23 @@ def choose(
     judged = getattr(objective, "rowwise", True)  # by losses of single rows
     if not (automatic >= _DECISIVE and suits_recipe(params) and judged):
         return params, stopping
+    shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
+    if not shape_is_open or obstacle_to_levels(params):
+        size = replace(size, by_levels=False)
     values = recipe(size)
     if stopping.time_budget is not None:
         values = within_time(values, size, stopping.time_budget, stopping.began)
     folds, rounds_factor = values.pop("folds"), values.pop("rounds_factor")
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
-    if isinstance(objective, SeveralTargets) or size.n_outputs == 1 or obstacle_of(params):
+    if isinstance(objective, SeveralTargets) or size.n_outputs == 1 or obstacle_to_vectors(params):
         del values["multi_strategy"]  # what "auto" means by itself
     if is_symmetric(params):
-        values["max_leaves"] = None  # their size is max_depth
-    chosen = {name: value for name, value in values.items() if name in automatic}
+        values |= {"max_leaves": None, "max_depth": None}  # what is usual for them
+    if params.max_depth is not None:
+        del values["max_depth"]
+    may_be_chosen = automatic | {"max_depth"}
+    chosen = {name: value for name, value in values.items() if name in may_be_chosen}
     stopping = replace(
         stopping,
         early_stopping="auto" if has_validation else chosen.pop("early_stopping"),
@@ -265,4 +285,21 @@ def choose(
     return replace(params, **chosen), stopping
 
 
-__all__ = ["AUTO", "AUTOMATIC", "DataSize", "choose", "plain_values", "recipe", "within_time"]
+def told(automatic: frozenset[str], found: Values) -> list[str]:
+    """What a fit tells of what was chosen, with the values that were ``found``."""
+    names = sorted(automatic, key=AUTOMATIC.index)
+    if "grow_policy" in automatic and found.get("grow_policy") == "symmetric":
+        names.append("max_depth")
+    return [*names, "folds", "rounds_factor"]
+
+
+__all__ = [
+    "AUTO",
+    "AUTOMATIC",
+    "DataSize",
+    "choose",
+    "plain_values",
+    "recipe",
+    "told",
+    "within_time",
+]

@@ -52,7 +52,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         return params
     if asked == ONE_OUTPUT or (asked == "auto" and not isinstance(objective, SeveralTargets)):
         return replace(params, multi_strategy=ONE_OUTPUT)
-    obstacle = obstacle_of(params)
+    obstacle = obstacle_to_vectors(params)
     if obstacle is None:
         # Histograms of vectors know no bundles.
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
@@ -64,7 +64,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     )
 
 
-def obstacle_of(params: BoostParams) -> str | None:
+def obstacle_to_vectors(params: BoostParams) -> str | None:
     """The first setting that trees with vectors do not know, or None."""
     for name, known in (
         ("boosting", "gbdt"),

@@ -31,7 +31,7 @@ def resolve_symmetric(params: BoostParams) -> BoostParams:
     """
     if not is_symmetric(params):
         return params
-    obstacle = _obstacle(params)
+    obstacle = obstacle_to_levels(params)
     if obstacle is not None:
         raise ParameterError(
             f"grow_policy='symmetric' does not go with {obstacle}: use "
@@ -51,7 +51,7 @@ def refuse_stored(params: BoostParams) -> None:
         )
 
 
-def _obstacle(params: BoostParams) -> str | None:
+def obstacle_to_levels(params: BoostParams) -> str | None:
     """The first setting that symmetric trees do not know, or None."""
     for name, known in (
         ("tree_method", "hist"),

@@ -15,7 +15,7 @@ from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.continuing import Start, check_reading
-from hedgerow.boosting.defaults import AUTO, AUTOMATIC, DataSize, choose, plain_values
+from hedgerow.boosting.defaults import AUTO, AUTOMATIC, DataSize, choose, plain_values, told
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -106,7 +106,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         colsample_bylevel: float = 1.0,
         colsample_bynode: float | Auto = "auto",
         max_bins: int | Auto = "auto",
-        grow_policy: GrowPolicy = "leafwise",
+        grow_policy: GrowPolicy | Auto = "auto",
         tree_method: TreeMethod = "hist",
         sketch: Sketch = "global",
         sketch_eps: float = 0.03,
@@ -238,9 +238,10 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         value = getattr(self, name)
         if name not in AUTOMATIC or not isinstance(value, str):
             return value
-        if value != AUTO:
+        plain = plain_values()[name]
+        if value != AUTO and not isinstance(plain, str):
             raise ParameterError(f"{name} must be a number or 'auto'; got {value!r}.")
-        return plain_values()[name]
+        return plain if value == AUTO else value
 
     def _stopping(self) -> StoppingParams:
         return StoppingParams(
@@ -420,8 +421,7 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         check_is_fitted(self)
         record = self.booster_.model.training
         found = {**record.get("parameters", {}), **record.get("folds", {})}
-        asked = (*sorted(self._automatic(), key=AUTOMATIC.index), "folds", "rounds_factor")
-        return {name: found[name] for name in asked if name in found}
+        return {name: found[name] for name in told(self._automatic(), found) if name in found}
 
     @property
     def oob_improvement_(self) -> FloatArray:

@@ -130,7 +130,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         colsample_bylevel: float = 1.0,
         colsample_bynode: float | Auto = "auto",
         max_bins: int | Auto = "auto",
-        grow_policy: GrowPolicy = "leafwise",
+        grow_policy: GrowPolicy | Auto = "auto",
         tree_method: TreeMethod = "hist",
         sketch: Sketch = "global",
         sketch_eps: float = 0.03,
