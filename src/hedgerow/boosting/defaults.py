@@ -57,6 +57,9 @@ _DECISIVE = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 _RATES = (0.02, 0.3)
 _PATH = 20.0
 """Learning rate times rounds of most fits that end early."""
+_HURRIED_ROUNDS = 300
+_HURRIED_PATH = 12.0
+"""Of so few rounds; ``benchmarks/quality/time_budget.py`` was worse with more, and with less."""
 _PATIENT_PATH = 2.5
 _FEW_ROUNDS = 3000
 _MOST_ROUNDS = 100_000
@@ -180,8 +183,8 @@ def within_time(values: Values, size: DataSize, seconds: float, began: float) ->
 
     Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
     well.  So a budget that has room for more rounds is spent on a smaller rate.  Unless
-    there is time in plenty no round is done twice: some rows are set aside, and the rate
-    follows the clock (:mod:`hedgerow.boosting.pace`).
+    there is time in plenty no round is done twice: some rows are set aside, or none where
+    rounds are few, and the rate follows the clock (:mod:`hedgerow.boosting.pace`).
 
     Parameters
     ----------
@@ -197,8 +200,8 @@ def within_time(values: Values, size: DataSize, seconds: float, began: float) ->
     >>> size = DataSize(1_000_000, n_features=28)
     >>> within_time(recipe(size), size, 3600.0, began=0.0)["learning_rate"]
     0.02
-    >>> within_time(recipe(size), size, 1.0, began=0.0)["early_stopping"]
-    True
+    >>> [within_time(recipe(size), size, t, began=0.0)["early_stopping"] for t in (1.0, 60.0)]
+    [False, True]
     """
     cells = size.n_rows * size.n_features
     seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
@@ -207,9 +210,14 @@ def within_time(values: Values, size: DataSize, seconds: float, began: float) ->
     low, high = _RATES
     if n_rounds >= _FEW_ROUNDS:
         return values | {"learning_rate": low, **_many_rounds(low)}
-    likely = min(max(_PATH * seconds_a_round / seconds, low), high)
-    pace = Pace(_PATH, began + seconds, seconds_a_round, low, high)
-    return values | {"early_stopping": True, "learning_rate": pace, **_many_rounds(likely)}
+    hurried = seconds / seconds_a_round < _HURRIED_ROUNDS
+    path = _HURRIED_PATH if hurried else _PATH
+    likely = min(max(path * seconds_a_round / seconds, low), high)
+    pace = Pace(path, began + seconds, seconds_a_round, low, high)
+    paced = {"learning_rate": pace, "early_stopping": not hurried, **_many_rounds(likely)}
+    if hurried:  # too few rounds to learn too much: no row is set aside
+        values = recipe(replace(size, by_levels=False)) | {"subsample": 1.0}
+    return values | paced
 
 
 def _many_rounds(rate: float) -> Values:
