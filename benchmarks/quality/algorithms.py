@@ -32,7 +32,7 @@ SLOW = frozenset({"m_leaf_id_flavia", "soybean", "letter", "optdigits", "vowel",
 
 _OF_TREES = (
     "learning_rate", "max_leaves", "min_samples_leaf", "reg_lambda", "subsample",
-    "colsample_bynode",
+    "colsample_bynode", "max_bins", "grow_policy", "max_depth",
 )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ class Variant:
 
     parameters: dict[str, Any] = field(default_factory=dict)
     n_models: int = 1
-    rounds_factor: float = 1.0
+    rounds_factor: float | None = None
     refits: bool = False
     last_rounds: float = 0.0
 
@@ -86,8 +86,12 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
     if variant.refits:
         model.booster_ = model.booster_.refit(problem.X, problem.y, decay=0.0)
         return predictor(problem.X_test)
-    found = {name: model.chosen_params_[name] for name in _OF_TREES}
-    n_rounds = max(1, round(model.n_iter_ * variant.rounds_factor))
+    told = model.chosen_params_
+    found = {name: told[name] for name in _OF_TREES if name in told}
+    # What the folds have found, times the factor of the variant instead of the defaults'.
+    usual = told.get("rounds_factor", 1.0)
+    factor = 1.0 if variant.rounds_factor is None else variant.rounds_factor / usual
+    n_rounds = max(1, round(model.n_iter_ * factor))
     fixed = {**asked, **found, "early_stopping": False, "n_estimators": n_rounds}
     if variant.last_rounds:
         rates = falling(found["learning_rate"], n_rounds, variant.last_rounds)
