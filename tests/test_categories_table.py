@@ -32,6 +32,7 @@ from hedgerow.data import (
 from hedgerow.data.recode import codes_in
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
+from hedgerow.model.layout import find_splits
 
 pa = pytest.importorskip("pyarrow")
 
@@ -727,3 +728,24 @@ def test_adult_by_every_library(shared_data: Any) -> None:
     chosen = (y == model.classes_[1]).astype(int)
     loss = -np.log(expected[np.arange(len(y)), chosen]).mean()
     assert loss < 0.33  # the share of the classes alone gives 0.55
+
+
+def test_columns_of_few_categories_are_asked_few_questions() -> None:
+    """However many nodes ask them: prediction looks each up once a row."""
+    rng = np.random.default_rng(0)
+    town = rng.integers(0, 5, 600)
+    frame = pd.DataFrame({"town": [f"t{t}" for t in town], "x": rng.normal(size=600)})
+    y = np.sin(7.0 * town) * frame["x"] + 0.1 * rng.normal(size=600)
+    model = HedgerowRegressor(n_estimators=80, min_samples_leaf=5).fit(frame, y).booster_.model
+    forest = model.forest
+    n_nodes = int(forest.has_sets.sum())
+    splits = find_splits(forest)
+    assert n_nodes > 100
+    assert np.sum(splits.slots < 0) <= 2**6  # sets of five levels, missing values on either side
+    asked = {}
+    for node in np.flatnonzero(forest.has_sets).tolist():
+        number = int(-1 - splits.slots[splits.slot[node]])
+        sets = forest.categories.sets
+        np.testing.assert_array_equal(sets[number], sets[forest.threshold[node]])
+        asked.setdefault(number, set()).add(int(forest.missing_left[node]))
+    assert all(len(sides) == 1 for sides in asked.values())

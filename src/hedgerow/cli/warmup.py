@@ -35,6 +35,7 @@ def compile_all() -> None:
     _compile_categories()
     _compile_sparse()
     _compile_few_bins()
+    _compile_chosen()
 
 
 def _compile_numbers() -> None:
@@ -104,3 +105,23 @@ def _compile_few_bins() -> None:
     X = np.random.default_rng(0).standard_normal((12_000, 2))
     few = hedgerow.HedgerowRegressor(n_estimators=2, max_bins=15, random_state=0)
     few.fit(X, X[:, 0])
+
+
+def _compile_chosen() -> None:
+    """What the automatic defaults take: folds, symmetric trees, one tree for many classes."""
+    import numpy as np
+
+    import hedgerow
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = X[:, 0] + rng.standard_normal(200)
+    hedgerow.HedgerowRegressor(random_state=0).fit(X, y)
+    hedgerow.HedgerowClassifier(random_state=0).fit(X, y > 0.0)
+    with_text = [{"x": x, "town": f"town {x > 0.0}"} for x in X[:, 0].tolist()]
+    classes = np.arange(200) % 9
+    for rows in (X, with_text):
+        symmetric = hedgerow.HedgerowRegressor(n_estimators=2, grow_policy="symmetric")
+        symmetric.fit(rows, y)
+        shared = hedgerow.HedgerowClassifier(n_estimators=2, multi_strategy="multi_output_tree")
+        shared.fit(rows, classes)

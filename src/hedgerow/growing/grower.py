@@ -100,18 +100,34 @@ class TreeGrower:
         self._matrix = matrix
         self._params = params
         self._cuts = cuts_of(matrix.spec)
-        state = make_state(matrix, target, weight, raw, objective, params, n_threads)
-        if state.extras is not None:
-            state = state._replace(extras=for_copies(state.extras, n_copies))
-        settings = state.settings._replace(adds_scores=int(adds_scores))
-        self._state = state._replace(settings=settings)
+        self._state = self._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
         self._team = Team(
             n_threads,
-            lambda thread: work(thread, self._state, ORDER_GROW),
-            lambda: work(0, self._state, ORDER_STOP),
+            lambda thread: self._work(thread, ORDER_GROW),
+            lambda: self._work(0, ORDER_STOP),
         )
+
+    def _start(
+        self,
+        target: FloatArray,
+        weight: FloatArray | None,
+        raw: FloatArray,
+        objective: Objective,
+        n_threads: int,
+        adds_scores: bool,
+        n_copies: int,
+    ) -> layout.State:
+        """Everything that the compiled stages use; for other trees there is more."""
+        state = make_state(self._matrix, target, weight, raw, objective, self._params, n_threads)
+        if state.extras is not None:
+            state = state._replace(extras=for_copies(state.extras, n_copies))
+        return state._replace(settings=state.settings._replace(adds_scores=int(adds_scores)))
+
+    def _work(self, thread: int, order: int) -> None:
+        """The compiled stages of one thread."""
+        work(thread, self._state, order)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -128,7 +144,7 @@ class TreeGrower:
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
         self._given.prepare(self._state.loss_data, output, int(scalars[layout.IS_ROUND]))
-        work(0, self._state, ORDER_GROW)
+        self._work(0, ORDER_GROW)
         return self._copy_tree()
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:

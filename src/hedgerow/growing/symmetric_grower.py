@@ -7,12 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray, aligned_zeros
-from hedgerow.compile import announce_compilation
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
-from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
-from hedgerow.growing.grower import TreeGrower, cuts_of, for_copies, make_state
-from hedgerow.growing.setup import begin_tree
+from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.symmetric_grow import work_symmetric
 from hedgerow.growing.symmetric_level import (
     ENTRY_FIELDS,
@@ -21,77 +18,36 @@ from hedgerow.growing.symmetric_level import (
     Level,
     Sets,
 )
-from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.symmetric_category import INFO
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.given import Given
-from hedgerow.params import FIRST_ORDER, BoostParams
-from hedgerow.threads import Team
 
 
 class SymmetricGrower(TreeGrower):
     """Grows symmetric trees of ``params.max_depth`` levels.
 
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        With both layouts, without bundles.
-    target, weight : float64 (n_rows,), weight or None
-    raw : float64 (n_outputs, n_rows)
-        Raw scores; every grown tree is added to them in place.
-    objective : Objective
-    params : BoostParams
-        Without what is asked of single columns.
-    n_threads : int
-        Helpers are started at once; :meth:`close` ends them.
-    adds_scores : bool, default=True
-        False: leave the raw scores to the caller.
-    n_copies : int, default=1
-        How often each row is there, for ``cat_smooth``.
+    ``params`` ask nothing of single columns, and the matrix has no bundles.
     """
 
-    def __init__(
+    def _start(
         self,
-        matrix: BinnedMatrix,
         target: FloatArray,
         weight: FloatArray | None,
         raw: FloatArray,
         objective: Objective,
-        params: BoostParams,
         n_threads: int,
-        adds_scores: bool = True,
-        n_copies: int = 1,
-    ) -> None:
-        announce_compilation()
-        params = replace(params, max_leaves=None)  # it bounds the space for other trees
-        self._matrix = matrix
-        self._params = params
-        self._cuts = cuts_of(matrix.spec)
-        state = make_state(matrix, target, weight, raw, objective, params, n_threads)
-        if state.extras is not None:
-            state = state._replace(extras=for_copies(state.extras, n_copies))
-        settings = state.settings._replace(adds_scores=int(adds_scores))
-        self._state = state._replace(settings=settings)
-        self._level = _make_level(matrix, self._state, n_threads)
-        newton = params.leaf_estimation not in FIRST_ORDER
-        self._given = Given.of(objective, target, weight, n_threads, newton)
-        self._team = Team(
-            n_threads,
-            lambda thread: work_symmetric(thread, self._state, self._level, ORDER_GROW),
-            lambda: work_symmetric(0, self._state, self._level, ORDER_STOP),
-        )
+        adds_scores: bool,
+        n_copies: int,
+    ) -> layout.State:
+        # The number of leaves bounds the space for other trees.
+        self._params = replace(self._params, max_leaves=None)
+        state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
+        self._level = _make_level(self._matrix, state, n_threads)
+        return state
 
-    def grow(self, tree: int, output: int) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``; see :meth:`TreeGrower.grow`."""
-        scalars = self._state.scalars
-        begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
-        if self._params.colsample_bytree < 1.0:
-            self._draw_columns(tree)
-        self._given.prepare(self._state.loss_data, output, int(scalars[layout.IS_ROUND]))
-        work_symmetric(0, self._state, self._level, ORDER_GROW)
-        return self._copy_tree()
+    def _work(self, thread: int, order: int) -> None:
+        work_symmetric(thread, self._state, self._level, order)
 
 
 def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Level:

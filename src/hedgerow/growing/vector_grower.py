@@ -13,11 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
-from hedgerow.compile import announce_compilation
-from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
-from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
-from hedgerow.growing.grower import TreeGrower, cuts_of, for_copies, make_state
+from hedgerow.growing.grow import ORDER_GROW
+from hedgerow.growing.grower import TreeGrower, for_copies, make_state
 from hedgerow.growing.setup import has_constant_hessian
 from hedgerow.growing.tree import GrownTree
 from hedgerow.growing.vector_gradients import Outputs
@@ -28,68 +26,40 @@ from hedgerow.kernels.vector_histogram import Sums, width_of
 from hedgerow.kernels.vector_split import FILLED_SIZE, LANE_ROWS
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.derivatives import GIVEN
-from hedgerow.objectives.given import Given
-from hedgerow.params import FIRST_ORDER, BoostParams
-from hedgerow.threads import Team
 
 
 class VectorGrower(TreeGrower):
     """Grows one tree a round for all outputs.
 
-    Parameters
-    ----------
-    matrix : BinnedMatrix
-        With both layouts, without bundles.
-    target : float64 (n_rows,) or (n_rows, n_outputs)
-        The latter for several targets.
-    weight : float64 (n_rows,) or None
-    raw : float64 (n_outputs, n_rows)
-        Raw scores; every grown tree is added to them in place.
-    objective : Objective
-    params : BoostParams
-        Without what is asked of single columns, with uniform sampling.
-    n_threads : int
-        Helpers are started at once; :meth:`close` ends them.
-    adds_scores : bool, default=True
-        False: leave the raw scores to the caller.
-    n_copies : int, default=1
-        How often each row is there, for ``cat_smooth``.
+    ``target`` has a column for each of several targets.  ``params`` ask nothing of single
+    columns and sample uniformly, if at all; the matrix has no bundles.
     """
 
-    def __init__(
+    def _start(
         self,
-        matrix: BinnedMatrix,
         target: FloatArray,
         weight: FloatArray | None,
         raw: FloatArray,
         objective: Objective,
-        params: BoostParams,
         n_threads: int,
-        adds_scores: bool = True,
-        n_copies: int = 1,
-    ) -> None:
-        announce_compilation()
-        self._matrix = matrix
-        self._params = params
-        self._cuts = cuts_of(matrix.spec)
-        n_outputs = len(raw)
+        adds_scores: bool,
+        n_copies: int,
+    ) -> layout.State:
+        params, n_outputs = self._params, len(raw)
         width = width_of(n_outputs, has_constant_hessian(objective, weight, params))
         state = make_state(
-            matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
+            self._matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
         )
         sets = None
         if state.extras is not None:
             sets = _make_sets(for_copies(state.extras, n_copies), n_outputs, n_threads)
             state = state._replace(extras=None)
         everything = _make_everything(state, target, objective, width, int(adds_scores), sets)
-        self._everything, self._state = everything, everything.state
-        newton = params.leaf_estimation not in FIRST_ORDER
-        self._given = Given.of(objective, target, weight, n_threads, newton)
-        self._team = Team(
-            n_threads,
-            lambda thread: work_vectors(thread, self._everything, ORDER_GROW),
-            lambda: work_vectors(0, self._everything, ORDER_STOP),
-        )
+        self._everything = everything
+        return everything.state
+
+    def _work(self, thread: int, order: int) -> None:
+        work_vectors(thread, self._everything, order)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -104,7 +74,7 @@ class VectorGrower(TreeGrower):
             self._draw_columns(tree)
             scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
         self._given.prepare_all(self._state.loss_data, tree)
-        work_vectors(0, self._everything, ORDER_GROW)
+        self._work(0, ORDER_GROW)
         grown = self._copy_tree()
         vectors = self._everything.outputs.vectors[: len(grown.value)].copy()
         return replace(grown, value=np.zeros(len(vectors)), vectors=vectors)

@@ -152,7 +152,7 @@ def find_splits(forest: Forest) -> Splits:
     threshold = np.where(mirrored, MISSING_KEY, forest.threshold)
     asks = 2 * forest.feature.astype(np.int64) + ((forest.missing_left == 0) & ~mirrored)
     has_set = forest.has_sets
-    asks = np.where(has_set, -1 - forest.threshold, asks)
+    asks[has_set] = -1 - _same_sets(forest)
     threshold = np.where(has_set, 0, threshold)  # the key of a row in the set is 0
     slots = np.unique(asks[inner])
     slot = np.where(inner, np.searchsorted(slots, asks), 0)
@@ -162,6 +162,28 @@ def find_splits(forest: Forest) -> Splits:
         levels.append(level)
         level = np.concatenate((left[level], right[level]))
     return Splits(tree, left, right, threshold, slot, slots, levels)
+
+
+def _same_sets(forest: Forest) -> IntArray:
+    """For each node with a set a number of the set, the same where nodes ask the same.
+
+    Columns of few categories have few sets, however many trees: each is looked up once a row.
+    """
+    nodes = np.flatnonzero(forest.has_sets)
+    if len(nodes) == 0:
+        return nodes
+    assert forest.categories is not None
+    number = forest.threshold[nodes]
+    asked = np.column_stack(
+        (
+            forest.feature[nodes].astype(np.uint64),
+            forest.missing_left[nodes].astype(np.uint64),
+            forest.categories.sets[number],
+        )
+    )
+    _, first, group = np.unique(asked, axis=0, return_index=True, return_inverse=True)
+    same: IntArray = number[first][group.reshape(-1)]
+    return same
 
 
 def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
