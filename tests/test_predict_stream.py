@@ -177,9 +177,14 @@ def test_a_text_is_the_same_number_whatever_stands_beside_it(texts: list[str | N
 
 
 def keys(number: Any) -> float | int:
-    if isinstance(number, int) or not np.isfinite(number):
-        return number if abs(number) < 2**63 else float("inf")
-    return int(np.ceil(number))
+    if not np.isfinite(number):  # as reading a column of whole numbers takes an infinity
+        return 2**63 - 1 if number > 0 else 1 - 2**63
+    return min(max(int(np.ceil(number)), 1 - 2**63), 2**63 - 1)
+
+
+def test_words_for_no_number_stay_missing_beside_large_whole_numbers() -> None:
+    told = numbers(["9007199254740993", "-nan", "nan", None, "inf", "-inf"], "int")
+    assert told == [9007199254740993, None, None, None, 2**63 - 1, 1 - 2**63]
 
 
 # ---- batches -------------------------------------------------------------------

@@ -83,7 +83,7 @@ class ParsedTexts:
         keys[rounded <= -limit] = MISSING_KEY + 1
         for row, number in self.exact.items():
             keys[row] = number
-        return np.ma.MaskedArray(keys, self.missing)
+        return np.ma.MaskedArray(keys, np.isnan(self.values))  # the text "nan" is missing, too
 
 
 def parse_texts(texts: Any) -> ParsedTexts:
