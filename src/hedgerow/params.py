@@ -127,6 +127,8 @@ class BoostParams:
     min_data_per_group: int = 100
     target_statistics: TargetStatistics = "auto"
     statistics_order: int = 2
+    linear_leaves: bool = False
+    linear_lambda: float = 1.0
     monotone_constraints: Any = None
     interaction_constraints: Any = None
     feature_penalties: Any = None
@@ -158,7 +160,7 @@ class BoostParams:
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
-        for name in ("oob_score", "zero_as_missing"):
+        for name in ("oob_score", "zero_as_missing", "linear_leaves"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
         bundled = self.bundle_features
@@ -262,6 +264,7 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
         lambda p: bool(p.target_statistics),
         "with target_statistics other than False",
     ),
+    "linear_lambda": (lambda p: bool(p.linear_leaves), "with linear_leaves=True"),
     "subsample": (
         lambda p: p.sampling != "goss",
         "with sampling='uniform' and 'mvs' ('goss' takes goss_top_rate and goss_other_rate)",
@@ -294,6 +297,7 @@ _RANGES: dict[str, Interval] = {
     "min_child_weight": _NOT_NEGATIVE,
     "reg_lambda": _NOT_NEGATIVE,
     "reg_alpha": _NOT_NEGATIVE,
+    "linear_lambda": _NOT_NEGATIVE,
     "gamma": _NOT_NEGATIVE,
     "max_delta_step": _NOT_NEGATIVE,
     "subsample": _FRACTION,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray
 from hedgerow.data.bins import BinSpec
 from hedgerow.growing.tree import GrownTree
+from hedgerow.kernels.slopes import joined_slopes
 from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 
 
@@ -31,6 +32,7 @@ def make_forest(
         base_score=base.copy(),
         n_features=n_features,
         vectors=np.concatenate(vectors) if vectors else None,
+        slopes=joined_slopes([tree.slopes for tree in trees], sizes),
     )
     if spec is None or not spec.is_category.any():
         return forest

@@ -44,6 +44,7 @@ from hedgerow.data.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
 from hedgerow.data.categories import chosen_columns
 from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError
+from hedgerow.kernels.slopes import joined_slopes
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
@@ -313,4 +314,5 @@ def joined(first: Forest, more: Forest) -> Forest:
         base_score=first.base_score,
         n_features=first.n_features,
         categories=tables,
+        slopes=joined_slopes([first.slopes, more.slopes], [len(first.feature), len(more.feature)]),
     )

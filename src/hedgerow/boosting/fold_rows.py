@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.sample import Sample, with_own_levels
@@ -92,11 +92,12 @@ class FoldRows:
         schema = self.sample.table.schema
         self._statistics = bool(choose_columns(schema, sample.n_rows, objective, params))
         self.matrix: BinnedMatrix | None = None
+        self._numbers: FloatArray | None = None
         self._kept: BinSpec | None = None
         if not self._statistics and params.tree_method == "hist":
             data, *_ = prepare_rows(Encoded(self.sample, None), params, n_threads)
             assert isinstance(data.matrix, BinnedMatrix)
-            self.matrix = data.matrix
+            self.matrix, self._numbers = data.matrix, data.numbers
         elif self._statistics and params.tree_method == "hist":
             encoded = encode(self.sample, None, objective, params, n_threads)
             self._kept = _bins_of_kept(self.sample, encoded, params, n_threads)
@@ -105,7 +106,7 @@ class FoldRows:
         """All rows, if they stand here as a fit takes them."""
         if self.matrix is None:
             return None
-        return _data(self.sample, self.matrix)
+        return _data(self.sample, self.matrix, self._numbers)
 
     def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> FoldData:
         """The rows of one fold."""
@@ -115,23 +116,27 @@ class FoldRows:
         train = replace(train, weight=_unless_all_one(train.weight))
         test = replace(test, weight=_unless_all_one(test.weight))
         if self.matrix is not None:
-            seen = _data(train, self.matrix.take(fold.train))
+            seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))
             rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
             if self.matrix.n_lost > 0:  # bundles do not hold all of their values
                 rows = self.sample.table.take(fold.test)
-            return FoldData(train, test, train, seen, _data(test, rows), None, self._params)
+            unseen = _data(test, rows, self._take_numbers(fold.test))
+            return FoldData(train, test, train, seen, unseen, None, self._params)
         encoded = encode(train, test, self._objective, self._params, n_threads)
         params = constraints_of_inputs(self._params, encoded.inputs)
         spec = None
         if self._kept is not None:
             spec = _with_statistics(self._kept, encoded, params, n_threads)
-        seen, unseen, _ = prepare_rows(encoded, params, n_threads, spec)
-        assert unseen is not None
-        return FoldData(train, test, encoded.train, seen, unseen, encoded.inputs, params)
+        seen, others, _ = prepare_rows(encoded, params, n_threads, spec)
+        assert others is not None
+        return FoldData(train, test, encoded.train, seen, others, encoded.inputs, params)
 
     def take(self, rows: IntArray) -> Sample:
         """Some of the rows, with their values."""
         return self.sample.take(rows)
+
+    def _take_numbers(self, rows: IntArray) -> FloatArray | None:
+        return None if self._numbers is None else self._numbers[rows]
 
     def _part(self, rows: IntArray) -> Sample:
         """Some of the rows; without values where the matrix has them."""
@@ -145,8 +150,10 @@ def _unless_all_one(weight: AnyArray | None) -> AnyArray | None:
     return None if weight is None or bool((weight == 1.0).all()) else weight
 
 
-def _data(sample: Sample, matrix: BinnedMatrix | AnyTable) -> TrainingData:
-    return TrainingData(matrix, sample.target, sample.weight, sample.offset)
+def _data(
+    sample: Sample, matrix: BinnedMatrix | AnyTable, numbers: FloatArray | None
+) -> TrainingData:
+    return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
 
 
 def _bins_of_kept(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hedgerow.boosting.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.rounds import TrainingData
 from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.slopes import numbers_for
 from hedgerow.boosting.statistics import (
     Encoded,
 )
@@ -45,7 +46,10 @@ def prepare_rows(
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
         n_copies = encoded.n_copies if sample is train else 1
         raw = None if first is None else start_scores(first, sample, n_threads)
-        return TrainingData(matrix, sample.target, sample.weight, sample.offset, n_copies, raw)
+        return TrainingData(
+            matrix, sample.target, sample.weight, sample.offset, n_copies, raw,
+            numbers_for(params, sample.table),
+        )  # fmt: skip
 
     if params.tree_method != "hist":
         table = sortable(train.table, params.tree_method)

@@ -13,7 +13,7 @@ from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable
-from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores, add_vectors
+from hedgerow.growing.tree import NO_ROWS, GrownTree, add_lines, add_scores, add_vectors
 from hedgerow.model.predict import Predictor
 
 
@@ -38,6 +38,8 @@ class TrainingData:
         limits and counts of rows mean the user's.
     start : float64 (n_outputs, n_rows), optional
         Raw scores to begin from, in the place of base score and offset.
+    numbers : float64 (n_rows, n_features), optional
+        Values of binned rows, where leaves have slopes.
     """
 
     matrix: BinnedMatrix | ColumnBlocks | AnyTable
@@ -46,6 +48,7 @@ class TrainingData:
     offset: FloatArray | None = None
     n_copies: int = 1
     start: FloatArray | None = None
+    numbers: FloatArray | None = None
 
     def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
         """Target, raw scores and weight (or None) of some rows."""
@@ -121,7 +124,10 @@ class Scores:
         if factor != 1.0:
             tree = tree.with_values(factor * tree.value)
         matrix = self.data.matrix
-        if isinstance(matrix, BinnedMatrix):
+        if isinstance(matrix, BinnedMatrix) and tree.slopes is not None:
+            assert self.data.numbers is not None
+            add_lines(tree, matrix, self.data.numbers, rows, scores, self._n_threads)
+        elif isinstance(matrix, BinnedMatrix):
             add_scores(tree, matrix, rows, scores, self._n_threads)
         else:
             self._walk(tree, rows, scores[None])

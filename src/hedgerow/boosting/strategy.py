@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hedgerow.boosting.slopes import check_slopes, refuse_stored_slopes
 from hedgerow.boosting.symmetric import is_symmetric, refuse_stored, resolve_symmetric
 from hedgerow.errors import ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
@@ -26,7 +27,8 @@ def holds_vectors(params: BoostParams) -> bool:
 def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     """Replace ``"auto"`` by what is meant; resolving again changes nothing.
 
-    Also the size of symmetric trees (:mod:`hedgerow.boosting.symmetric`).
+    Also the size of symmetric trees (:mod:`hedgerow.boosting.symmetric`), and whether
+    leaves may have slopes (:mod:`hedgerow.boosting.slopes`).
 
     Parameters
     ----------
@@ -41,6 +43,7 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         with vectors do not know.
     """
     params = resolve_symmetric(params)
+    check_slopes(params)
     asked = params.multi_strategy
     if objective.n_outputs == 1:
         if asked != "auto":
@@ -75,6 +78,7 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
         ("feature_penalties", None),
         ("max_conflict_rate", 0.0),
         ("bundle_order", "count"),
+        ("linear_leaves", False),
     ):
         value = getattr(params, name)
         if value is not known and value != known:
@@ -90,6 +94,7 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
 def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
     """:func:`resolve_strategy` for rows in parts, whose trees have one output each."""
     refuse_stored(params)
+    refuse_stored_slopes(params)
     params = resolve_strategy(params, objective)
     if params.multi_strategy == ALL_OUTPUTS:
         raise ParameterError(

@@ -38,6 +38,7 @@ from hedgerow.growing.setup import (
     start_scalars,
     tree_arrays,
 )
+from hedgerow.growing.slopes import SlopeFinder
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.category_split import (
@@ -82,6 +83,8 @@ class TreeGrower:
     n_copies : int, default=1
         How often each row is there, for ``cat_smooth``; the limits in ``params`` are
         taken as they are.
+    numbers : float64 (n_rows, n_features), optional
+        Values of the rows, where leaves are to have slopes.
     """
 
     def __init__(
@@ -95,12 +98,19 @@ class TreeGrower:
         n_threads: int,
         adds_scores: bool = True,
         n_copies: int = 1,
+        numbers: FloatArray | None = None,
     ) -> None:
         announce_compilation()
         self._matrix = matrix
         self._params = params
         self._cuts = cuts_of(matrix.spec)
-        self._state = self._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
+        # Values of leaves that have slopes are added with these.
+        adds_values = adds_scores and numbers is None
+        self._state = self._start(target, weight, raw, objective, n_threads, adds_values, n_copies)
+        self._adds_lines, self._slopes = adds_scores, None
+        if numbers is not None:
+            usable = ~matrix.spec.is_category
+            self._slopes = SlopeFinder(numbers, usable, params.linear_lambda, n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
         self._team = Team(
@@ -145,7 +155,11 @@ class TreeGrower:
             self._draw_columns(tree)
         self._given.prepare(self._state.loss_data, output, int(scalars[layout.IS_ROUND]))
         self._work(0, ORDER_GROW)
-        return self._copy_tree()
+        grown = self._copy_tree()
+        if self._slopes is None:
+            return grown
+        scores = self._state.loss_data.raw[output] if self._adds_lines else np.zeros(0)
+        return self._slopes.with_slopes(grown, self._state, scores)
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on (empty without row sampling)."""

@@ -16,6 +16,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.pairs import left_bytes
 from hedgerow.kernels.predict import add_chosen_vectors
+from hedgerow.kernels.slopes import Slopes, add_chosen_lines
 from hedgerow.kernels.traverse import add_tree_scores
 from hedgerow.threads import run_blocks
 
@@ -32,7 +33,7 @@ class GrownTree:
     (four words, bit b for bin b).  ``bin`` is the last bin that goes left where
     there is a threshold.  The three are empty where the tree was not grown on bins.
     ``vectors``, (n_nodes, n_outputs), hold what the tree adds to all outputs; ``value``
-    is then 0.
+    is then 0.  ``slopes`` are the terms of leaves that are lines.
     """
 
     feature: npt.NDArray[np.int32]
@@ -48,6 +49,7 @@ class GrownTree:
     column: npt.NDArray[np.int32]
     left_bins: npt.NDArray[np.uint64]
     vectors: FloatArray | None = None
+    slopes: Slopes | None = None
 
     def with_values(self, value: FloatArray) -> GrownTree:
         """The same tree with other node values."""
@@ -103,6 +105,29 @@ def add_vectors(
     vectors = tree.vectors
     run_blocks(
         lambda start, stop: add_chosen_vectors(vectors, ends, rows, start, stop, scores),
+        len(rows) or matrix.n_rows,
+        n_threads,
+        _ROWS_PER_WALK,
+    )
+
+
+def add_lines(
+    tree: GrownTree,
+    matrix: BinnedMatrix,
+    numbers: FloatArray,
+    rows: RowArray,
+    scores: FloatArray,
+    n_threads: int,
+) -> None:
+    """The same for a tree whose leaves are lines in the ``numbers`` of the rows."""
+    assert tree.slopes is not None
+    ends, node = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
+    add_scores(tree.with_values(node), matrix, rows, ends, n_threads)
+    value, slopes = tree.value, tree.slopes
+    run_blocks(
+        lambda start, stop: add_chosen_lines(
+            value, slopes, numbers, ends, rows, start, stop, scores
+        ),
         len(rows) or matrix.n_rows,
         n_threads,
         _ROWS_PER_WALK,

@@ -35,7 +35,7 @@ child, so every row takes as many steps as the tree is deep
 (:func:`add_walked_trees`, :func:`find_leaves`).
 
 Where leaves hold vectors, one walk ends at a vector whose numbers go to all outputs
-(:func:`add_vectors`).
+(:func:`add_vectors`); where they have slopes, at a line (:mod:`hedgerow.kernels.slopes`).
 
 The score of a row is the sum in tree order, in both engines and for any block.
 """
@@ -50,6 +50,7 @@ from numba.extending import intrinsic
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.slopes import add_lines
 
 EXITS = 32
 """Exits of a part: bits of a mask."""
@@ -218,6 +219,7 @@ def add_masked_trees(
     stop_tree: int,
     categories: tuple[Any, ...] | None,
     vectors: FloatArray | None,
+    lines: tuple[Any, ...] | None,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
@@ -235,6 +237,9 @@ def add_masked_trees(
         See :func:`fill_set_keys`; None if no column is a category.
     vectors : float64 (n_nodes, n_outputs) or None
         What the leaves hold, where each holds one value for each output.
+    lines : tuple or None
+        ``(value, slopes, numbers)`` where leaves have slopes: values and
+        :class:`hedgerow.kernels.slopes.Slopes` of the nodes, numbers of the rows.
     """
     slots, slot, threshold, clear, part_start, tree_part, hops, value, onward, most_parts = tables
     splits = (slot, threshold, clear)
@@ -266,8 +271,13 @@ def add_masked_trees(
                     exits[i] = part * np.uint64(EXITS) + np.uint64(trailing_zeros(mask))
             if vectors is None:
                 output = tree % n_outputs
-                for i in range(n):
-                    scores[output, row + i] += value[table + np.uint64(exits[i])]
+                if lines is None:
+                    for i in range(n):
+                        scores[output, row + i] += value[table + np.uint64(exits[i])]
+                else:
+                    for i in range(n):
+                        exits[i] = value[table + np.uint64(exits[i])]
+                    add_lines(lines, exits, n, scores[output], row)
             else:
                 for i in range(n):
                     exits[i] = value[table + np.uint64(exits[i])]
@@ -331,6 +341,7 @@ def add_walked_trees(
     stop_tree: int,
     categories: tuple[Any, ...] | None,
     vectors: FloatArray | None,
+    lines: tuple[Any, ...] | None,
 ) -> None:
     """Like :func:`add_masked_trees`, by walking; for few rows or large trees.
 
@@ -351,8 +362,13 @@ def add_walked_trees(
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
             if vectors is None:
                 output = tree % n_outputs
-                for i in range(n):
-                    scores[output, row + i] += value[ends[i]]
+                if lines is None:
+                    for i in range(n):
+                        scores[output, row + i] += value[ends[i]]
+                else:
+                    for i in range(n):
+                        ends[i] = value[ends[i]]
+                    add_lines(lines, ends, n, scores[output], row)
             else:
                 for i in range(n):
                     ends[i] = value[ends[i]]

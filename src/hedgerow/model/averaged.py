@@ -21,6 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.data.statistics import Inputs
+from hedgerow.kernels.slopes import Slopes, joined_slopes
 from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 
 
@@ -51,11 +52,21 @@ def average_forests(forests: Sequence[Forest]) -> Forest:
         base_score=np.mean([forest.base_score for forest in forests], axis=0),
         categories=None,
         vectors=np.concatenate(vectors) / len(forests) if vectors else None,
+        slopes=_mean_slopes(forests),
     )
     tables = [forest.categories for forest in forests]
     if tables[0] is None:
         return merged
     return _with_sets(merged, [table for table in tables if table is not None], before)
+
+
+def _mean_slopes(forests: Sequence[Forest]) -> Slopes | None:
+    """The terms of all forests, divided by their number."""
+    joined = joined_slopes([f.slopes for f in forests], [len(f.feature) for f in forests])
+    if joined is None:
+        return None
+    n = len(forests)
+    return joined._replace(slope=joined.slope / n, low=joined.low / n, high=joined.high / n)
 
 
 def _with_sets(forest: Forest, tables: list[CategoryTables], before: IntArray) -> Forest:

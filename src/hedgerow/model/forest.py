@@ -10,6 +10,7 @@ threshold  64-bit key (:mod:`hedgerow.kernels.keys`): a row goes left if the
            key of its value is ``<= threshold``; a missing value goes left if
            ``missing_left``; in a category column the number of a set of bins
 bin        of a level of a category: levels beyond the most frequent share one
+slope      of a leaf that is a line: what a column adds (:mod:`hedgerow.kernels.slopes`)
 output     raw score that a tree adds to: tree t belongs to output
            ``t % n_outputs``, unless leaves hold vectors
 vector     one value for each output: where leaves hold vectors, a tree adds to all
@@ -32,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.kernels.slopes import Slopes, part_of_slopes
 
 UNKNOWN_BIN = 254
 MISSING_BIN = 255
@@ -96,6 +98,8 @@ class Forest:
         None if no column is a category.
     vectors : float64, shape (n_nodes, n_outputs), optional
         What takes the place of ``value`` where leaves hold vectors.
+    slopes : Slopes, optional
+        Terms that are added to ``value`` where leaves are lines.
     """
 
     feature: npt.NDArray[np.int32]
@@ -112,6 +116,7 @@ class Forest:
     n_features: int
     categories: CategoryTables | None = None
     vectors: FloatArray | None = None
+    slopes: Slopes | None = None
 
     @property
     def has_sets(self) -> npt.NDArray[np.bool_]:
@@ -150,6 +155,7 @@ class Forest:
             n_features=self.n_features,
             categories=self.categories,
             vectors=None if self.vectors is None else self.vectors[:end],
+            slopes=part_of_slopes(self.slopes, 0, int(end)),
         )
 
     def tree(self, index: int) -> Forest:
@@ -163,6 +169,7 @@ class Forest:
             n_features=self.n_features,
             categories=self.categories,
             vectors=vectors,
+            slopes=part_of_slopes(self.slopes, int(start), int(end)),
         )
 
 
@@ -190,7 +197,8 @@ def without_vectors(forest: Forest) -> Forest:
 NODE_FIELDS: tuple[str, ...] = tuple(
     field.name
     for field in fields(Forest)
-    if field.name not in ("tree_start", "base_score", "n_features", "categories", "vectors")
+    if field.name
+    not in ("tree_start", "base_score", "n_features", "categories", "vectors", "slopes")
 )
 """Names of the arrays that have one entry per node."""
 

@@ -83,7 +83,7 @@ class WalkTables(NamedTuple):
     nodes : int64, two per node
         Threshold, then ``left child << 32 | slot``; in a leaf the largest
         integer and the leaf itself.
-    value : float64, one per node; int64 where leaves hold vectors: which one
+    value : float64, one per node; int64 where leaves hold vectors or lines: which one
     number : int32, one per node
         Index of the node in its tree, as in the forest.
     root, depth : uint64, one per tree
@@ -113,8 +113,8 @@ class MaskTables(NamedTuple):
         First part of each tree, the one with its root.
     hops : uint64, one per tree
         Largest number of parts that a row enters after the first.
-    value : float64, 32 per part; int64 where leaves hold vectors
-        What each exit adds, or which vector.
+    value : float64, 32 per part; int64 where leaves hold vectors or lines
+        What each exit adds, or at which node it is found.
     onward : uint32, 32 per part
         The part that follows, counted in the tree; the part itself at a leaf.
     most_parts : int
@@ -241,8 +241,9 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
 
 
 def _added(forest: Forest) -> AnyArray:
-    """What each node adds, or the number of the vector that it adds."""
-    return forest.value if forest.vectors is None else np.arange(len(forest.value))
+    """What each node adds, or its number where that is a vector or a line."""
+    alone = forest.vectors is None and forest.slopes is None
+    return forest.value if alone else np.arange(len(forest.value))
 
 
 def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntArray]:

@@ -17,12 +17,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
+from hedgerow.data.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
@@ -33,6 +34,7 @@ from hedgerow.kernels.predict import (
     add_walked_trees,
     find_leaves,
 )
+from hedgerow.kernels.slopes import Slopes, lines_at, writable_slopes
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import (
@@ -53,14 +55,30 @@ Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
 CategoryArguments: TypeAlias = tuple[BinArray, IntArray, npt.NDArray[np.uint64]]
 """See :func:`hedgerow.kernels.predict.fill_set_keys`."""
 
-Batch: TypeAlias = tuple[Rows, CategoryArguments | None, tuple[IntArray, IntArray] | None]
-"""Numbers, categories, and rows that stop on the way with the nodes where they do."""
+Lines: TypeAlias = tuple[FloatArray, Slopes, FloatArray]
+"""See :func:`hedgerow.kernels.predict.add_masked_trees`."""
+
+
+class Batch(NamedTuple):
+    """A table that is predicted.
+
+    ``stops`` are rows that stop on the way, with the nodes where they do.
+    """
+
+    rows: Rows
+    categories: CategoryArguments | None = None
+    stops: tuple[IntArray, IntArray] | None = None
+    lines: Lines | None = None
+
 
 FEW_ROWS = 16
 """Batches below this are walked; more rows go to the engine that costs less."""
 
 BLOCK_COST = 64
 """What a block of the mask engine costs beside its rows, in rows."""
+
+LINE_ROWS = 1 << 16
+"""Rows whose numbers are there at a time, where leaves have slopes."""
 
 KEY_MEMORY = 1 << 18
 """Bytes of keys in a block at most, so that they stay in the second-level cache."""
@@ -90,6 +108,8 @@ class Predictor:
         self._per_round = forest.trees_per_round
         # Copied, because kernels are compiled for arrays that can be written to.
         self._vectors = None if forest.vectors is None else np.array(forest.vectors, order="C")
+        self._slopes = None if forest.slopes is None else writable_slopes(forest.slopes)
+        self._values = np.array(forest.value) if self._slopes is not None else forest.value
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self._kinds = kinds
         only_floats = "int" not in kinds
@@ -147,6 +167,14 @@ class Predictor:
 
             self._each_block(values, n_threads, score)
             return scores
+        if self._slopes is not None and n_rows > LINE_ROWS:  # whose numbers are copied
+            return np.concatenate(
+                [
+                    self.raw_scores(values[k : k + LINE_ROWS], n_threads, first_tree, stop_tree)
+                    for k in range(0, n_rows, LINE_ROWS)
+                ],
+                axis=1,
+            )
         scores = self._base_score.repeat(n_rows).reshape(self._n_outputs, n_rows)
         batch = self._batch(values)
         self._add(batch, scores, n_threads, first_tree, stop_tree)
@@ -204,7 +232,7 @@ class Predictor:
 
             self._each_block(values, n_threads, find)
             return leaves
-        rows, categories, stops = self._batch(values)
+        rows, categories, stops, _ = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         tables = self._walk32 if rows[0].itemsize == 4 else self._walk64
         block = self._block(WALK_BLOCK, 8)
@@ -256,49 +284,52 @@ class Predictor:
 
     def _batch(self, values: AnyArray) -> Batch:
         """The table in the form that the kernels take."""
-        rows = self._rows(values)
+        rows, lines = self._rows(values), None
+        if self._slopes is not None:
+            lines = (self._values, self._slopes, floats_of(values, self._kinds))
         if self._category_reader is None:
-            return rows, None, None
+            return Batch(rows, lines=lines)
         categories = self._category_reader.read(values)
         stops = None
         if len(categories.unknown) > 0:
             stops = categories.unknown, self._category_reader.stops(values, categories)
-        return rows, self._category_reader.tables(categories), stops
+        return Batch(rows, self._category_reader.tables(categories), stops, lines)
 
     def _add(
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
     ) -> None:
         """Add trees to ``scores``."""
-        rows, categories, stops = batch
+        stops = batch.stops
         if stops is None:
-            self._add_all(rows, categories, scores, n_threads, first_tree, stop_tree)
+            self._add_all(batch, scores, n_threads, first_tree, stop_tree)
             return
         # Rows that stop on the way are scored by themselves, in tree order as all are.
         apart = scores[:, stops[0]]
+        lines = batch.lines
+        if lines is not None:
+            lines = (*lines[:2], lines[2][stops[0]])
         for tree in range(first_tree, stop_tree):
-            if self._vectors is None:
-                apart[tree % self._n_outputs] += self.forest.value[stops[1][:, tree]]
+            ends = stops[1][:, tree]
+            if self._vectors is not None:
+                apart += self._vectors[ends].T
+            elif lines is None:
+                apart[tree % self._n_outputs] += self.forest.value[ends]
             else:
-                apart += self._vectors[stops[1][:, tree]].T
-        self._add_all(rows, categories, scores, n_threads, first_tree, stop_tree)
+                apart[tree % self._n_outputs] += lines_at(lines, ends)
+        self._add_all(batch, scores, n_threads, first_tree, stop_tree)
         scores[:, stops[0]] = apart
 
     def _add_all(
-        self,
-        rows: Rows,
-        categories: CategoryArguments | None,
-        scores: FloatArray,
-        n_threads: int,
-        first_tree: int,
-        stop_tree: int,
+        self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
     ) -> None:
         """Add trees to all scores, with the engine that is faster for these rows."""
-        n_rows = scores.shape[1]
+        rows, categories, _, lines = batch
+        n_rows, added = scores.shape[1], (self._vectors, lines)
         narrow = rows[0].itemsize == 4
         if n_rows < FEW_ROWS:
             walk = self._walk32 if narrow else self._walk64
             part = (scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories)
-            add_walked_trees(rows, walk, *part, self._vectors)
+            add_walked_trees(rows, walk, *part, *added)
             return
         mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
         masked = mask_cost <= self._walk_cost
@@ -312,9 +343,9 @@ class Predictor:
         def task(start: int, stop: int) -> None:
             part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if masked:
-                add_masked_trees(rows, masks, *part, self._vectors)
+                add_masked_trees(rows, masks, *part, *added)
             else:
-                add_walked_trees(rows, walk, *part, self._vectors)
+                add_walked_trees(rows, walk, *part, *added)
 
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))

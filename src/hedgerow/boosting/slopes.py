@@ -1,0 +1,60 @@
+"""What leaves with slopes do not go with, and the numbers that they need."""
+
+from __future__ import annotations
+
+from hedgerow.arrays import FloatArray
+from hedgerow.data import AnyTable, SparseTable
+from hedgerow.data.numbers import floats_of
+from hedgerow.errors import ParameterError
+from hedgerow.params import BoostParams
+
+
+def obstacle_to_slopes(params: BoostParams) -> str | None:
+    """The first setting that leaves with slopes do not know, or None."""
+    for name, known in (
+        ("boosting", "gbdt"),
+        ("tree_method", "hist"),
+        ("monotone_constraints", None),
+        ("max_delta_step", 0.0),
+    ):
+        value = getattr(params, name)
+        if value is not known and value != known:
+            shown = "" if known is None else f"={value!r}"
+            return f"{name}{shown}"
+    if params.leaf_estimation == "line_search":
+        return "leaf_estimation='line_search'"
+    return None
+
+
+def check_slopes(params: BoostParams) -> None:
+    """Raise ``ParameterError`` for slopes beside a setting that they do not know.
+
+    ``params`` are resolved.
+    """
+    obstacle = obstacle_to_slopes(params) if params.linear_leaves else None
+    if obstacle is not None:
+        raise ParameterError(
+            f"linear_leaves=True does not go with {obstacle}: use linear_leaves=False, or change "
+            "that."
+        )
+
+
+def refuse_stored_slopes(params: BoostParams) -> None:
+    """Raise ``ParameterError`` for slopes of rows in parts: all values must be in memory."""
+    if params.linear_leaves:
+        raise ParameterError(
+            "linear_leaves=True needs all rows in memory: give the rows as a table, or use "
+            "linear_leaves=False."
+        )
+
+
+def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
+    """Values of the rows as floats if leaves are to have slopes, else None."""
+    if not params.linear_leaves:
+        return None
+    if isinstance(table, SparseTable):
+        raise ParameterError(
+            "linear_leaves=True reads whole rows, but X is sparse: use linear_leaves=False, or give "
+            "X.toarray()."
+        )
+    return floats_of(table.values, table.schema.kinds)

@@ -1,0 +1,39 @@
+"""Values of a table as floats, for what computes with them instead of comparing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
+from hedgerow.data.schema import ColumnKind
+from hedgerow.kernels.keys import floats_of_keys
+
+
+def floats_of(values: AnyArray, kinds: Sequence[ColumnKind]) -> FloatArray:
+    """Values of a :class:`hedgerow.data.Table` as float64, NaN where they are missing.
+
+    Parameters
+    ----------
+    values : float32, float64 or int64, shape (n_rows, n_features)
+        int64 values are keys.
+    kinds : sequence of {"float", "int", "category"}
+
+    Returns
+    -------
+    float64 (n_rows, n_features), C order
+        Wide integers are rounded; of categories they are the codes.  Perhaps the values
+        themselves, so not to be written to.
+    """
+    if values.dtype != np.int64:
+        floats = np.ascontiguousarray(values, dtype=np.float64)
+        return floats if floats.flags.writeable else floats.copy()
+    floats = np.empty(values.shape)
+    for column, kind in enumerate(kinds):
+        keys = values[:, column]
+        if kind == "int":
+            floats[:, column] = np.where(keys == MISSING_KEY, np.nan, keys)
+        else:
+            floats[:, column] = floats_of_keys(keys)
+    return floats
