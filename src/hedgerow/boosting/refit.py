@@ -5,6 +5,7 @@
     for each tree, in order
         g, h of all rows at the raw scores so far
         new value of a leaf   the step of the loss on its rows, times the learning rate
+        slopes of a leaf      likewise (:mod:`hedgerow.boosting.refit_slopes`)
         value                 decay * old + (1 - decay) * new
         raw scores            plus these values
 
@@ -31,12 +32,15 @@ from hedgerow.boosting.class_weights import (
     with_class_weights,
 )
 from hedgerow.boosting.queries import with_queries
+from hedgerow.boosting.refit_slopes import RefittedSlopes
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.sample import Sample
 from hedgerow.data import SparseTable, numbers_of
+from hedgerow.data.numbers import floats_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.branches import is_constrained
 from hedgerow.kernels.exact_sum import exact_sum
+from hedgerow.kernels.slopes import Slopes
 from hedgerow.metrics import scored_as
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
@@ -90,8 +94,8 @@ def refit(
     base = model.forest.base_score
     if sample.offset is None:
         base = decay * base + (1.0 - decay) * objective.initial_score(sample.target, sample.weight)
-    values, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
-    forest = replace(model.forest, value=values, base_score=base)
+    values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
+    forest = replace(model.forest, value=values, base_score=base, slopes=slopes)
     record = {**model.training, "refit": {"n_rows": sample.n_rows, "decay": float(decay)}}
     for stale in ("history", "best_round", "out_of_bag"):  # of other leaf values
         record.pop(stale, None)
@@ -149,8 +153,8 @@ def _values(
     decay: float,
     base: FloatArray,
     n_threads: int,
-) -> tuple[FloatArray, FloatArray]:
-    """Values of all nodes, and the raw scores of the rows with them."""
+) -> tuple[FloatArray, Slopes | None, FloatArray]:
+    """Values and slopes of all nodes, and the raw scores of the rows with them."""
     forest, value = model.forest, model.forest.value.copy()
     raw = np.repeat(base[:, None], sample.n_rows, axis=1)
     if sample.offset is not None:
@@ -161,6 +165,9 @@ def _values(
     kinds = model.split_schema.kinds
     bound = bound_to_rows(objective, sample.target, sample.weight)
     gradients: list[tuple[FloatArray, FloatArray]] = []
+    refitted = None
+    if forest.slopes is not None and not isinstance(values, SparseTable):
+        refitted = RefittedSlopes(forest.slopes, floats_of(values, kinds), decay)
     for number in range(forest.n_trees):
         round_, output = divmod(number, forest.n_outputs)
         if output == 0:  # all outputs of a round at the scores before it
@@ -179,15 +186,17 @@ def _values(
         mixed = decay * value[nodes] + (1.0 - decay) * new
         value[nodes] = np.where(reached, mixed, value[nodes])
         raw[output] += value[nodes][leaf]
-    return value, raw
+        if refitted is not None:
+            g, h = gradients[output]
+            raw[output] += refitted.of_tree(nodes, leaf, g, _hessians(h, sample, now), now)
+    return value, None if refitted is None else refitted.slopes, raw
 
 
 def _stepped(
     tree: Forest, leaf: IntArray, g: FloatArray, h: FloatArray, sample: Sample, params: BoostParams
 ) -> tuple[FloatArray, AnyArray]:
     """Newton (or gradient) step of every node times the learning rate; which have rows."""
-    if params.leaf_estimation in FIRST_ORDER:
-        h = np.ones(len(g)) if sample.weight is None else sample.weight
+    h = _hessians(h, sample, params)
     sums = [_sums(tree, leaf, part) for part in (g, h, np.ones(len(g)))]
     top, below = sums[0], sums[1] + params.reg_lambda
     shrunk = np.sign(top) * np.maximum(np.abs(top) - params.reg_alpha, 0.0)
@@ -195,6 +204,13 @@ def _stepped(
     if params.max_delta_step > 0.0:
         step = np.clip(step, -params.max_delta_step, params.max_delta_step)
     return params.learning_rate * step, sums[2] > 0.0
+
+
+def _hessians(h: FloatArray, sample: Sample, params: BoostParams) -> FloatArray:
+    """Those that steps are made with: the weights, for steps along the gradient."""
+    if params.leaf_estimation not in FIRST_ORDER:
+        return h
+    return np.ones(len(h)) if sample.weight is None else sample.weight
 
 
 def _sums(tree: Forest, leaf: IntArray, part: FloatArray) -> FloatArray:

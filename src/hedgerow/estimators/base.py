@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,20 +14,19 @@ from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.continuing import Start, check_reading
-from hedgerow.boosting.defaults import AUTO, AUTOMATIC, DataSize, choose, plain_values, told
+from hedgerow.boosting.defaults import AUTO, AUTOMATIC, DataSize, choose, plain_values
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
-from hedgerow.data.frames import FrameLibrary
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
+from hedgerow.estimators.reports import FittedReports
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
-from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 from hedgerow.objectives import CUSTOM, Objective
 from hedgerow.objectives.given import GivenLoss
 from hedgerow.params import (
@@ -52,9 +50,6 @@ from hedgerow.params import (
 )
 from hedgerow.schedules import LearningRate
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 Auto: TypeAlias = "Literal['auto']"
 EvalMetric: TypeAlias = MetricChoice
@@ -71,7 +66,7 @@ _FITTED = (
 )
 
 
-class HedgerowEstimator(FitHooks, ModelFiles):
+class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster
@@ -414,86 +409,3 @@ class HedgerowEstimator(FitHooks, ModelFiles):
         """
         booster = self._fitted_booster(X)
         return booster.leaves(X, n_jobs=self.n_jobs, reader=type(self).__name__)
-
-    @property
-    def chosen_params_(self) -> dict[str, Any]:
-        """What ``"auto"`` has come to, by parameter, and the folds of early stopping."""
-        check_is_fitted(self)
-        record = self.booster_.model.training
-        found = {**record.get("parameters", {}), **record.get("folds", {})}
-        return {name: found[name] for name in told(self._automatic(), found) if name in found}
-
-    @property
-    def oob_improvement_(self) -> FloatArray:
-        """Loss of the rows left out by each round, before it less after it."""
-        check_is_fitted(self)
-        curves = self.evals_result_.get("out_of_bag")
-        if curves is None:
-            raise AttributeError(
-                "oob_improvement_ needs rows that rounds leave out: fit with oob_score=True, "
-                "subsample below 1 and boosting='gbdt'."
-            )
-        first = self.booster_.model.training.get("init_rounds", 0)
-        return np.array(curves["improvement"][: self.n_iter_ - first])
-
-    @property
-    def oob_score_(self) -> float:
-        """Accuracy or R2 of the training rows, each by the trees that did not see it."""
-        check_is_fitted(self)
-        scores: dict[str, float] = self.booster_.model.training.get("out_of_bag", {})
-        for name in ("accuracy", "r2"):
-            if name in scores:
-                return scores[name]
-        raise AttributeError(
-            "oob_score_ needs trees that did not see a row: fit with oob_score=True, "
-            "boosting='rf' and subsample below 1."
-        )
-
-    @property
-    def feature_importances_(self) -> FloatArray:
-        """Share of each feature in the loss reduction of all splits.
-
-        Shape (n_features,); the sum is 1, or 0 if there is no split.  Other
-        kinds: ``booster_.feature_importance(kind=...)``.
-        """
-        check_is_fitted(self)
-        gain = self.booster_.feature_importance("gain")
-        total = gain.sum()
-        return gain / total if total > 0.0 else gain
-
-    def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
-        """Learning curves as a data frame; see :meth:`hedgerow.Booster.history_frame`."""
-        check_is_fitted(self)
-        return self.booster_.history_frame(backend)
-
-    def plot_history(
-        self,
-        metric: str | None = None,
-        ax: Axes | None = None,
-        *,
-        path: str | os.PathLike[str] | None = None,
-    ) -> Axes:
-        """Draw learning curves; see :func:`hedgerow.plot.plot_history`."""
-        check_is_fitted(self)
-        return self.booster_.plot_history(metric, ax, path=path)
-
-    def verify_monotone(
-        self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
-    ) -> MonotoneReport:
-        """Prove that raw scores are monotone, or find rows that show that they are not.
-
-        Parameters
-        ----------
-        feature : str or int, optional
-            Name or position of a column; by default all in ``monotone_constraints``.
-        direction : {1, -1, "increasing", "decreasing"}, optional
-            For ``feature``; by default that of its constraint.
-        n_points : int, default=100_000
-            Rows to predict, about at most, in the search for a violation.
-
-        Returns
-        -------
-        hedgerow.model.monotone.MonotoneReport
-        """
-        check_is_fitted(self)
-        return self.booster_.verify_monotone(feature, direction, n_points=n_points)

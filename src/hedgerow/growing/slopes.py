@@ -19,6 +19,7 @@ from hedgerow.kernels.slopes import (
     Slopes,
     add_leaf_lines,
     choose_columns,
+    empty_terms,
     fit_terms,
 )
 from hedgerow.threads import run_blocks
@@ -67,7 +68,7 @@ class SlopeFinder:
         rows, leaves, start = segments_of(state.tree, state.scalars, state.rows.rows)
         g_unit, h_unit = _units_of(state)
         data = LeafRows(rows, start, state.rows.fixed, g_unit, h_unit, self._numbers)
-        terms = _empty_terms(len(leaves))
+        terms = empty_terms(len(leaves))
         choose_columns(tree.feature, tree.left, tree.right, self._usable, leaves, start, terms)
         rate, cells = float(state.settings.learning_rate), len(rows) * TERMS
         fewest = 1 + len(leaves) * _CELLS_PER_THREAD // max(1, cells)
@@ -93,16 +94,6 @@ def _units_of(state: layout.State) -> tuple[float, float]:
     g_unit = 2.0 ** float(scalars[layout.IS_G_EXPONENT] - FIXED_BITS)
     h_unit = 2.0 ** float(scalars[layout.IS_H_EXPONENT] - FIXED_BITS)
     return scale * g_unit, scale * (1.0 if state.settings.constant_hessian == 1 else h_unit)
-
-
-def _empty_terms(n_leaves: int) -> LeafTerms:
-    return LeafTerms(
-        count=np.zeros(n_leaves, dtype=np.int64),
-        column=np.zeros((n_leaves, TERMS), dtype=np.int32),
-        slope=np.zeros((n_leaves, TERMS)),
-        center=np.zeros((n_leaves, TERMS)),
-        bounds=np.zeros((n_leaves, 2)),
-    )
 
 
 def _by_node(terms: LeafTerms, leaves: IntArray, n_nodes: int) -> Slopes:

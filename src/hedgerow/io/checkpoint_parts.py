@@ -15,6 +15,7 @@ array            elements
 ``base_score``   outputs
 ``scores``       rounds x metrics
 ``improvement``  rounds
+``slope`` ...               :mod:`hedgerow.io.slopes`
 ===============  =========  ====================================================
 """
 
@@ -33,8 +34,10 @@ from hedgerow.errors import ModelFormatError
 from hedgerow.growing.tree import GrownTree
 from hedgerow.io import container, strict_json
 from hedgerow.io.container import Header
+from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_forest
+from hedgerow.kernels.slopes import Slopes, joined_slopes, part_of_slopes, writable_slopes
 from hedgerow.model.forest import NODE_FIELDS, Forest
 
 ROUNDS_FORMAT = "hedgerow-rounds"
@@ -45,7 +48,7 @@ _F64, _I64, _I32, _U8 = (np.dtype(t) for t in (np.float64, np.int64, np.int32, n
 _BIN_DTYPES = {"left_bins": _I64, "column": _I32, "bin": _U8}
 _ROUND_DTYPES = {"scores": _F64, "improvement": _F64}
 _DTYPES = FOREST_DTYPES | _BIN_DTYPES | _ROUND_DTYPES
-_ALL_DTYPES = _DTYPES | VECTOR_DTYPES
+_ALL_DTYPES = _DTYPES | VECTOR_DTYPES | SLOPE_DTYPES
 _WIDEST_FIRST = sorted(_ALL_DTYPES, key=lambda name: -_ALL_DTYPES[name].itemsize)
 _SET_WORDS = 4
 _NATURAL = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
@@ -85,6 +88,7 @@ def rounds_to_bytes(part: Rounds, fit: str) -> list[bytes | memoryview]:
     vectors = [tree.vectors for tree in trees if tree.vectors is not None]
     if vectors:
         arrays["vector"] = np.concatenate(vectors).reshape(-1)
+    arrays |= slope_arrays(joined_slopes([tree.slopes for tree in trees], sizes))
     metadata = {
         "ended": str(int(part.ended)),
         "fit": fit,
@@ -111,7 +115,9 @@ def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
     header, payload = _open(data, ROUNDS_FORMAT, ("ended", "fit", "first", "n_rounds"))
     if header.metadata["fit"] != fit:
         raise OtherFitError("these are rounds of another fit.")
-    dtypes = _ALL_DTYPES if "vector" in header.entries else _DTYPES
+    dtypes = dict(_DTYPES)
+    for more in (VECTOR_DTYPES, SLOPE_DTYPES):
+        dtypes |= {} if more.keys().isdisjoint(header.entries) else more
     if header.entries.keys() != dtypes.keys():
         raise ModelFormatError("arrays are missing or unknown.")
     for name, entry in header.entries.items():
@@ -191,6 +197,11 @@ def _number(metadata: Mapping[str, str], name: str) -> int:
     return int(metadata[name])
 
 
+def _slopes_of(slopes: Slopes | None, begin: int, end: int) -> Slopes | None:
+    part = part_of_slopes(slopes, begin, end)
+    return None if part is None else writable_slopes(part)
+
+
 def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
     """The trees, each with arrays of its own, as the grower makes them."""
     feature, start = arrays["feature"], arrays["tree_start"]
@@ -202,7 +213,8 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
         if len(vectors) != n_nodes * n_outputs:
             raise ModelFormatError("vector must hold a number for each node and output.")
         vectors = vectors.reshape(n_nodes, n_outputs)
-    check_forest(Forest(**forest, n_features=int(feature.max(initial=0)) + 1, vectors=vectors))
+    slopes, n_features = read_slopes(arrays), int(feature.max(initial=0)) + 1
+    check_forest(Forest(**forest, n_features=n_features, vectors=vectors, slopes=slopes))
     n_binned = len(column)
     if n_binned not in (0, n_nodes) or len(arrays["bin"]) != n_binned:
         raise ModelFormatError("column and bin must have one entry per node, or none.")
@@ -220,6 +232,7 @@ def _trees(arrays: Mapping[str, AnyArray]) -> tuple[GrownTree, ...]:
             **{name: array[begin:end].copy() for name, array in per_node.items()},
             left_bins=sets[begin:end].copy(),
             vectors=None if vectors is None else vectors[begin:end].copy(),
+            slopes=_slopes_of(slopes, begin, end),
         )
         for begin, end in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
     )

@@ -38,6 +38,7 @@ from hedgerow.io.atomic import write_atomically
 from hedgerow.io.container import Header
 from hedgerow.io.levels import LEVEL_DTYPES, level_arrays, level_record, read_levels
 from hedgerow.io.sets import SET_DTYPES, read_sets, set_arrays
+from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.io.statistics import (
     STATISTIC_DTYPES,
@@ -51,7 +52,7 @@ from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 
 FORMAT = "hedgerow"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """The newest; a model that does not need it is written in the oldest that it can be."""
 
 Record: TypeAlias = dict[str, Any]
@@ -162,6 +163,7 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         arrays |= input_arrays(model.inputs)
     if model.forest.vectors is not None:
         arrays["vector"] = model.forest.vectors.reshape(-1)
+    arrays |= slope_arrays(model.forest.slopes)
     # Stable, so that those of version 1 stay in the order of version 1.
     in_order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     return container.pack(metadata, {name: arrays[name] for name in in_order})
@@ -169,6 +171,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
+    if model.forest.slopes is not None:
+        return 4
     named = any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT))
     if named or model.forest.vectors is not None:
         return 3  # a reader of earlier ones would not know that predictions depend on it
@@ -293,7 +297,21 @@ def _read_model(
     return model, None if text is None else _record(text, "estimator")
 
 
-_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3}
+def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    """As version 3, and leaves have slopes."""
+    more = {name: entry for name, entry in header.entries.items() if name in SLOPE_DTYPES}
+    if more.keys() != SLOPE_DTYPES.keys():
+        raise ModelFormatError("arrays of slopes are missing.")
+    for name, entry in more.items():
+        if entry.dtype != SLOPE_DTYPES[name].newbyteorder("<"):
+            raise ModelFormatError(f"array {name!r} must have dtype {SLOPE_DTYPES[name]}.")
+    others = {name: entry for name, entry in header.entries.items() if name not in more}
+    model, estimator = _read_v3(replace(header, entries=others), payload)
+    slopes = read_slopes({name: container.array_at(header, name, payload) for name in more})
+    return replace(model, forest=replace(model.forest, slopes=slopes)), estimator
+
+
+_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4}
 
 
 def _schema_text(schema: Schema) -> str:

@@ -21,6 +21,7 @@ from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io.levels import check_levels
 from hedgerow.io.sets import check_sets
+from hedgerow.io.slopes import check_slope_columns, check_slopes
 from hedgerow.io.statistics import check_inputs
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -74,6 +75,7 @@ def check_model(model: Model) -> None:
         check_inputs(inputs, model.schema, n_features)
     check_sets(model.forest, model.split_schema)
     _check_thresholds(model.forest, model.split_schema)
+    check_slope_columns(model.forest, model.split_schema)
     _check_objective(model)
 
 
@@ -94,6 +96,7 @@ def check_forest(forest: Forest) -> None:
     for name in ("cover", "count"):
         _require_all(getattr(forest, name) >= 0, name, "at least 0")
     _check_vectors(forest)
+    check_slopes(forest)
 
 
 def _check_vectors(forest: Forest) -> None:

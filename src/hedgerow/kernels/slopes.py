@@ -130,7 +130,7 @@ class LeafRows(NamedTuple):
     rows : uint32
         Those of leaf k are ``rows[start[k] : start[k + 1]]``.
     start : int64, one per leaf and one more
-    fixed : int32, two per row of the table
+    fixed : int32 or float64, two per row of the table
         g and h, in units of ``g_unit`` and ``h_unit``.
     g_unit, h_unit : float
     numbers : float64 (n_rows, n_features)
@@ -138,21 +138,21 @@ class LeafRows(NamedTuple):
 
     rows: RowArray
     start: IntArray
-    fixed: npt.NDArray[np.int32]
+    fixed: AnyArray
     g_unit: float
     h_unit: float
     numbers: FloatArray
 
 
 class LeafTerms(NamedTuple):
-    """The terms of all leaves, ``TERMS`` places for each.
+    """The terms of all leaves, with places for ``most`` of each.
 
     Attributes
     ----------
     count : int64, one per leaf
-    column : int32 (n_leaves, TERMS)
+    column : int32 (n_leaves, most)
         The nearest split first.
-    slope, center : float64 (n_leaves, TERMS)
+    slope, center : float64 (n_leaves, most)
     bounds : float64 (n_leaves, 2)
     """
 
@@ -161,6 +161,17 @@ class LeafTerms(NamedTuple):
     slope: FloatArray
     center: FloatArray
     bounds: FloatArray
+
+
+def empty_terms(n_leaves: int, most: int = TERMS) -> LeafTerms:
+    """Of leaves without any."""
+    return LeafTerms(
+        count=np.zeros(n_leaves, dtype=np.int64),
+        column=np.zeros((n_leaves, most), dtype=np.int32),
+        slope=np.zeros((n_leaves, most)),
+        center=np.zeros((n_leaves, most)),
+        bounds=np.zeros((n_leaves, 2)),
+    )
 
 
 @kernel(inner=True)
@@ -381,7 +392,8 @@ def fit_terms(
 
     ``rate`` is the learning rate, which slopes and bounds include.
     """
-    S, b, d = np.empty((TERMS, TERMS)), np.empty(TERMS), np.empty(TERMS)
+    most = terms.column.shape[1]
+    S, b, d = np.empty((most, most)), np.empty(most), np.empty(most)
     for leaf in range(np.uint64(start), np.uint64(stop)):
         n_terms = np.uint64(terms.count[leaf])
         if n_terms == 0:

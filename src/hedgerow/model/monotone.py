@@ -31,6 +31,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError
+from hedgerow.kernels.slopes import Slopes
 from hedgerow.model.cells import BoolArray, Boxes, Cells
 from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
@@ -237,6 +238,7 @@ def _verify(
         return MonotoneFinding(name, sign, "proved")
     tried = 0
     certain, batches = _rows_to_try(cells, column, n_points, seeds)
+    certain = certain and forest.slopes is None  # within a cell they predict more than one value
     for keys in batches:
         tried += len(keys) * len(_sweep(cells, column))
         violation = _first_violation(predictor, cells, keys, column, sign)
@@ -260,13 +262,18 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
         return None
     forest = cells.forest.tree(tree)
     value = sign * forest.value
-    low, high = _ranges(forest, value, cells.may_stop[start:end])
+    least, most = _least_and_most(forest, value, sign)
+    low, high = _ranges(forest, least, most, cells.may_stop[start:end])
     parts = cells.parts_values(column)[start:end]
     wrong = np.flatnonzero(parts & (high[forest.left] > low[forest.right]))
+    nothing = np.zeros(0, dtype=np.int64)
+    if forest.slopes is not None and _turns(forest.slopes, column, sign):
+        return nothing
     if len(wrong) == 0:
         return None
+    if forest.slopes is not None:  # leaves of one value alone can be compared by their boxes
+        return nothing
     own = Cells(forest, cells.schema)
-    nothing = np.zeros(0, dtype=np.int64)
     if Boxes.size(own) > _MOST_CELLS:
         return nothing
     boxes = Boxes(own)
@@ -284,17 +291,30 @@ def _disorder(cells: Cells, tree: int, column: int, sign: int) -> IntArray | Non
     return None
 
 
+def _least_and_most(forest: Forest, value: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
+    """What each node predicts at least and at most, times ``sign``."""
+    if forest.slopes is None:
+        return value, value
+    bounds = sign * np.array([forest.slopes.low, forest.slopes.high])
+    return value + bounds.min(axis=0), value + bounds.max(axis=0)
+
+
+def _turns(slopes: Slopes, column: int, sign: int) -> bool:
+    """Whether some leaf has a slope against the direction."""
+    return bool((sign * slopes.slope[slopes.column == column] < 0.0).any())
+
+
 def _ranges(
-    forest: Forest, value: FloatArray, may_stop: BoolArray
+    forest: Forest, least: FloatArray, most: FloatArray, may_stop: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     """Smallest and largest value in which a walk through each node may end."""
-    low, high = value.tolist(), value.tolist()
+    low, high = least.tolist(), most.tolist()
     left, right = forest.left.tolist(), forest.right.tolist()
     for node in np.flatnonzero(forest.feature >= 0)[::-1].tolist():  # children before parents
         a, b = left[node], right[node]
-        own = [value[node]] if may_stop[node] else []
-        low[node] = min(low[a], low[b], *own)
-        high[node] = max(high[a], high[b], *own)
+        stops = bool(may_stop[node])
+        low[node] = min(low[a], low[b], least[node] if stops else np.inf)
+        high[node] = max(high[a], high[b], most[node] if stops else -np.inf)
     return np.array(low), np.array(high)
 
 

@@ -85,13 +85,44 @@ class Tree:
         vectors = self.nodes.vectors
         if vectors is None:
             value = float(self.nodes.value[node])
-            return repr(value) if exact else short_number(value)
+            return (repr(value) if exact else short_number(value)) + self._terms_text(node, exact)
         values = vectors[node].tolist()
         if exact:
             return repr(values)
         shown = [short_number(value) for value in values[:_FEW_VALUES]]
         more = len(values) - _FEW_VALUES
         return f"[{', '.join(shown)}{f', … {more} more' if more > 0 else ''}]"
+
+    def terms(self, node: int) -> list[tuple[str, float, float]]:
+        """Column, slope and center of the terms that a leaf adds to its value."""
+        slopes = self.nodes.slopes
+        if slopes is None:
+            return []
+        part = slice(int(slopes.start[node]), int(slopes.start[node + 1]))
+        names = [self.schema.names[j] for j in slopes.column[part].tolist()]
+        return list(
+            zip(names, slopes.slope[part].tolist(), slopes.center[part].tolist(), strict=True)
+        )
+
+    def _terms_text(self, node: int, exact: bool) -> str:
+        """``+ 0.3 (age - 41)`` for each term; exactly, also the bounds of their sum."""
+        terms = self.terms(node)
+        if not terms:
+            return ""
+        number = repr if exact else short_number
+        shown = [
+            f" {'+' if slope >= 0.0 else '-'} {number(abs(slope))} "
+            f"({shown_name(name)} {'-' if center >= 0.0 else '+'} {number(abs(center))})"
+            for name, slope, center in terms
+        ]
+        text = "".join(shown)
+        if not exact:
+            return text
+        assert self.nodes.slopes is not None
+        low, high = (
+            float(bound[node]) for bound in (self.nodes.slopes.low, self.nodes.slopes.high)
+        )
+        return f"{text} within [{low!r}, {high!r}]"
 
     def division(self, node: int) -> Division | None:
         """Which categories go left, if the node splits by categories."""

@@ -22,6 +22,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.kernels.slopes import Slopes
 from hedgerow.model.forest import Forest
 from hedgerow.plot.divisions import (
     LETTERS_OF_TEXT,
@@ -215,7 +216,9 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         ``count``.  Where leaves hold vectors, ``value`` is a list of them and ``output``
         is -1.  Where there are category columns, also ``left_levels``: the
         list of the levels that go left at a split of categories, else None;
-        ``threshold``, then an object array, is None at such splits.
+        ``threshold``, then an object array, is None at such splits.  Where leaves have
+        slopes, also ``terms``: a list of (feature, slope, center) for each leaf, None
+        for other nodes; and ``terms_low`` and ``terms_high``, the bounds of their sum.
 
     Examples
     --------
@@ -252,10 +255,27 @@ def forest_frame(model: ModelLike, schema: Schema | None = None) -> Frame:
         "cover": forest.cover.copy(),
         "count": forest.count.copy(),
     }
+    if forest.slopes is not None:
+        frame |= _terms(forest.slopes, leaf, schema)
     if divisions or "category" in schema.kinds:
         chosen = map(divisions.get, range(len(leaf)))
         frame["left_levels"] = [None if d is None else d.left_levels() for d in chosen]
     return frame
+
+
+def _terms(slopes: Slopes, leaf: Mask, schema: Schema) -> Frame:
+    """What leaves add beside their values."""
+    names = [schema.names[j] for j in slopes.column.tolist()]
+    every = list(zip(names, slopes.slope.tolist(), slopes.center.tolist(), strict=True))
+    start = slopes.start.tolist()
+    return {
+        "terms": [
+            every[start[node] : start[node + 1]] if is_leaf else None
+            for node, is_leaf in enumerate(leaf.tolist())
+        ],
+        "terms_low": slopes.low.copy(),
+        "terms_high": slopes.high.copy(),
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

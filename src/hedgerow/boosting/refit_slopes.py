@@ -1,0 +1,87 @@
+"""New slopes for the leaves of a model, beside :mod:`hedgerow.boosting.refit`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.kernels.slopes import (
+    ROWS_A_TERM,
+    LeafRows,
+    LeafTerms,
+    Slopes,
+    empty_terms,
+    fit_terms,
+    lines_at,
+    part_of_slopes,
+    writable_slopes,
+)
+from hedgerow.params import BoostParams
+
+
+class RefittedSlopes:
+    """The slopes of a model, of which one tree after the other gets new ones.
+
+    The columns of a leaf stay; slopes, centers and bounds become
+    ``decay * old + (1 - decay) * new``, as values do.  A leaf of fewer rows than two for
+    each term, and two more, keeps the old ones.
+
+    Parameters
+    ----------
+    slopes : Slopes
+    numbers : float64 (n_rows, n_features)
+        Values of the new rows.
+    decay : float
+
+    Attributes
+    ----------
+    slopes : Slopes
+        As far as they have been refitted.
+    """
+
+    def __init__(self, slopes: Slopes, numbers: FloatArray, decay: float) -> None:
+        self.slopes = writable_slopes(slopes)
+        self._numbers, self._decay = numbers, decay
+
+    def of_tree(
+        self, nodes: slice, leaf: IntArray, g: FloatArray, h: FloatArray, params: BoostParams
+    ) -> FloatArray:
+        """Refit the tree of some ``nodes``; what its terms then add for each row.
+
+        ``leaf`` is that of each row, with the gradients ``g`` and ``h``.
+        """
+        part = part_of_slopes(self.slopes, nodes.start, nodes.stop)
+        assert part is not None
+        order = np.argsort(leaf, kind="stable")
+        reached, start = np.unique(leaf[order], return_index=True)
+        start = np.append(start, len(leaf)).astype(np.int64)
+        fixed = np.column_stack((g, h)).reshape(-1)
+        data = LeafRows(order.astype(np.uint32), start, fixed, 1.0, 1.0, self._numbers)
+        terms = _terms_of(part, reached, np.diff(start))
+        fit_terms(data, terms, params.linear_lambda, params.learning_rate, 0, len(reached))
+        self._mix(part, reached, terms)
+        none = np.zeros(len(part.low))
+        return lines_at((none, part, self._numbers), leaf)
+
+    def _mix(self, part: Slopes, reached: IntArray, terms: LeafTerms) -> None:
+        """Write the new terms into those of the tree, which are a view of all."""
+        fitted = np.flatnonzero(terms.count > 0)
+        count, nodes = terms.count[fitted], reached[fitted]
+        places = np.arange(terms.slope.shape[1]) < count[:, None]
+        at = (part.start[nodes, None] + np.arange(terms.slope.shape[1]))[places]
+        old, new = self._decay, 1.0 - self._decay
+        for mixed, found in ((part.slope, terms.slope), (part.center, terms.center)):
+            mixed[at] = old * mixed[at] + new * found[fitted][places]
+        for mixed, bound in ((part.low, terms.bounds[:, 0]), (part.high, terms.bounds[:, 1])):
+            mixed[nodes] = old * mixed[nodes] + new * bound[fitted]
+
+
+def _terms_of(slopes: Slopes, leaves: IntArray, n_rows: IntArray) -> LeafTerms:
+    """The columns of the given leaves, none where there are too few rows."""
+    count = slopes.start[leaves + 1] - slopes.start[leaves]
+    most = int(max(1, count.max(initial=0)))
+    terms = empty_terms(len(leaves), most)
+    places = np.arange(most) < count[:, None]
+    terms.column[places] = slopes.column[(slopes.start[leaves, None] + np.arange(most))[places]]
+    terms.count[:] = np.where(n_rows >= ROWS_A_TERM * (count + 1), count, 0)
+    return terms

@@ -1,0 +1,81 @@
+"""Slopes of leaves as arrays of a file, and back.
+
+=================  =========  =====================================================
+array              elements
+=================  =========  =====================================================
+``slope_start``    nodes + 1  where the terms of each node begin, then their number
+``slope_column``   terms      column whose value is multiplied
+``slope``          terms      by what
+``slope_center``   terms      what is subtracted before
+``slope_low``      nodes      lowest sum of terms that is added
+``slope_high``     nodes      highest one
+=================  =========  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.data.schema import Schema
+from hedgerow.errors import ModelFormatError
+from hedgerow.kernels.slopes import Slopes
+from hedgerow.model.forest import Forest
+
+_I64, _F64, _I32 = (np.dtype(t) for t in (np.int64, np.float64, np.int32))
+_NAMES = ("slope_start", "slope_column", "slope", "slope_center", "slope_low", "slope_high")
+"""In the order of the fields of :class:`Slopes`."""
+
+SLOPE_DTYPES: dict[str, np.dtype[np.generic]] = dict(
+    zip(_NAMES, (_I64, _I32, _F64, _F64, _F64, _F64), strict=True)
+)
+
+
+def slope_arrays(slopes: Slopes | None) -> dict[str, AnyArray]:
+    """The arrays by name; none without slopes."""
+    return {} if slopes is None else dict(zip(_NAMES, slopes, strict=True))
+
+
+def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
+    """Inverse of :func:`slope_arrays`; nothing is checked."""
+    return Slopes(*(arrays[name] for name in _NAMES)) if "slope" in arrays else None
+
+
+def check_slopes(forest: Forest) -> None:
+    """Raise ``ModelFormatError`` unless a prediction may use the slopes of the forest.
+
+    Terms are in leaves alone, of columns that there are; all numbers are finite.
+    """
+    slopes, n_nodes = forest.slopes, len(forest.feature)
+    if slopes is None:
+        return
+    n_terms, arrays = len(slopes.slope), slope_arrays(slopes)
+    lengths = (n_nodes + 1, n_terms, n_terms, n_terms, n_nodes, n_nodes)
+    for name, length in zip(_NAMES, lengths, strict=True):
+        if arrays[name].dtype != SLOPE_DTYPES[name] or arrays[name].shape != (length,):
+            raise ModelFormatError(f"{name} must hold {length} numbers of {SLOPE_DTYPES[name]}.")
+    start = slopes.start
+    if start[0] != 0 or start[-1] != n_terms or not (start[1:] >= start[:-1]).all():
+        raise ModelFormatError("slope_start must rise from 0 to the number of terms.")
+    if ((start[1:] > start[:-1]) & (forest.feature >= 0)).any():
+        raise ModelFormatError("slope_start gives terms to a node that is no leaf.")
+    if not ((slopes.column >= 0) & (slopes.column < forest.n_features)).all():
+        raise ModelFormatError("slope_column must be positions of columns.")
+    for name in _NAMES[2:]:
+        if not np.isfinite(arrays[name]).all():
+            raise ModelFormatError(f"{name} must be finite.")
+    if not (slopes.low <= slopes.high).all():
+        raise ModelFormatError("slope_low must not be above slope_high.")
+    if forest.vectors is not None:
+        raise ModelFormatError("leaves cannot hold vectors and slopes.")
+
+
+def check_slope_columns(forest: Forest, schema: Schema) -> None:
+    """Raise ``ModelFormatError`` if a term multiplies a category."""
+    if forest.slopes is None:
+        return
+    is_set = np.array([kind == "category" for kind in schema.kinds], dtype=np.bool_)
+    if is_set[forest.slopes.column].any():
+        raise ModelFormatError("slope_column names a column of categories.")
