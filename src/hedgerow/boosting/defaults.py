@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from hedgerow.boosting.pace import Pace
 from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.slopes import obstacle_to_slopes
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.symmetric import is_symmetric, obstacle_to_levels
@@ -47,6 +48,7 @@ AUTOMATIC = (
     "max_bins",
     "grow_policy",
     "multi_strategy",
+    "linear_leaves",
     "early_stopping",
     "patience",
 )
@@ -96,6 +98,8 @@ class DataSize:
         Categories of the column that has most of them; 0 without such columns.
     by_levels : bool
         Whether the loss is squared error and the table dense: such trees may be symmetric.
+    by_lines : bool
+        The same, with a column of numbers: leaves of such trees may have slopes.
     """
 
     n_rows: int
@@ -103,17 +107,20 @@ class DataSize:
     n_outputs: int = 1
     most_levels: int = 0
     by_levels: bool = False
+    by_lines: bool = False
 
     @staticmethod
     def of(sample: Sample, objective: Objective) -> DataSize:
         """The size of the rows of a fit."""
         schema = sample.table.schema
+        squares = objective.name == "squared_error" and not isinstance(sample.table, SparseTable)
         return DataSize(
             sample.n_present,
             schema.n_features,
             objective.n_outputs,
             max(schema.n_levels(j) for j in range(schema.n_features)),
-            objective.name == "squared_error" and not isinstance(sample.table, SparseTable),
+            squares,
+            squares and set(schema.kinds) != {"category"},
         )
 
 
@@ -150,6 +157,8 @@ def recipe(size: DataSize) -> Values:
             "colsample_bynode": 0.7,
             "max_bins": _FEW_BINS if size.most_levels <= _FEW_BINS else _MOST_BINS,
             "multi_strategy": strategy,
+            # Sums of floats are not the same for a row of weight 2 and for two rows.
+            "linear_leaves": size.by_lines and not tiny,
             "early_stopping": "cv",
             "patience": 60 if few else 40,
             "folds": (5, 2 if size.n_outputs > _MANY_OUTPUTS else 5),
@@ -171,6 +180,7 @@ def recipe(size: DataSize) -> Values:
         "colsample_bynode": 0.7 if several else 0.9,
         "max_bins": _MOST_BINS,
         "multi_strategy": strategy,
+        "linear_leaves": size.by_lines,
         "early_stopping": "cv",
         "patience": 20 if several else 60,
         "folds": (10, 2 if size.n_rows < _MEDIUM else 1),
@@ -267,6 +277,8 @@ def choose(
     shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
     if not shape_is_open or obstacle_to_levels(params):
         size = replace(size, by_levels=False)
+    if obstacle_to_slopes(params):
+        size = replace(size, by_lines=False)
     values = recipe(size)
     if stopping.time_budget is not None:
         values = within_time(values, size, stopping.time_budget, stopping.began)

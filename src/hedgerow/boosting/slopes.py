@@ -54,7 +54,7 @@ def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
         return None
     if isinstance(table, SparseTable):
         raise ParameterError(
-            "linear_leaves=True reads whole rows, but X is sparse: use linear_leaves=False, or give "
-            "X.toarray()."
+            "linear_leaves=True reads whole rows, but X is sparse: use linear_leaves=False, or "
+            "give X.toarray()."
         )
     return floats_of(table.values, table.schema.kinds)

@@ -126,6 +126,8 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
         min_data_per_group: int = 100,
         target_statistics: TargetStatistics = "auto",
         statistics_order: int = 2,
+        linear_leaves: bool | Auto = "auto",
+        linear_lambda: float = 1.0,
         monotone_constraints: MonotoneConstraints = None,
         interaction_constraints: InteractionConstraints = None,
         feature_penalties: ByFeature = None,
@@ -187,6 +189,8 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
         self.min_data_per_group = min_data_per_group
         self.target_statistics = target_statistics
         self.statistics_order = statistics_order
+        self.linear_leaves = linear_leaves
+        self.linear_lambda = linear_lambda
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
         self.feature_penalties = feature_penalties
@@ -235,7 +239,8 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
             return value
         plain = plain_values()[name]
         if value != AUTO and not isinstance(plain, str):
-            raise ParameterError(f"{name} must be a number or 'auto'; got {value!r}.")
+            known = "True, False" if isinstance(plain, bool) else "a number"
+            raise ParameterError(f"{name} must be {known} or 'auto'; got {value!r}.")
         return plain if value == AUTO else value
 
     def _stopping(self) -> StoppingParams:

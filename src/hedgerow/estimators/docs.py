@@ -156,6 +156,14 @@ target_statistics : bool or "auto", default="auto"
 statistics_order : int in 1 .. 2, default=2
     2: also the mean target of pairs of levels, where at least one of the two
     columns is replaced.
+linear_leaves : bool or "auto", default="auto"
+    True: a leaf adds to its value a line in the columns of numbers that were split last on
+    the way to it, three at most (docs/linear-leaves.md).  ``"auto"``: for squared error on
+    100 rows and more, where a recipe is taken.  Not for rows in files, sparse tables,
+    monotone columns, line search, and trees with vectors.
+linear_lambda : float >= 0, default=1.0
+    With ``linear_leaves``: penalty on the slopes.  In a leaf of n rows one slope alone has
+    ``n / (n + linear_lambda)`` of that of least squares, whatever the scale of the column.
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
     1 or ``"increasing"``: predictions never fall as the column grows; -1 or
     ``"decreasing"``: they never rise; 0: anything.  Holds for every loss and way of

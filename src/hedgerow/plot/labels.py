@@ -118,10 +118,9 @@ class Tree:
         text = "".join(shown)
         if not exact:
             return text
-        assert self.nodes.slopes is not None
-        low, high = (
-            float(bound[node]) for bound in (self.nodes.slopes.low, self.nodes.slopes.high)
-        )
+        slopes = self.nodes.slopes
+        assert slopes is not None
+        low, high = float(slopes.low[node]), float(slopes.high[node])
         return f"{text} within [{low!r}, {high!r}]"
 
     def division(self, node: int) -> Division | None:
