@@ -53,7 +53,7 @@ def test_explicit_values_win(name: str) -> None:
     value = {
         "n_estimators": 7, "learning_rate": 0.3, "max_leaves": 5, "min_samples_leaf": 9,
         "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
-        "max_bins": 100, "grow_policy": "depthwise",
+        "max_bins": 100, "grow_policy": "depthwise", "linear_leaves": True,
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
     model = HedgerowRegressor(random_state=0, **{name: value}).fit(X, y)

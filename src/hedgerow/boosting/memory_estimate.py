@@ -188,6 +188,8 @@ def estimate_memory(
     # Rows of folds are taken of the bins of all rows, or of the table if it is sorted.
     n_copies = given.copies + (n_at_once if form is _sorted else not stopping.by_folds) * sets_aside
     matrix = form_bytes["matrix"] * n_at_once
+    if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
+        matrix += 8 * given.n_features * n_rows * (1 + stopping.by_folds * n_at_once)
     if stopping.by_folds and form is _binned:
         matrix += _binned(given, trees, n_rows, 0, leaves, n_threads)["matrix"]
     return MemoryEstimate(
