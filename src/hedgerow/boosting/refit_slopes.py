@@ -53,35 +53,33 @@ class RefittedSlopes:
         part = part_of_slopes(self.slopes, nodes.start, nodes.stop)
         assert part is not None
         order = np.argsort(leaf, kind="stable")
-        reached, start = np.unique(leaf[order], return_index=True)
-        start = np.append(start, len(leaf)).astype(np.int64)
+        count = np.bincount(leaf, minlength=len(part.low))
+        start = np.cumsum(count) - count
         fixed = np.column_stack((g, h)).reshape(-1)
-        data = LeafRows(order.astype(np.uint32), start, fixed, 1.0, 1.0, self._numbers)
-        terms = _terms_of(part, reached, np.diff(start))
-        fit_terms(data, terms, params.linear_lambda, params.learning_rate, 0, len(reached))
-        self._mix(part, reached, terms)
-        none = np.zeros(len(part.low))
-        return lines_at((none, part, self._numbers), leaf)
+        data = LeafRows(order.astype(np.uint32), start, count, fixed, 1.0, 1.0, self._numbers)
+        terms, none = _terms_of(part, count), np.zeros(0)
+        rate = params.learning_rate
+        fit_terms(data, terms, params.linear_lambda, rate, 0, len(count), none, none)
+        self._mix(part, terms)
+        return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 
-    def _mix(self, part: Slopes, reached: IntArray, terms: LeafTerms) -> None:
+    def _mix(self, part: Slopes, terms: LeafTerms) -> None:
         """Write the new terms into those of the tree, which are a view of all."""
         fitted = np.flatnonzero(terms.count > 0)
-        count, nodes = terms.count[fitted], reached[fitted]
-        places = np.arange(terms.slope.shape[1]) < count[:, None]
-        at = (part.start[nodes, None] + np.arange(terms.slope.shape[1]))[places]
+        places = np.arange(terms.slope.shape[1]) < terms.count[fitted, None]
+        at = (part.start[fitted, None] + np.arange(terms.slope.shape[1]))[places]
         old, new = self._decay, 1.0 - self._decay
         for mixed, found in ((part.slope, terms.slope), (part.center, terms.center)):
             mixed[at] = old * mixed[at] + new * found[fitted][places]
-        for mixed, bound in ((part.low, terms.bounds[:, 0]), (part.high, terms.bounds[:, 1])):
-            mixed[nodes] = old * mixed[nodes] + new * bound[fitted]
+        for mixed, bound in ((part.low, terms.bounds[0]), (part.high, terms.bounds[1])):
+            mixed[fitted] = old * mixed[fitted] + new * bound[fitted]
 
 
-def _terms_of(slopes: Slopes, leaves: IntArray, n_rows: IntArray) -> LeafTerms:
-    """The columns of the given leaves, none where there are too few rows."""
-    count = slopes.start[leaves + 1] - slopes.start[leaves]
+def _terms_of(slopes: Slopes, n_rows: IntArray) -> LeafTerms:
+    """The columns of all nodes, none where there are too few rows."""
+    count = np.diff(slopes.start)
     most = int(max(1, count.max(initial=0)))
-    terms = empty_terms(len(leaves), most)
-    places = np.arange(most) < count[:, None]
-    terms.column[places] = slopes.column[(slopes.start[leaves, None] + np.arange(most))[places]]
+    terms = empty_terms(len(count), most)
+    terms.column[np.arange(most) < count[:, None]] = slopes.column
     terms.count[:] = np.where(n_rows >= ROWS_A_TERM * (count + 1), count, 0)
     return terms

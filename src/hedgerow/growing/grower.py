@@ -159,7 +159,7 @@ class TreeGrower:
         if self._slopes is None:
             return grown
         scores = self._state.loss_data.raw[output] if self._adds_lines else np.zeros(0)
-        return self._slopes.with_slopes(grown, self._state, scores)
+        return grown.with_slopes(self._slopes.slopes(self._state, scores))
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on (empty without row sampling)."""

@@ -1,31 +1,74 @@
-"""Gives the leaves of grown trees their slopes (:mod:`hedgerow.kernels.slopes`)."""
+"""Finds the slopes of the leaves of a grown tree (:mod:`hedgerow.kernels.slopes`)."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.compile import kernel
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import FIXED_BITS
-from hedgerow.growing.setup import segments_of
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.state import (
+    NODE_COUNT,
+    NODE_FEATURE,
+    NODE_LEFT,
+    NODE_RIGHT,
+    NODE_START,
+)
 from hedgerow.kernels.slopes import (
+    ROWS_A_TERM,
     TERMS,
     LeafRows,
     LeafTerms,
     Slopes,
-    add_leaf_lines,
-    choose_columns,
     empty_terms,
     fit_terms,
+    slopes_of,
 )
 from hedgerow.threads import run_blocks
 
-_CELLS_PER_THREAD = 20_000
-"""Rows of leaves, times terms, that pay for a thread."""
+_ROWS_PER_THREAD = 20_000
+
+
+@kernel(allocates=True)
+def choose_columns(
+    table: IntArray, n_nodes: int, usable: AnyArray, start: IntArray, terms: LeafTerms
+) -> None:
+    """Write the columns of each leaf: those that were split last on the way, each once.
+
+    Parameters
+    ----------
+    table : int64 (at least n_nodes, NODE_FIELDS)
+    n_nodes : int
+    usable : uint8, one per feature
+        Whether it is one of numbers.
+    start : int64 (2, n_nodes)
+        Written: where the rows of each leaf begin, and how many there are; 0 of other nodes.
+    terms : LeafTerms
+        ``count`` and ``column`` are written.
+    """
+    one = np.uint64(1)
+    parent = np.zeros(np.uint64(n_nodes), np.uint64)
+    for node in range(np.uint64(n_nodes)):
+        left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
+        if left != 0:
+            parent[np.uint64(left)] = parent[np.uint64(right)] = node
+            continue
+        n_rows = table[node, NODE_COUNT]
+        start[0, node], start[1, node] = table[node, NODE_START], n_rows
+        most = min(np.int64(TERMS), n_rows // ROWS_A_TERM - 1)
+        above, count = node, 0
+        while above != 0 and count < most:
+            above = parent[above]
+            column = np.int32(table[above, NODE_FEATURE])
+            known = usable[np.uint64(column)] == 0
+            for t in range(np.uint64(count)):
+                known = known or terms.column[node, t] == column
+            if not known:
+                terms.column[node, np.uint64(count)] = column
+                count += one
+        terms.count[node] = count
 
 
 class SlopeFinder:
@@ -54,37 +97,30 @@ class SlopeFinder:
         self._penalty = penalty
         self._n_threads = n_threads
 
-    def with_slopes(self, tree: GrownTree, state: layout.State, scores: FloatArray) -> GrownTree:
-        """The tree with slopes, whose values are added to ``scores`` of the rows it was grown on.
+    def slopes(self, state: layout.State, scores: FloatArray) -> Slopes:
+        """The slopes of the last tree that was grown with ``state``.
 
         Parameters
         ----------
-        tree : GrownTree
-            The last one that was grown with ``state``.
         state : State
         scores : float64 (n_rows,)
-            Changed in place; empty: they are left to the caller.
+            Values and terms are added to those of the rows that the tree was grown on;
+            empty: they are left to the caller.
         """
-        rows, leaves, start = segments_of(state.tree, state.scalars, state.rows.rows)
-        g_unit, h_unit = _units_of(state)
-        data = LeafRows(rows, start, state.rows.fixed, g_unit, h_unit, self._numbers)
-        terms = empty_terms(len(leaves))
-        choose_columns(tree.feature, tree.left, tree.right, self._usable, leaves, start, terms)
-        rate, cells = float(state.settings.learning_rate), len(rows) * TERMS
-        fewest = 1 + len(leaves) * _CELLS_PER_THREAD // max(1, cells)
+        n_nodes = int(state.scalars[layout.IS_N_NODES])
+        terms, start = empty_terms(n_nodes), np.zeros((2, n_nodes), dtype=np.int64)
+        choose_columns(state.tree.table, n_nodes, self._usable, start, terms)
+        rows = state.rows.rows
+        data = LeafRows(rows, *start, state.rows.fixed, *_units_of(state), self._numbers)
+        values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
+        rate, n_rows = float(state.settings.learning_rate), int(state.scalars[layout.IS_N_ROWS])
 
         def fit(first: int, stop: int) -> None:
-            fit_terms(data, terms, self._penalty, rate, first, stop)
+            fit_terms(data, terms, self._penalty, rate, first, stop, values, scores)
 
-        run_blocks(fit, len(leaves), self._n_threads, fewest)
-        slopes = _by_node(terms, leaves, len(tree.value))
-        if len(scores) > 0:
-
-            def add(first: int, stop: int) -> None:
-                add_leaf_lines(tree.value, slopes, leaves, data, first, stop, scores)
-
-            run_blocks(add, len(leaves), self._n_threads, fewest)
-        return replace(tree, slopes=slopes)
+        fewest = 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
+        run_blocks(fit, n_nodes, self._n_threads, fewest)
+        return slopes_of(terms)
 
 
 def _units_of(state: layout.State) -> tuple[float, float]:
@@ -94,24 +130,3 @@ def _units_of(state: layout.State) -> tuple[float, float]:
     g_unit = 2.0 ** float(scalars[layout.IS_G_EXPONENT] - FIXED_BITS)
     h_unit = 2.0 ** float(scalars[layout.IS_H_EXPONENT] - FIXED_BITS)
     return scale * g_unit, scale * (1.0 if state.settings.constant_hessian == 1 else h_unit)
-
-
-def _by_node(terms: LeafTerms, leaves: IntArray, n_nodes: int) -> Slopes:
-    """The terms in the order of the nodes, without those whose slope is 0."""
-    order = np.argsort(leaves)
-    kept = terms.slope[order] != 0.0
-    count, bounds = np.zeros(n_nodes + 1, dtype=np.int64), np.zeros((2, n_nodes))
-    count[leaves[order] + 1] = kept.sum(axis=1)
-    bounds[:, leaves] = terms.bounds.T
-
-    def chosen(values: AnyArray) -> AnyArray:
-        return values[order][kept]
-
-    return Slopes(
-        start=np.cumsum(count),
-        column=chosen(terms.column),
-        slope=chosen(terms.slope),
-        center=chosen(terms.center),
-        low=bounds[0],
-        high=bounds[1],
-    )

@@ -55,6 +55,10 @@ class GrownTree:
         """The same tree with other node values."""
         return replace(self, value=value)
 
+    def with_slopes(self, slopes: Slopes) -> GrownTree:
+        """The same tree with leaves that are lines."""
+        return replace(self, slopes=slopes)
+
     def with_counts(self, count: IntArray) -> GrownTree:
         """The same tree with other numbers of rows."""
         return replace(self, count=count)

@@ -123,13 +123,14 @@ def no_slopes(n_nodes: int) -> Slopes:
 
 
 class LeafRows(NamedTuple):
-    """What a tree was grown on, leaf by leaf.
+    """What a tree was grown on, node by node.
 
     Attributes
     ----------
     rows : uint32
-        Those of leaf k are ``rows[start[k] : start[k + 1]]``.
-    start : int64, one per leaf and one more
+        Those of node n are ``count[n]`` from ``start[n]`` on.
+    start, count : int64, one per node
+        The count is 0 where there is nothing to be found: in inner nodes.
     fixed : int32 or float64, two per row of the table
         g and h, in units of ``g_unit`` and ``h_unit``.
     g_unit, h_unit : float
@@ -138,6 +139,7 @@ class LeafRows(NamedTuple):
 
     rows: RowArray
     start: IntArray
+    count: IntArray
     fixed: AnyArray
     g_unit: float
     h_unit: float
@@ -145,15 +147,15 @@ class LeafRows(NamedTuple):
 
 
 class LeafTerms(NamedTuple):
-    """The terms of all leaves, with places for ``most`` of each.
+    """The terms of all nodes, with places for ``most`` of each.
 
     Attributes
     ----------
-    count : int64, one per leaf
-    column : int32 (n_leaves, most)
+    count : int64, one per node
+    column : int32 (n_nodes, most)
         The nearest split first.
-    slope, center : float64 (n_leaves, most)
-    bounds : float64 (n_leaves, 2)
+    slope, center : float64 (n_nodes, most)
+    bounds : float64 (2, n_nodes)
     """
 
     count: IntArray
@@ -163,15 +165,23 @@ class LeafTerms(NamedTuple):
     bounds: FloatArray
 
 
-def empty_terms(n_leaves: int, most: int = TERMS) -> LeafTerms:
-    """Of leaves without any."""
+def empty_terms(n_nodes: int, most: int = TERMS) -> LeafTerms:
+    """Of nodes without any."""
     return LeafTerms(
-        count=np.zeros(n_leaves, dtype=np.int64),
-        column=np.zeros((n_leaves, most), dtype=np.int32),
-        slope=np.zeros((n_leaves, most)),
-        center=np.zeros((n_leaves, most)),
-        bounds=np.zeros((n_leaves, 2)),
+        count=np.zeros(n_nodes, dtype=np.int64),
+        column=np.zeros((n_nodes, most), dtype=np.int32),
+        slope=np.zeros((n_nodes, most)),
+        center=np.zeros((n_nodes, most)),
+        bounds=np.zeros((2, n_nodes)),
     )
+
+
+def slopes_of(terms: LeafTerms) -> Slopes:
+    """The terms one behind the other, without those whose slope is 0."""
+    kept = terms.slope != 0.0
+    start = np.zeros(len(kept) + 1, dtype=np.int64)
+    np.cumsum(kept.sum(axis=1), out=start[1:])
+    return Slopes(start, terms.column[kept], terms.slope[kept], terms.center[kept], *terms.bounds)
 
 
 @kernel(inner=True)
@@ -240,59 +250,6 @@ def add_chosen_lines(
         scores[row] += values[node] + sum_of_terms(slopes, node, numbers, row)
 
 
-@kernel
-def add_leaf_lines(
-    values: FloatArray,
-    slopes: Slopes,
-    leaves: IntArray,
-    data: LeafRows,
-    start: int,
-    stop: int,
-    scores: FloatArray,
-) -> None:
-    """Add leaves ``start .. stop`` to the scores of the rows that they were grown on."""
-    for k in range(np.uint64(start), np.uint64(stop)):
-        node = np.uint64(leaves[k])
-        for i in range(np.uint64(data.start[k]), np.uint64(data.start[k + _ONE])):
-            row = np.uint64(data.rows[i])
-            scores[row] += values[node] + sum_of_terms(slopes, node, data.numbers, row)
-
-
-@kernel(allocates=True)
-def choose_columns(
-    feature: npt.NDArray[np.int32],
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    usable: AnyArray,
-    leaves: IntArray,
-    start: IntArray,
-    terms: LeafTerms,
-) -> None:
-    """Write the columns of each leaf: those that were split last on the way, each once.
-
-    ``usable`` says of each feature whether it is one of numbers.
-    """
-    n_nodes = np.uint64(len(feature))
-    parent = np.zeros(n_nodes, np.uint64)
-    for node in range(n_nodes):
-        if feature[node] >= 0:
-            parent[np.uint64(left[node])] = parent[np.uint64(right[node])] = node
-    for k in range(np.uint64(len(leaves))):
-        n_rows = start[k + _ONE] - start[k]
-        most = min(np.int64(TERMS), n_rows // ROWS_A_TERM - 1)
-        node, count = np.uint64(leaves[k]), 0
-        while node != 0 and count < most:
-            node = parent[node]
-            column = feature[node]
-            known = usable[np.uint64(column)] == 0
-            for t in range(count):
-                known = known or terms.column[k, t] == column
-            if not known:
-                terms.column[k, count] = column
-                count += 1
-        terms.count[k] = count
-
-
 @kernel(inner=True)
 def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
     """Write the centers of a leaf's columns; return the sum of h.
@@ -300,7 +257,8 @@ def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
     The center is the mean of what is finite, weighted by h.
     """
     n_terms, two = np.uint64(terms.count[leaf]), np.uint64(2)
-    first, last = np.uint64(data.start[leaf]), np.uint64(data.start[leaf + _ONE])
+    first = np.uint64(data.start[leaf])
+    last = first + np.uint64(data.count[leaf])
     mass = 0.0
     for i in range(first, last):
         mass += data.h_unit * data.fixed[two * np.uint64(data.rows[i]) + _ONE]
@@ -328,7 +286,8 @@ def sum_products(
         b[s] = 0.0
         for t in range(s + _ONE):
             S[s, t] = 0.0
-    for i in range(np.uint64(data.start[leaf]), np.uint64(data.start[leaf + _ONE])):
+    first = np.uint64(data.start[leaf])
+    for i in range(first, first + np.uint64(data.count[leaf])):
         row = np.uint64(data.rows[i])
         g = data.g_unit * data.fixed[two * row]
         h = data.h_unit * data.fixed[two * row + _ONE]
@@ -371,39 +330,61 @@ def solve(S: FloatArray, b: FloatArray, n_terms: int, ridge: float, slope: Float
 
 
 @kernel(inner=True)
-def find_bounds(data: LeafRows, terms: LeafTerms, leaf: int) -> None:
-    """Write the lowest and the highest sum of terms over the leaf's rows."""
-    n_terms, low, high = np.uint64(terms.count[leaf]), np.inf, -np.inf
-    for i in range(np.uint64(data.start[leaf]), np.uint64(data.start[leaf + _ONE])):
-        row, total = np.uint64(data.rows[i]), 0.0
-        for t in range(n_terms):
-            x = data.numbers[row, np.uint64(terms.column[leaf, t])]
-            if is_finite(x):
-                total += terms.slope[leaf, t] * (x - terms.center[leaf, t])
-        low, high = min(low, total), max(high, total)
-    terms.bounds[leaf, 0], terms.bounds[leaf, 1] = low, high
+def sum_of_found(data: LeafRows, terms: LeafTerms, leaf: int, row: int) -> float:
+    """Sum of the terms that were found for a leaf; the same bits as :func:`sum_of_terms`."""
+    total = 0.0
+    for t in range(np.uint64(terms.count[leaf])):
+        x = data.numbers[row, np.uint64(terms.column[leaf, t])]
+        if is_finite(x):
+            total += terms.slope[leaf, t] * (x - terms.center[leaf, t])
+    return total
 
 
 @kernel(allocates=True)
 def fit_terms(
-    data: LeafRows, terms: LeafTerms, penalty: float, rate: float, start: int, stop: int
+    data: LeafRows,
+    terms: LeafTerms,
+    penalty: float,
+    rate: float,
+    start: int,
+    stop: int,
+    values: FloatArray,
+    scores: FloatArray,
 ) -> None:
-    """Find slopes, centers and bounds of leaves ``start .. stop``.
+    """Find slopes, centers and bounds of nodes ``start .. stop``.
 
-    ``rate`` is the learning rate, which slopes and bounds include.
+    Parameters
+    ----------
+    data : LeafRows
+    terms : LeafTerms
+        With counts and columns.
+    penalty, rate : float
+        The learning rate is in slopes and bounds.
+    start, stop : int
+    values : float64, one per node
+    scores : float64 (n_rows,)
+        Values and terms are added to those of the rows; empty: to none.
     """
-    most = terms.column.shape[1]
+    most, adds = terms.column.shape[1], len(scores) > 0
     S, b, d = np.empty((most, most)), np.empty(most), np.empty(most)
     for leaf in range(np.uint64(start), np.uint64(stop)):
-        n_terms = np.uint64(terms.count[leaf])
-        if n_terms == 0:
-            continue
-        mass = find_centers(data, terms, leaf)
-        sum_products(data, terms, leaf, d, S, b)
-        solve(S, b, n_terms, penalty / mass, terms.slope[leaf])
-        for t in range(n_terms):
-            slope = rate * terms.slope[leaf, t]
-            usable = is_finite(slope) and is_finite(terms.center[leaf, t])
-            terms.slope[leaf, t] = slope if usable else 0.0
-            terms.center[leaf, t] = terms.center[leaf, t] if usable else 0.0
-        find_bounds(data, terms, leaf)
+        n_terms, low, high = np.uint64(terms.count[leaf]), 0.0, 0.0
+        first = np.uint64(data.start[leaf])
+        last = first + np.uint64(data.count[leaf])
+        if n_terms > 0:
+            mass = find_centers(data, terms, leaf)
+            sum_products(data, terms, leaf, d, S, b)
+            solve(S, b, n_terms, penalty / mass, terms.slope[leaf])
+            for t in range(n_terms):
+                slope = rate * terms.slope[leaf, t]
+                usable = is_finite(slope) and is_finite(terms.center[leaf, t])
+                terms.slope[leaf, t] = slope if usable else 0.0
+                terms.center[leaf, t] = terms.center[leaf, t] if usable else 0.0
+            low, high = np.inf, -np.inf
+        for i in range(first, last):
+            row = np.uint64(data.rows[i])
+            total = sum_of_found(data, terms, leaf, row)
+            low, high = min(low, total), max(high, total)
+            if adds:
+                scores[row] += values[leaf] + total
+        terms.bounds[0, leaf], terms.bounds[1, leaf] = low, high
