@@ -86,13 +86,14 @@ def test_small_tables_have_sets_of_few_rows() -> None:
     # With the plain 100 rows a node of less than 200 rows is not split by towns at all.
     town = np.arange(160) % 8
     y = np.where(np.isin(town, [0, 3, 5]), 1.0, -1.0) + 0.1 * RNG.normal(size=160)
-    X = np.array([f"t{code}" for code in town], dtype=object)[:, None]
+    towns = np.array([f"t{code}" for code in town], dtype=object)
+    X = np.column_stack([towns, RNG.normal(size=160).astype(object)])
     chosen = HedgerowRegressor(random_state=0, categorical_features=[0]).fit(X, y)
     assert chosen.chosen_params_["min_data_per_group"] < 100
-    assert np.mean((chosen.predict(X) - y) ** 2) < 0.05
+    assert np.mean((chosen.predict(X) - y) ** 2) < 0.1
     plain = HedgerowRegressor(random_state=0, categorical_features=[0], n_estimators=50).fit(X, y)
     assert plain.chosen_params_["min_data_per_group"] == 100
-    np.testing.assert_allclose(plain.predict(X), y.mean())
+    assert np.mean((plain.predict(X) - y) ** 2) > 0.3
 
 
 def test_many_classes_share_their_trees() -> None:
