@@ -54,6 +54,7 @@ def test_explicit_values_win(name: str) -> None:
         "n_estimators": 7, "learning_rate": 0.3, "max_leaves": 5, "min_samples_leaf": 9,
         "reg_lambda": 0.5, "subsample": 0.9, "colsample_bynode": 0.9, "patience": 3,
         "max_bins": 100, "grow_policy": "depthwise", "linear_leaves": True,
+        "min_data_per_group": 20,
     }[name]  # fmt: skip
     X, y = load_diabetes(return_X_y=True)
     model = HedgerowRegressor(random_state=0, **{name: value}).fit(X, y)
@@ -80,6 +81,20 @@ def test_sets_of_categories_are_not_searched_on_samples_of_many_rows() -> None:
     assert recipe(DataSize(20_000))["subsample"] < 1.0
     assert recipe(DataSize(20_000, most_levels=5))["subsample"] == 1.0
     assert recipe(DataSize(1_000, most_levels=5))["subsample"] < 1.0
+
+
+def test_small_tables_have_sets_of_few_rows() -> None:
+    # With the plain 100 rows a node of less than 200 rows is not split by towns at all.
+    town = np.arange(160) % 8
+    y = np.where(np.isin(town, [0, 3, 5]), 1.0, -1.0) + 0.1 * RNG.normal(size=160)
+    towns = np.array([f"t{code}" for code in town], dtype=object)
+    X = np.column_stack([towns, RNG.normal(size=160).astype(object)])
+    chosen = HedgerowRegressor(random_state=0, categorical_features=[0]).fit(X, y)
+    assert chosen.chosen_params_["min_data_per_group"] < 100
+    assert np.mean((chosen.predict(X) - y) ** 2) < 0.1
+    plain = HedgerowRegressor(random_state=0, categorical_features=[0], n_estimators=50).fit(X, y)
+    assert plain.chosen_params_["min_data_per_group"] == 100
+    assert np.mean((plain.predict(X) - y) ** 2) > 0.3
 
 
 def test_many_classes_share_their_trees() -> None:

@@ -24,7 +24,7 @@ from hedgerow.boosting.statistics import (
 from hedgerow.boosting.stopping import StoppingParams, split_rows
 from hedgerow.data.recode import drop_unused_levels
 from hedgerow.data.schema import Column, Schema
-from hedgerow.data.statistics import TARGET
+from hedgerow.data.statistics import ROWS, TARGET
 from hedgerow.data.table import Table
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -228,6 +228,44 @@ def test_new_rows_have_the_means_of_all_training_rows(sample, other):
         ]
         seen = encoded.validation.table.values[:, j]
         np.testing.assert_allclose(seen, expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_of_very_many_levels_have_their_number_of_rows(weighted):
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(300, size=700), rng.integers(5, size=700)], axis=1)
+    codes[:300, 0] = np.arange(300)
+    y, w = rng.normal(size=700), rng.uniform(0.5, 2.0, size=700) if weighted else np.ones(700)
+    rows = Sample(table_of(codes, (300, 5)), y, w if weighted else None)
+    new_codes = np.array([[3.0, 1.0], [3.0, 4.0], [8.0, 0.0]])
+    new = Sample(Table(new_codes, rows.table.schema), np.zeros(3))
+    encoded = encode(rows, new, SQUARED, replace(PARAMS, target_statistics=True))
+    assert [s.classes for s in encoded.inputs.statistics] == [(ROWS, TARGET), (TARGET,), (TARGET,)]
+    place = encoded.inputs.schema(rows.table.schema).names.index("rows of c0")
+    mean = sum(w) / 700
+    beside = [
+        sum(w[i] for i in range(700) if codes[i, 0] == codes[row, 0] and i != row) / mean
+        for row in range(700)
+    ]
+    seen = floats_of(encoded.train.table)[:, place]
+    np.testing.assert_allclose(seen, np.tile(beside, encoded.n_copies), rtol=1e-6, atol=1e-6)
+    of_level = [sum(w[codes[:, 0] == level]) / mean for level in (3, 3, 8)]
+    np.testing.assert_allclose(floats_of(encoded.validation.table)[:, place], of_level, rtol=1e-6)
+    heavier = Sample(rows.table, y, 3.0 * w)
+    again = encode(heavier, None, SQUARED, replace(PARAMS, target_statistics=True))
+    np.testing.assert_array_equal(floats_of(again.train.table)[:, place], seen)
+
+
+def test_what_is_rare_is_told_by_the_number_of_rows():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    rare = rng.random(3000) < 0.5
+    user = np.where(rare, rng.integers(9**9, size=3000), rng.integers(20, size=3000))
+    y = rare ^ (rng.random(3000) < 0.1)  # each rare user comes once
+    X = pd.DataFrame({"user": [f"u{code}" for code in user], "luck": rng.normal(size=3000)})
+    model = HedgerowClassifier(random_state=0).fit(X[:2000], y[:2000])
+    probability = model.predict_proba(X[2000:])
+    assert log_loss(y[2000:], probability[:, 1]) < 0.36  # 0.33 is in the noise
 
 
 @given(samples(n_classes=3))
@@ -483,7 +521,8 @@ def test_inputs_have_names(model):
     booster = model[0].booster_
     names = booster.model.split_schema.names
     assert names[:2] == ("size", "kind")
-    assert "mean target of user" in names
+    assert {"rows of user", "mean target of user"} <= set(names)
+    assert not any("rows of" in name and " x " in name for name in names)
     assert "mean target of user" in booster.to_text()
     assert set(booster.to_frame(None)["feature"]) <= {*names, None}
     assert booster.feature_names == ("user", "size", "kind")
@@ -502,9 +541,13 @@ def test_unknown_and_missing_values_have_the_mean_of_all(model):
     inputs, schema = booster.model.inputs, booster.model.schema
     row = np.array([[np.nan, 0.0, 1.0], [len(schema.columns[0].levels), 0.0, 1.0]])
     seen = inputs.values(row, schema)
-    for j, statistic in enumerate(inputs.statistics, len(inputs.kept)):
+    begin = len(inputs.kept)
+    for statistic in inputs.statistics:
+        part = seen[:, begin : begin + len(statistic.classes)]
+        begin += len(statistic.classes)
         if 0 in statistic.columns:  # no training row lacks it
-            np.testing.assert_array_equal(seen[:, j], statistic.prior[0])
+            np.testing.assert_array_equal(part, np.tile(statistic.prior, (2, 1)))
+            assert statistic.prior[0] == 0.0 or statistic.classes[0] != ROWS
     strange = X.head(2).assign(user=["nobody", None])
     probability = estimator.predict_proba(strange.assign(size=0.0, kind="a"))
     np.testing.assert_array_equal(probability[0], probability[1])
@@ -716,7 +759,9 @@ def changed(model, **fields):
         ({"columns": (-1,)}, "ascend"),
         ({"columns": (2,)}, "does not hold categories"),
         ({"classes": ()}, "classes"),
-        ({"classes": (-2,)}, "classes"),
+        ({"classes": (-3,)}, "classes"),
+        ({"classes": (-1, -2)}, "classes"),
+        ({"classes": (-2, -2)}, "classes"),
         ({"classes": (0, 0)}, "classes"),
         ({"prior": np.array([np.nan])}, "finite"),
         ({"prior": np.zeros(2)}, "do not fit"),

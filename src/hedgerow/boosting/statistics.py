@@ -7,6 +7,7 @@ ordered value  mean over the rows of the same category that come before a row in
                a random order, drawn towards the mean of all by one row's weight
 copy           the training rows once more, with the ordered values of another
                order, each row with its share of the weight
+rows           how many rows a category has: of a training row those beside it
 
 ::
 
@@ -19,7 +20,9 @@ copy           the training rows once more, with the ordered values of another
 No row's own target is in its ordered values, so trees learn what such a mean is
 worth for new rows (Prokhorenkova et al., CatBoost, 2018).  The first rows of an
 order know next to nothing; with several orders on top of each other every row
-is early in some and late in others.  A column with a statistic is not offered as
+is early in some and late in others.  A mean tells nothing of how many rows it is of,
+and in columns of very many levels what is rare is often not like what is common: so
+these columns also have their number of rows.  A column with a statistic is not offered as
 sets of its categories any more: a tree would learn the training rows by heart
 from them, and leave the statistics aside.
 
@@ -42,6 +45,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.data import Schema, Table
 from hedgerow.data.bins import codes_of
 from hedgerow.data.statistics import (
+    ROWS,
     TARGET,
     UNKNOWN_KEY,
     Inputs,
@@ -320,17 +324,22 @@ class _Trainer:
         ]
         self._weight = np.ones(n_rows) if train.weight is None else train.weight
         total = self._weight.sum()
-        self._strength = STRENGTH * float(total) / n_rows
+        self._unit = float(total) / n_rows
+        self._strength = STRENGTH * self._unit
         self._prior = np.array([(self._weight * y).sum() / total for y in self._targets])
         used = sorted({j for group in groups for j in group})
         self._codes = {
             j: codes_of(_dense(train).values[:, j], len(schema.columns[j].levels)) for j in used
         }
-        self._schema, self._groups, self._n_kept = schema, groups, n_kept
+        self._schema, self._groups = schema, groups
+        self._counted = [
+            len(group) == 1 and schema.n_levels(group[0]) > MANY_LEVELS for group in groups
+        ]
+        sizes = [len(self._classes) + counted for counted in self._counted]
+        self._first = n_kept + np.cumsum([0, *sizes])
         self._orders = [_order(n_rows, seed, copy) for copy in range(n_copies)]
         self._found: list[Statistic | None] = [None] * len(groups)
-        n_values = len(groups) * len(self._classes)
-        self.block = np.empty((n_kept + n_values, n_copies * n_rows))
+        self.block = np.empty((self._first[-1], n_copies * n_rows))
 
     def statistics(self) -> tuple[Statistic, ...]:
         """In the order of the groups, after :meth:`fill`."""
@@ -348,9 +357,14 @@ class _Trainer:
 
     def _fill_group(self, group: int, codes: IntArray, keys: IntArray) -> None:
         n_rows, n_codes = len(codes), len(keys)
-        values = np.empty((len(self._classes), n_codes))
+        classes, priors = self._classes, self._prior
+        values = np.empty((len(classes), n_codes))
+        rows = self.block[self._first[group] : self._first[group + 1]]
+        if self._counted[group]:
+            count, rows[0] = self._count(codes, n_codes)
+            rows = rows[1:]
         for k, (target, prior) in enumerate(zip(self._targets, self._prior, strict=True)):
-            row = self.block[self._n_kept + group * len(self._classes) + k]
+            row = rows[k]
             for copy, order in enumerate(self._orders):
                 sums = np.zeros(2 * n_codes)
                 means = row[copy * n_rows : (copy + 1) * n_rows]
@@ -359,14 +373,29 @@ class _Trainer:
                 )
                 if copy == 0:
                     means_of_sums(sums, self._strength, prior, values[k])
+        if self._counted[group]:
+            classes, priors = (ROWS, *classes), np.append(0.0, priors)
+            values = np.vstack([count, values])
         places = np.argsort(keys)[np.count_nonzero(keys == UNKNOWN_KEY) :]
         self._found[group] = Statistic(
             self._groups[group],
-            self._classes,
+            classes,
             keys[places],
             np.ascontiguousarray(values[:, places]),
-            self._prior,
+            priors,
         )
+
+    def _count(self, codes: IntArray, n_codes: int) -> tuple[FloatArray, FloatArray]:
+        """Rows of each code, and for each training row of all copies those beside it."""
+        mass = np.bincount(codes, weights=self._weight, minlength=n_codes)
+        beside = (mass[codes] - self._weight) / self._unit
+        n_copies = len(self._orders)
+        return _shortened(mass / self._unit), np.tile(_shortened(beside), n_copies)
+
+
+def _shortened(counts: FloatArray) -> FloatArray:
+    """Without the last bits, in which a factor on all weights would be seen."""
+    return counts.astype(np.float32).astype(np.float64)
 
 
 def _order(n_rows: int, seed: int, copy: int) -> IntArray:

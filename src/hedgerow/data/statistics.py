@@ -4,7 +4,8 @@ Glossary
 --------
 statistic  for each combination of categories of one column, or of two, the mean
            target of the training rows that have it, drawn towards the mean of
-           all; for more than two classes the share of each class
+           all; for more than two classes the share of each class; of a column
+           of very many levels also how many rows have it
 joint key  one number for the categories of a row in the columns of a statistic
 input      a column that trees split: a column of the user's table that was kept,
            or values of a statistic
@@ -17,7 +18,8 @@ input      a column that trees split: a column of the user's table that was kept
     inputs   age   0.31        0.22               what the trees split
 
 A missing value is a category like any other.  A combination that no training
-row had, and so one with a value that is no level, has the mean of all rows.
+row had, and so one with a value that is no level, has the mean of all rows, and 0
+rows.
 
 Training rows do not get these means, as each would hold the row's own target;
 see :mod:`hedgerow.boosting.statistics`.
@@ -42,6 +44,9 @@ from hedgerow.threads import run_blocks
 TARGET = -1
 """In place of a class: the mean of the target itself."""
 
+ROWS = -2
+"""In place of a class: how many rows there are, in units of the mean weight of all rows."""
+
 UNKNOWN_KEY = -1
 """Joint key of a row with a value that is no level."""
 
@@ -57,8 +62,8 @@ class Statistic:
     columns : tuple of int
         One or two category columns of the schema, ascending.
     classes : tuple of int
-        Class whose share each row of ``values`` is; ``(TARGET,)`` for the mean
-        of the target.
+        Class whose share each row of ``values`` is, ascending; ``TARGET`` for the
+        mean of the target, and before either ``ROWS`` for the number of rows.
     keys : int64, shape (n_keys,)
         Joint keys of the training rows, ascending.
     values : float64, shape (n_classes, n_keys)
@@ -119,9 +124,7 @@ class Inputs:
         columns = [schema.columns[position] for position in self.kept]
         for statistic in self.statistics:
             label = " x ".join(schema.names[j] for j in statistic.columns)
-            for chosen in statistic.classes:
-                what = "mean target of" if chosen == TARGET else f"share of class {chosen} by"
-                columns.append(Column(f"{what} {label}"))
+            columns += [Column(f"{_meaning(chosen)} {label}") for chosen in statistic.classes]
         return replace(schema, columns=tuple(columns))
 
     def values(self, values: AnyArray, schema: Schema, n_threads: int = 1) -> AnyArray:
@@ -153,6 +156,11 @@ class Inputs:
 
         run_blocks(task, len(values), n_threads, _ROWS_PER_THREAD)
         return with_kept(block, values, self.kept)
+
+
+def _meaning(chosen: int) -> str:
+    names = {ROWS: "rows of", TARGET: "mean target of"}
+    return names.get(chosen, f"share of class {chosen} by")
 
 
 def with_kept(block: FloatArray, values: AnyArray, kept: Sequence[int]) -> AnyArray:

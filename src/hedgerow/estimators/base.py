@@ -123,7 +123,7 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
         max_cat_threshold: int = 32,
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
-        min_data_per_group: int = 100,
+        min_data_per_group: int | Auto = "auto",
         target_statistics: TargetStatistics = "auto",
         statistics_order: int = 2,
         linear_leaves: bool | Auto = "auto",

@@ -143,8 +143,9 @@ cat_smooth : float >= 0, default=10
     by ``G / (H + cat_smooth)``: those of few rows stand in the middle.
 cat_l2 : float >= 0, default=10
     Added to ``reg_lambda`` when sets of levels are compared.
-min_data_per_group : int >= 1, default=100
-    Rows that a set of levels must have beyond the last one that was tried.
+min_data_per_group : int >= 1 or "auto", default="auto"
+    Rows that a set of levels must have beyond the last one that was tried, and all
+    others too.  ``"auto"`` without a choice by size: 100.
 target_statistics : bool or "auto", default="auto"
     Replace category columns by the mean target of their levels, which in training
     is taken over the rows before each row in random orders, so that none sees its

@@ -110,8 +110,9 @@ class SlopeFinder:
         n_nodes = int(state.scalars[layout.IS_N_NODES])
         terms, start = empty_terms(n_nodes), np.zeros((2, n_nodes), dtype=np.int64)
         choose_columns(state.tree.table, n_nodes, self._usable, start, terms)
-        rows = state.rows.rows
-        data = LeafRows(rows, *start, state.rows.fixed, *_units_of(state), self._numbers)
+        rows, (first_row, count) = state.rows, start
+        g_unit, h_unit = _units_of(state)
+        data = LeafRows(rows.rows, first_row, count, rows.fixed, g_unit, h_unit, self._numbers)
         values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
         rate, n_rows = float(state.settings.learning_rate), int(state.scalars[layout.IS_N_ROWS])
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.data.schema import Schema
-from hedgerow.data.statistics import TARGET, Inputs, Statistic
+from hedgerow.data.statistics import ROWS, TARGET, Inputs, Statistic
 from hedgerow.errors import ModelFormatError
 
 STATISTIC_DTYPES: dict[str, np.dtype[np.generic]] = {
@@ -110,9 +110,10 @@ def _check_statistic(statistic: Statistic, schema: Schema) -> None:
     if any(schema.kinds[j] != "category" for j in statistic.columns):
         raise ModelFormatError("a statistic has a column that does not hold categories.")
     classes = statistic.classes
-    if classes != (TARGET,):
-        in_range = all(0 <= k < _MOST_CLASSES for k in classes)
-        if not (classes and in_range and all(a < b for a, b in pairwise(classes))):
+    shares = classes[1:] if classes[:1] == (ROWS,) else classes
+    if not classes or shares not in ((), (TARGET,)):
+        in_range = all(0 <= k < _MOST_CLASSES for k in shares)
+        if not (shares and in_range and all(a < b for a, b in pairwise(shares))):
             raise ModelFormatError("the classes of a statistic must ascend from 0 on.")
     keys, values, prior = statistic.keys, statistic.values, statistic.prior
     shapes = (keys.ndim, values.shape, prior.shape)
