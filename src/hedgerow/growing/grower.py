@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +16,7 @@ from hedgerow.arrays import (
     aligned_empty,
     aligned_zeros,
 )
-from hedgerow.compile import announce_compilation
+from hedgerow.compile import announce_compilation, entry_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
@@ -38,7 +42,7 @@ from hedgerow.growing.setup import (
     start_scalars,
     tree_arrays,
 )
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.tree import GrownTree, TreeOfTable
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.category_split import (
     CATEGORY_PLACES,
@@ -55,6 +59,10 @@ from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _PADDING = 64
+_FEW_NODES = 64
+"""Up to here the fields of a tree are made when they are asked for: until then its nodes
+take twice the memory."""
+
 CELL_BYTES = 20
 """Of the wide sums: g and h of 8 bytes each, and a row count of 4."""
 
@@ -99,10 +107,11 @@ class TreeGrower:
         announce_compilation()
         self._matrix = matrix
         self._params = params
-        self._cuts = cuts_of(matrix.spec)
+        self._finish = partial(finish_nodes, cuts_of(matrix.spec))
         self._state = self._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
+        self._compiled: Callable[..., Any] | None = None
         self._team = Team(
             n_threads,
             lambda thread: self._work(thread, ORDER_GROW),
@@ -127,7 +136,9 @@ class TreeGrower:
 
     def _work(self, thread: int, order: int) -> None:
         """The compiled stages of one thread."""
-        work(thread, self._state, order)
+        if self._compiled is None:
+            self._compiled = entry_of(work, thread, self._state, order)
+        self._compiled(thread, self._state, order)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -179,10 +190,26 @@ class TreeGrower:
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
-        feature = features_of(arrays, n_nodes)
-        bins = np.where(feature >= 0, arrays.table[:n_nodes, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, self._cuts)
-        return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
+        table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
+        if n_nodes > _FEW_NODES:
+            return self._finish(table, numbers)
+        side_by_side = table[:, layout.NODE_COLUMN : layout.NODE_RIGHT + 1].T
+        column, left, right = np.ascontiguousarray(side_by_side, dtype=np.int32)
+        sets = table[:, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS].copy()
+        steps = column, sets.view(np.uint64), left, right
+        value = numbers[:, layout.NUMBER_VALUE].copy()
+        return TreeOfTable(table.copy(), numbers.copy(), steps, value, self._finish)
+
+
+def finish_nodes(
+    cuts: tuple[IntArray, IntArray, IntArray], table: IntArray, numbers: FloatArray
+) -> GrownTree:
+    """A tree, or several one behind the other, of these rows of nodes."""
+    arrays, n_nodes = layout.Tree(table, numbers, table[:0, 0]), len(table)
+    feature = features_of(arrays, n_nodes)
+    bins = np.where(feature >= 0, table[:, layout.NODE_BIN], 0)
+    threshold = thresholds_of(feature, bins, cuts)
+    return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
 
 
 def make_state(

@@ -7,7 +7,9 @@ know how it was grown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +17,16 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.pairs import left_bytes
+from hedgerow.growing.state import NUMBER_VALUE
 from hedgerow.kernels.predict import add_chosen_vectors
 from hedgerow.kernels.traverse import add_tree_scores
 from hedgerow.threads import run_blocks
+
+Steps: TypeAlias = (
+    "tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], npt.NDArray[np.int32], "
+    "npt.NDArray[np.int32]]"
+)
+"""What a walk needs of each node: column, bins that go left, children (0 in a leaf)."""
 
 _ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
 
@@ -51,11 +60,106 @@ class GrownTree:
 
     def with_values(self, value: FloatArray) -> GrownTree:
         """The same tree with other node values."""
-        return replace(self, value=value)
+        return replace(self.finished(), value=value)
 
     def with_counts(self, count: IntArray) -> GrownTree:
         """The same tree with other numbers of rows."""
-        return replace(self, count=count)
+        return replace(self.finished(), count=count)
+
+    def with_vectors(self, vectors: FloatArray) -> GrownTree:
+        """The same tree with a value for each output in place of one."""
+        return replace(self.finished(), value=np.zeros(len(vectors)), vectors=vectors)
+
+    def steps(self) -> Steps:
+        """What a walk needs, in arrays as kernels are compiled for."""
+        return self.column, self.left_bins, self.left, self.right
+
+    def finished(self) -> GrownTree:
+        """The same tree, all of whose fields are there."""
+        return self
+
+
+class TreeOfTable(GrownTree):
+    """A small tree as its nodes stand in the grower's table.
+
+    A walk needs three arrays, and most trees of a fit are never asked for more: those of
+    folds, that is.  The fields are made when the first of them is asked for, and for a
+    model those of all trees at once (:func:`joined`): to make some ten arrays of each tree
+    takes longer than many a tree takes to grow.
+
+    Parameters
+    ----------
+    table, numbers
+        Copies of the rows of the nodes.
+    steps : Steps
+    value : float64 (n_nodes,)
+    finish : callable
+        Makes a finished tree of rows of nodes; of several trees one behind the other, too.
+    vectors : float64 (n_nodes, n_outputs), optional
+    """
+
+    __slots__ = ("_steps", "finish", "numbers", "table")
+    table: IntArray
+    numbers: FloatArray
+    finish: Callable[[IntArray, FloatArray], GrownTree]
+
+    def __init__(
+        self,
+        table: IntArray,
+        numbers: FloatArray,
+        steps: Steps,
+        value: FloatArray,
+        finish: Callable[[IntArray, FloatArray], GrownTree],
+        vectors: FloatArray | None = None,
+    ) -> None:
+        put = object.__setattr__  # trees do not change
+        put(self, "table", table)
+        put(self, "numbers", numbers)
+        put(self, "_steps", steps)
+        put(self, "finish", finish)
+        put(self, "value", value)
+        put(self, "vectors", vectors)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIELDS:  # what copying and pickling look for
+            raise AttributeError(name)
+        finished = self.finished()
+        for field in _FIELDS:
+            object.__setattr__(self, field, getattr(finished, field))
+        return getattr(finished, name)
+
+    def with_vectors(self, vectors: FloatArray) -> GrownTree:
+        numbers, value = self.numbers.copy(), np.zeros(len(vectors))
+        numbers[:, NUMBER_VALUE] = value
+        return TreeOfTable(self.table, numbers, self._steps, value, self.finish, vectors)
+
+    def steps(self) -> Steps:
+        return self._steps
+
+    def finished(self) -> GrownTree:
+        finished = self.finish(self.table, self.numbers)
+        return finished if self.vectors is None else replace(finished, vectors=self.vectors)
+
+    @staticmethod
+    def joined(trees: Sequence[TreeOfTable]) -> GrownTree:
+        """The nodes of trees of one grower, one behind the other."""
+        tables, numbers = [t.table for t in trees], [t.numbers for t in trees]
+        return trees[0].finish(np.concatenate(tables), np.concatenate(numbers))
+
+    def is_alike(self, other: GrownTree) -> bool:
+        """Whether the two can be joined."""
+        return isinstance(other, TreeOfTable) and other.finish is self.finish
+
+
+_FIELDS = frozenset(field.name for field in fields(GrownTree))
+
+
+def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
+    """The nodes of the trees in the same order, in as few pieces as may be."""
+    first = trees[0]
+    if isinstance(first, TreeOfTable) and all(first.is_alike(tree) for tree in trees):
+        return [TreeOfTable.joined([t for t in trees if isinstance(t, TreeOfTable)])]
+    return trees
 
 
 def add_scores(
@@ -66,10 +170,21 @@ def add_scores(
     n_threads: int,
 ) -> None:
     """Add the tree's value of each of ``rows`` (of all, if there are none) to its score."""
-    column, sets = tree.column, tree.left_bins
+    _add_values(tree.steps(), tree.value, matrix, rows, scores, n_threads)
+
+
+def _add_values(
+    steps: Steps,
+    value: FloatArray,
+    matrix: BinnedMatrix,
+    rows: RowArray,
+    scores: FloatArray,
+    n_threads: int,
+) -> None:
+    column, sets, left, right = steps
     if matrix.paired:
-        column, sets = column >> 1, left_bytes(column, sets)  # -1, in leaves, stays
-    nodes = (column, sets, tree.left, tree.right, tree.value)
+        column, sets = column >> 1, left_bytes(column, sets)
+    nodes = (column, sets, left, right, value)
     run_blocks(
         lambda start, stop: add_tree_scores(
             matrix.by_row,
@@ -99,7 +214,7 @@ def add_vectors(
     """
     assert tree.vectors is not None
     ends, numbers = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
-    add_scores(tree.with_values(numbers), matrix, rows, ends, n_threads)
+    _add_values(tree.steps(), numbers, matrix, rows, ends, n_threads)
     vectors = tree.vectors
     run_blocks(
         lambda start, stop: add_chosen_vectors(vectors, ends, rows, start, stop, scores),
