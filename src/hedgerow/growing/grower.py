@@ -28,8 +28,6 @@ from hedgerow.growing.row_lists import make_row_lists
 from hedgerow.growing.setup import (
     begin_tree,
     drawn_columns,
-    features_of,
-    finished_tree,
     has_constant_hessian,
     list_columns,
     loss_data_of,
@@ -42,7 +40,7 @@ from hedgerow.growing.setup import (
     start_scalars,
     tree_arrays,
 )
-from hedgerow.growing.tree import GrownTree, TreeOfTable
+from hedgerow.growing.tree import GrownTree, Nodes, TreeOfTable
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.category_split import (
     CATEGORY_PLACES,
@@ -59,10 +57,6 @@ from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.threads import Team, wait_addresses
 
 _PADDING = 64
-_FEW_NODES = 64
-"""Up to here the fields of a tree are made when they are asked for: until then its nodes
-take twice the memory."""
-
 CELL_BYTES = 20
 """Of the wide sums: g and h of 8 bytes each, and a row count of 4."""
 
@@ -190,26 +184,37 @@ class TreeGrower:
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
-        table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
-        if n_nodes > _FEW_NODES:
-            return self._finish(table, numbers)
-        side_by_side = table[:, layout.NODE_COLUMN : layout.NODE_RIGHT + 1].T
-        column, left, right = np.ascontiguousarray(side_by_side, dtype=np.int32)
-        sets = table[:, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS].copy()
-        steps = column, sets.view(np.uint64), left, right
-        value = numbers[:, layout.NUMBER_VALUE].copy()
-        return TreeOfTable(table.copy(), numbers.copy(), steps, value, self._finish)
+        table = arrays.table[:n_nodes]
+        splits = table[:, layout.NODE_FEATURE : layout.NODE_RIGHT + 1].T
+        nodes = Nodes(
+            np.ascontiguousarray(splits, dtype=np.int32),
+            table[:, layout.NODE_SET :].copy().view(np.uint64),
+            table[:, layout.NODE_COUNT].copy(),
+            arrays.numbers[:n_nodes].T.copy(),
+        )
+        return TreeOfTable(nodes, self._finish)
 
 
-def finish_nodes(
-    cuts: tuple[IntArray, IntArray, IntArray], table: IntArray, numbers: FloatArray
-) -> GrownTree:
-    """A tree, or several one behind the other, of these rows of nodes."""
-    arrays, n_nodes = layout.Tree(table, numbers, table[:0, 0]), len(table)
-    feature = features_of(arrays, n_nodes)
-    bins = np.where(feature >= 0, table[:, layout.NODE_BIN], 0)
-    threshold = thresholds_of(feature, bins, cuts)
-    return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
+def finish_nodes(cuts: tuple[IntArray, IntArray, IntArray], nodes: Nodes) -> GrownTree:
+    """The tree, or several one behind the other, of these nodes."""
+    feature, bins, missing_left, column, left, right = nodes.splits
+    inner, numbers = left != 0, nodes.numbers
+    feature = np.where(inner, feature, np.int32(-1))
+    bins = np.where(inner, bins, np.int32(0))
+    return GrownTree(
+        feature=feature,
+        threshold=thresholds_of(feature, bins, cuts),
+        bin=bins.astype(np.uint8),
+        missing_left=(inner & (missing_left == 1)).astype(np.uint8),
+        left=left,
+        right=right,
+        value=numbers[layout.NUMBER_VALUE],
+        gain=np.where(inner, numbers[layout.NUMBER_GAIN], 0.0),
+        cover=numbers[layout.NUMBER_COVER],
+        count=nodes.count,
+        column=np.where(inner, column, np.int32(-1)),
+        left_bins=np.where(inner[:, None], nodes.sets, np.uint64(0)),
+    )
 
 
 def make_state(

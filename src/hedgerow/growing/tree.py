@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -79,45 +79,54 @@ class GrownTree:
         return self
 
 
-class TreeOfTable(GrownTree):
-    """A small tree as its nodes stand in the grower's table.
+class Nodes(NamedTuple):
+    """Nodes of a tree, or of several one behind the other, as the grower's table has them.
 
-    A walk needs three arrays, and most trees of a fit are never asked for more: those of
+    splits   int32 (6, n_nodes): feature, bin, missing_left, column, left, right
+    sets     uint64 (n_nodes, 4): bins that go left
+    count    int64 (n_nodes,)
+    numbers  float64 (NUMBERS, n_nodes)
+
+    Leaves (left is 0) may hold the split that was found for them.
+    """
+
+    splits: npt.NDArray[np.int32]
+    sets: npt.NDArray[np.uint64]
+    count: IntArray
+    numbers: FloatArray
+
+
+class TreeOfTable(GrownTree):
+    """A tree as its nodes stand in the grower's table.
+
+    A walk needs a few arrays, and most trees of a fit are never asked for more: those of
     folds, that is.  The fields are made when the first of them is asked for, and for a
-    model those of all trees at once (:func:`joined`): to make some ten arrays of each tree
-    takes longer than many a tree takes to grow.
+    model those of many trees at once (:func:`joined`): to make some ten arrays of each tree
+    takes as long as to grow many a tree.
 
     Parameters
     ----------
-    table, numbers
-        Copies of the rows of the nodes.
-    steps : Steps
-    value : float64 (n_nodes,)
+    nodes : Nodes
+        Copies.
     finish : callable
-        Makes a finished tree of rows of nodes; of several trees one behind the other, too.
+        Makes a finished tree of nodes; of several trees one behind the other, too.
     vectors : float64 (n_nodes, n_outputs), optional
     """
 
-    __slots__ = ("_steps", "finish", "numbers", "table")
-    table: IntArray
-    numbers: FloatArray
-    finish: Callable[[IntArray, FloatArray], GrownTree]
+    __slots__ = ("finish", "nodes")
+    nodes: Nodes
+    finish: Callable[[Nodes], GrownTree]
 
     def __init__(
         self,
-        table: IntArray,
-        numbers: FloatArray,
-        steps: Steps,
-        value: FloatArray,
-        finish: Callable[[IntArray, FloatArray], GrownTree],
+        nodes: Nodes,
+        finish: Callable[[Nodes], GrownTree],
         vectors: FloatArray | None = None,
     ) -> None:
         put = object.__setattr__  # trees do not change
-        put(self, "table", table)
-        put(self, "numbers", numbers)
-        put(self, "_steps", steps)
+        put(self, "nodes", nodes)
         put(self, "finish", finish)
-        put(self, "value", value)
+        put(self, "value", nodes.numbers[NUMBER_VALUE])
         put(self, "vectors", vectors)
 
     def __getattr__(self, name: str) -> Any:
@@ -129,37 +138,44 @@ class TreeOfTable(GrownTree):
         return getattr(finished, name)
 
     def with_vectors(self, vectors: FloatArray) -> GrownTree:
-        numbers, value = self.numbers.copy(), np.zeros(len(vectors))
-        numbers[:, NUMBER_VALUE] = value
-        return TreeOfTable(self.table, numbers, self._steps, value, self.finish, vectors)
+        numbers = self.nodes.numbers.copy()
+        numbers[NUMBER_VALUE] = 0.0
+        return TreeOfTable(self.nodes._replace(numbers=numbers), self.finish, vectors)
 
     def steps(self) -> Steps:
-        return self._steps
+        splits, sets, _, _ = self.nodes
+        return splits[3], sets, splits[4], splits[5]
 
     def finished(self) -> GrownTree:
-        finished = self.finish(self.table, self.numbers)
+        finished = self.finish(self.nodes)
         return finished if self.vectors is None else replace(finished, vectors=self.vectors)
-
-    @staticmethod
-    def joined(trees: Sequence[TreeOfTable]) -> GrownTree:
-        """The nodes of trees of one grower, one behind the other."""
-        tables, numbers = [t.table for t in trees], [t.numbers for t in trees]
-        return trees[0].finish(np.concatenate(tables), np.concatenate(numbers))
-
-    def is_alike(self, other: GrownTree) -> bool:
-        """Whether the two can be joined."""
-        return isinstance(other, TreeOfTable) and other.finish is self.finish
 
 
 _FIELDS = frozenset(field.name for field in fields(GrownTree))
+_TREES_AT_ONCE = 64
 
 
 def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
-    """The nodes of the trees in the same order, in as few pieces as may be."""
-    first = trees[0]
-    if isinstance(first, TreeOfTable) and all(first.is_alike(tree) for tree in trees):
-        return [TreeOfTable.joined([t for t in trees if isinstance(t, TreeOfTable)])]
-    return trees
+    """The nodes of the trees in the same order, in as few pieces as may be.
+
+    Vectors are those of the trees: pieces have none.
+    """
+    some = [tree for tree in trees if isinstance(tree, TreeOfTable)]
+    if len(some) < len(trees) or any(tree.finish is not some[0].finish for tree in some):
+        return trees
+    pieces = []
+    for first in range(0, len(some), _TREES_AT_ONCE):
+        splits, sets, count, numbers = zip(
+            *(tree.nodes for tree in some[first : first + _TREES_AT_ONCE]), strict=True
+        )
+        nodes = Nodes(
+            np.concatenate(splits, axis=1),
+            np.concatenate(sets),
+            np.concatenate(count),
+            np.concatenate(numbers, axis=1),
+        )
+        pieces.append(some[0].finish(nodes))
+    return pieces
 
 
 def add_scores(
