@@ -260,6 +260,19 @@ def kernel(
     return dispatcher
 
 
+def entry_of(kernel: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+    """The compiled code of a kernel for arguments of the same types as ``args``.
+
+    A call of the kernel itself looks at the type of every array in every tuple, to find
+    this code: 7 of 8 us for the state of a fit (``benchmarks/calls.py``), which is much
+    beside a tree of few rows.  Who calls what this returns vouches for the types.
+    """
+    if not isinstance(kernel, Dispatcher):  # compilation is turned off
+        return kernel
+    entry: Callable[..., Any] = kernel.compile(tuple(map(kernel.typeof_pyval, args)))
+    return entry
+
+
 def compile_inner(function: Callable[..., Any]) -> Any:
     """Compile a function of a user's, or one that is made while the program runs.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray
 from hedgerow.data.bins import BinSpec
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.tree import GrownTree, joined
 from hedgerow.kernels.slopes import joined_slopes
 from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 
@@ -21,10 +21,11 @@ def make_forest(
     """Put trees one behind the other; ``spec`` is needed where columns are categories."""
     if not trees:
         return make_forest([_NO_TREE], base, n_features, spec).first_rounds(0)
+    pieces = joined(trees)
     fields: dict[str, Any] = {
-        name: np.concatenate([getattr(tree, name) for tree in trees]) for name in NODE_FIELDS
+        name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
     }
-    sizes = [len(tree.feature) for tree in trees]
+    sizes = [len(tree.value) for tree in trees]
     vectors = [tree.vectors for tree in trees if tree.vectors is not None]
     forest = Forest(
         **fields,
@@ -36,7 +37,7 @@ def make_forest(
     )
     if spec is None or not spec.is_category.any():
         return forest
-    left_bins = np.concatenate([tree.left_bins for tree in trees])
+    left_bins = np.concatenate([piece.left_bins for piece in pieces])
     return with_sets(forest, left_bins, spec)
 
 

@@ -136,6 +136,7 @@ def grow_folds(
     metrics: Sequence[Metric],
     n_threads: int = 1,
     weigh: Weigh | None = None,
+    keep_trees: bool = True,
 ) -> GrownFolds:
     """Grow the trees of all folds.
 
@@ -154,6 +155,8 @@ def grow_folds(
         Folds grown at the same time at most; what is left over goes to each of them.
     weigh : callable, optional
         Changes the weights of a fold's rows.
+    keep_trees : bool, default=True
+        False: the forests have no trees, only what they start from.
 
     Raises
     ------
@@ -161,7 +164,9 @@ def grow_folds(
         That names the fold.
     """
     at_once = min(n_threads, len(folds))
-    shared = _Shared(rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once)
+    shared = _Shared(
+        rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once, keep_trees
+    )
     fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
     pool = _Pool(fits, metrics[0], stopping)
     interrupted = False
@@ -209,6 +214,7 @@ class _Shared:
     metrics: tuple[Metric, ...]
     weigh: Weigh | None
     n_threads: int
+    keep_trees: bool
 
 
 class _FoldFit:
@@ -281,8 +287,9 @@ class _FoldFit:
         raw = np.ascontiguousarray(state.validation_scores(kept, interrupted))
         scored = watch.score(raw)
         watch.sample = None
+        forest = state.freeze(kept if self._shared.keep_trees else 0)
         grown = GrownFold(
-            state.freeze(kept), data.inputs, data.seen.n_copies, raw, watch, data.params,
+            forest, data.inputs, data.seen.n_copies, raw, watch, data.params,
             data.train.n_rows, self.mass, scored,
         )  # fmt: skip
         self.close()

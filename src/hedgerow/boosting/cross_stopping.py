@@ -149,7 +149,7 @@ def choose_rounds(
         # The model has as many rounds as each fold, and all rows.
         share = n_tested / (n_tested + n_folds / (n_folds - 1))
         pooled = replace(pooled, is_late=budget.deadline(share))
-    grown = grow_folds(rows, folds, objective, params, pooled, metrics, n_threads)
+    grown = grow_folds(rows, folds, objective, params, pooled, metrics, n_threads, keep_trees=False)
     fewest = min(len(fold.train) for fold in folds)
     telling = grown.interrupted or fewest >= 2 * params.min_samples_leaf
     if grown.best is None or not telling:

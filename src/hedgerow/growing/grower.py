@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +16,7 @@ from hedgerow.arrays import (
     aligned_empty,
     aligned_zeros,
 )
-from hedgerow.compile import announce_compilation
+from hedgerow.compile import announce_compilation, entry_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
@@ -24,8 +28,6 @@ from hedgerow.growing.row_lists import make_row_lists
 from hedgerow.growing.setup import (
     begin_tree,
     drawn_columns,
-    features_of,
-    finished_tree,
     has_constant_hessian,
     list_columns,
     loss_data_of,
@@ -39,7 +41,7 @@ from hedgerow.growing.setup import (
     tree_arrays,
 )
 from hedgerow.growing.slopes import SlopeFinder
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.tree import GrownTree, Nodes, TreeOfTable
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.category_split import (
     CATEGORY_PLACES,
@@ -103,7 +105,7 @@ class TreeGrower:
         announce_compilation()
         self._matrix = matrix
         self._params = params
-        self._cuts = cuts_of(matrix.spec)
+        self._finish = partial(finish_nodes, cuts_of(matrix.spec))
         # Values of leaves that have slopes are added with these.
         adds_values = adds_scores and numbers is None
         self._state = self._start(target, weight, raw, objective, n_threads, adds_values, n_copies)
@@ -113,6 +115,7 @@ class TreeGrower:
             self._slopes = SlopeFinder(numbers, usable, params.linear_lambda, n_threads)
         newton = params.leaf_estimation not in FIRST_ORDER
         self._given = Given.of(objective, target, weight, n_threads, newton)
+        self._compiled: Callable[..., Any] | None = None
         self._team = Team(
             n_threads,
             lambda thread: self._work(thread, ORDER_GROW),
@@ -137,7 +140,9 @@ class TreeGrower:
 
     def _work(self, thread: int, order: int) -> None:
         """The compiled stages of one thread."""
-        work(thread, self._state, order)
+        if self._compiled is None:
+            self._compiled = entry_of(work, thread, self._state, order)
+        self._compiled(thread, self._state, order)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -193,10 +198,37 @@ class TreeGrower:
 
     def _copy_tree(self) -> GrownTree:
         arrays, n_nodes = self._state.tree, int(self._state.scalars[layout.IS_N_NODES])
-        feature = features_of(arrays, n_nodes)
-        bins = np.where(feature >= 0, arrays.table[:n_nodes, layout.NODE_BIN], 0)
-        threshold = thresholds_of(feature, bins, self._cuts)
-        return finished_tree(arrays, n_nodes, threshold, bins.astype(np.uint8))
+        table = arrays.table[:n_nodes]
+        splits = table[:, layout.NODE_FEATURE : layout.NODE_RIGHT + 1].T
+        nodes = Nodes(
+            np.ascontiguousarray(splits, dtype=np.int32),
+            table[:, layout.NODE_SET :].copy().view(np.uint64),
+            table[:, layout.NODE_COUNT].copy(),
+            arrays.numbers[:n_nodes].T.copy(),
+        )
+        return TreeOfTable(nodes, self._finish)
+
+
+def finish_nodes(cuts: tuple[IntArray, IntArray, IntArray], nodes: Nodes) -> GrownTree:
+    """The tree, or several one behind the other, of these nodes."""
+    feature, bins, missing_left, column, left, right = nodes.splits
+    inner, numbers = left != 0, nodes.numbers
+    feature = np.where(inner, feature, np.int32(-1))
+    bins = np.where(inner, bins, np.int32(0))
+    return GrownTree(
+        feature=feature,
+        threshold=thresholds_of(feature, bins, cuts),
+        bin=bins.astype(np.uint8),
+        missing_left=(inner & (missing_left == 1)).astype(np.uint8),
+        left=left,
+        right=right,
+        value=numbers[layout.NUMBER_VALUE],
+        gain=np.where(inner, numbers[layout.NUMBER_GAIN], 0.0),
+        cover=numbers[layout.NUMBER_COVER],
+        count=nodes.count,
+        column=np.where(inner, column, np.int32(-1)),
+        left_bins=np.where(inner[:, None], nodes.sets, np.uint64(0)),
+    )
 
 
 def make_state(

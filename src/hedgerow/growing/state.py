@@ -33,13 +33,14 @@ from hedgerow.objectives.derivatives import LossData
     NODE_G,  # sums over its rows, in histogram units
     NODE_H,
     NODE_OPEN,  # 1: a leaf with a split worth making
-    NODE_FEATURE,  # best split; -1 in a leaf for good
-    NODE_COLUMN,  # column of bins that its rows are divided by
-    NODE_BIN,
-    NODE_MISSING_LEFT,
     NODE_G_LEFT,
     NODE_H_LEFT,
     NODE_N_LEFT,
+    # These stand side by side: they are copied together after each tree.
+    NODE_FEATURE,  # best split; -1 in a leaf for good
+    NODE_BIN,
+    NODE_MISSING_LEFT,
+    NODE_COLUMN,  # column of bins that its rows are divided by
     NODE_LEFT,  # children; 0 in a leaf
     NODE_RIGHT,
     NODE_PATH,  # the way from the root, left or right at each step, as a number

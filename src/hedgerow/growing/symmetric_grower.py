@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray, aligned_zeros
+from hedgerow.compile import entry_of
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.grower import TreeGrower
@@ -47,7 +48,9 @@ class SymmetricGrower(TreeGrower):
         return state
 
     def _work(self, thread: int, order: int) -> None:
-        work_symmetric(thread, self._state, self._level, order)
+        if self._compiled is None:
+            self._compiled = entry_of(work_symmetric, thread, self._state, self._level, order)
+        self._compiled(thread, self._state, self._level, order)
 
 
 def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Level:

@@ -8,11 +8,10 @@ from their rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.compile import entry_of
 from hedgerow.growing import state as layout
 from hedgerow.growing.grow import ORDER_GROW
 from hedgerow.growing.grower import TreeGrower, for_copies, make_state
@@ -59,7 +58,9 @@ class VectorGrower(TreeGrower):
         return everything.state
 
     def _work(self, thread: int, order: int) -> None:
-        work_vectors(thread, self._everything, order)
+        if self._compiled is None:
+            self._compiled = entry_of(work_vectors, thread, self._everything, order)
+        self._compiled(thread, self._everything, order)
 
     def set_rate(self, rate: float) -> None:
         """Set the factor on the values of the trees to come."""
@@ -77,7 +78,7 @@ class VectorGrower(TreeGrower):
         self._work(0, ORDER_GROW)
         grown = self._copy_tree()
         vectors = self._everything.outputs.vectors[: len(grown.value)].copy()
-        return replace(grown, value=np.zeros(len(vectors)), vectors=vectors)
+        return grown.with_vectors(vectors)
 
 
 def _make_everything(

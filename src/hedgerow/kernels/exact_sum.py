@@ -25,15 +25,15 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 
-_BLOCK_BITS = 14
-_BLOCK = 1 << _BLOCK_BITS
-_SLICE = 53 - _BLOCK_BITS
-"""Bits of a slice: a sum of as many as a block has rows takes 53."""
+_BLOCK = 1 << 13
+"""Values that are cut together; BLAS multiplies longer vectors with threads of its own."""
+_ONES = np.ones(_BLOCK)
 
 _UNIT = -1074
 _LARGE = 2.0**900
 """From here on a value is made smaller first: the rounding would overflow."""
 _SHIFT = 200
+_SMALL = 2.0**-400
 
 _LIMB_BITS = 32
 _LIMBS = 69
@@ -131,7 +131,10 @@ def exact_sum(values: FloatArray) -> ExactSum:
     units, n_nan, n_positive, n_negative = 0, 0, 0, 0
     for start in range(0, len(values), _BLOCK):
         block = np.array(values[start : start + _BLOCK], dtype=np.float64)  # is written to
-        largest = max(float(block.max()), -float(block.min()))
+        with np.errstate(all="ignore"):
+            largest = math.sqrt(block.dot(block))  # no value is above it
+        if not _SMALL < largest < _LARGE:  # squares may have overflowed, or vanished
+            largest = max(float(block.max()), -float(block.min()))
         if not largest < _LARGE:  # or NaN
             n_nan += int(np.count_nonzero(np.isnan(block)))
             n_positive += int(np.count_nonzero(block == np.inf))
@@ -147,16 +150,19 @@ def exact_sum(values: FloatArray) -> ExactSum:
 
 def _units_of(block: FloatArray, largest: float) -> int:
     """Sum of at most ``_BLOCK`` values within ``largest`` of 0, in units; leaves zeros."""
-    units, near = 0, np.empty_like(block)
+    units, near, ones = 0, np.empty_like(block), _ONES[: len(block)]
+    # So many bits that the sum has 53, and that the magnet stays between powers of two.
+    slice_ = min(53 - len(block).bit_length(), 51)
     top = math.frexp(largest)[1]  # all values are below 2**top
-    while block.any():
-        grid = max(top - _SLICE, _UNIT)
+    while np.count_nonzero(block):
+        grid = max(top - slice_, _UNIT)
         # Added to a number this large, a value is rounded to a multiple of 2**grid.
         magnet = math.ldexp(1.5, grid + 52)
         np.add(block, magnet, out=near)
         np.subtract(near, magnet, out=near)
         np.subtract(block, near, out=block)
-        units += int(math.ldexp(float(near.sum()), -grid)) << (grid - _UNIT)
+        # A product of vectors is the fastest sum; any order of exact additions will do.
+        units += int(math.ldexp(float(near.dot(ones)), -grid)) << (grid - _UNIT)
         top = grid
     return units
 

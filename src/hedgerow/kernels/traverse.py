@@ -58,7 +58,7 @@ def pack_tree(
     for node in range(n_nodes):
         at = place[node] * NODE_WORDS
         value[place[node]] = score[node]
-        if columns[node] < 0:
+        if left[node] == 0:
             nodes[at] = np.uint64(0)
             nodes[at + _ONE] = place[node]
             for k in range(np.uint64(4)):
@@ -104,8 +104,8 @@ def add_tree_scores(
     by_row : uint8 (n_tiles, at least n_rows, tile_width), C-ordered
     features_per_tile : int
     tree : tuple of arrays, one entry per node
-        column (int32, -1 in a leaf), the bins that go left (uint64, four words),
-        left and right (int32, after their parent), value (float64).
+        column (int32), the bins that go left (uint64, four words), left and right
+        (int32, after their parent; 0 in a leaf), value (float64).
     rows : uint32
         ``rows[start:stop]`` are the rows to add to; if it is empty, the rows
         ``start .. stop`` themselves.
