@@ -351,6 +351,7 @@ __all__ = [
     "AUTOMATIC",
     "DataSize",
     "choose",
+    "in_a_hurry",
     "plain_values",
     "recipe",
     "told",
