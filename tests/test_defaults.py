@@ -15,7 +15,14 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
-from hedgerow.boosting.defaults import AUTOMATIC, DataSize, plain_values, recipe, within_time
+from hedgerow.boosting.defaults import (
+    AUTOMATIC,
+    DataSize,
+    in_a_hurry,
+    plain_values,
+    recipe,
+    within_time,
+)
 from hedgerow.boosting.folds import draw_folds
 from hedgerow.boosting.pace import Pace
 from hedgerow.boosting.row_keys import row_keys
@@ -215,6 +222,40 @@ def test_little_time_is_paced_and_much_time_asks_folds() -> None:
     assert [v["patience"] for v in values] == sorted(v["patience"] for v in values)
     assert values[-1]["early_stopping"] == "cv"
     assert values[-1]["learning_rate"] < recipe(size)["learning_rate"]
+
+
+def test_a_hurry_is_spent_on_rounds_that_learn_most() -> None:
+    many = 100.0  # rounds
+    values, path = in_a_hurry(DataSize(5_000), many)
+    assert (values["grow_policy"], values["max_leaves"], values["subsample"]) == ("leafwise", 24, 1)
+    of_classes, _ = in_a_hurry(DataSize(5_000, n_outputs=26), many)
+    assert (of_classes["multi_strategy"], of_classes["subsample"]) == ("auto", 0.65)
+    of_squares, longer = in_a_hurry(DataSize(5_000, by_levels=True), many)
+    assert (of_squares["grow_policy"], of_squares["max_depth"]) == ("symmetric", 7)
+    assert longer > path
+    small, _ = in_a_hurry(DataSize(1_000), many)
+    assert small["max_leaves"] == recipe(DataSize(1_000))["max_leaves"]
+    assert small["subsample"] == 1.0
+
+
+@pytest.mark.parametrize("size", [DataSize(5_000, n_outputs=3), DataSize(5_000, by_levels=True)])
+def test_very_few_rounds_are_plain(size: DataSize) -> None:
+    values, _ = in_a_hurry(size, 20.0)
+    plain = plain_values()
+    names = ("max_leaves", "min_samples_leaf", "subsample", "grow_policy", "reg_lambda")
+    assert {name: values[name] for name in names} == {name: plain[name] for name in names}
+
+
+def test_a_hurried_fit_has_what_was_given_and_else_the_hurried_values() -> None:
+    X = RNG.normal(size=(4_000, 10))
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    size = DataSize(4_000, 10, by_levels=True)
+    assert within_time(recipe(size), size, 0.05, began=0.0)["early_stopping"] is False
+    chosen = HedgerowRegressor(time_budget=0.05, random_state=0).fit(X, y).chosen_params_
+    assert (chosen["grow_policy"], chosen["max_depth"]) == ("symmetric", 7)
+    given = HedgerowRegressor(time_budget=0.05, max_leaves=5, random_state=0).fit(X, y)
+    assert given.chosen_params_["grow_policy"] == "leafwise"
+    assert given.booster_.model.training["parameters"]["max_leaves"] == 5
 
 
 class Clock:

@@ -4,6 +4,7 @@
 
     python benchmarks/quality/time_budget.py                     # tables of 2,000 rows and more
     python benchmarks/quality/time_budget.py --rows 20000
+    python benchmarks/quality/time_budget.py --tables r_fried,cardio,letter
 
 For each table a library is trained at its defaults, or Hedgerow with the 100 rounds at a
 rate of 0.1 that are about the defaults of the others, and then Hedgerow with
@@ -60,12 +61,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rows", type=int, default=2000, help="fewest training rows")
     parser.add_argument("--fixed", nargs="+", default=list(FIXED))
+    parser.add_argument("--tables", help="names, with commas between them; all others are left out")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    problems = [tables.load(name, 0) for name in [*tables.suite_names(), *tables.LARGER]]
+    names = [*tables.suite_names(), *tables.LARGER]
+    if options.tables is not None:
+        names = options.tables.split(",")
+    problems = [tables.load(name, 0) for name in names]
     problems = [problem for problem in problems if len(problem.X) >= options.rows]
-    for model in options.fixed:
-        timed(model, problems[0])  # compiled, imported
+    one_of_each = {problem.task: problem for problem in problems}.values()
+    for model in [*options.fixed, 'hedgerow{"time_budget": 0.2}']:
+        for problem in one_of_each:
+            timed(model, problem)  # compiled, imported
     print("| fixed | tables | better | worse | median score | median time | longest |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     for model in options.fixed:

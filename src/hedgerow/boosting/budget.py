@@ -8,8 +8,10 @@
 A round begins only if it can be expected to end, and the model to be put together,
 before the budget is spent; the first round always does.  What a round takes is what
 the longest of the last few has taken, less the time in which kernels were compiled or
-loaded, which happens once.  What putting the model together takes is tried: after
-1, 4, 16, ... rounds, so that all trials cost less than the model at the end.
+loaded, which happens once.  What putting the model together takes is tried once half
+of the time for rounds is over: there are then about as many rounds as are to come, and so
+little to guess.  It is tried again should there be four times as many after all (the first
+may have compiled kernels), so that all trials cost less than the model at the end.
 
 A clock decides how many rounds there are, so models may differ from run to run; with
 the same number of rounds they have the same trees.
@@ -29,8 +31,6 @@ _LAST = 3
 """Rounds whose times tell that of the next one."""
 
 _TRIAL_FACTOR = 4
-_ASSEMBLY_MARGIN = 1.5
-"""What follows the fit, the booster and its tables, takes up to half as long as the model."""
 
 
 class Budget:
@@ -57,6 +57,7 @@ class Budget:
         self._end = began + seconds
         self._compiled, self._clock = compiled, clock
         self._times: deque[float] = deque(maxlen=_LAST)
+        self._first_trial: float | None = None
         self._next_trial = 1
         self._assembly = 0.0  # seconds for each round
         self.begin_rounds()
@@ -77,13 +78,14 @@ class Budget:
         """
         now, compiled = self._clock(), self._compiled()
         self._times.append(max(0.0, now - self._mark[0] - (compiled - self._mark[1])))
-        if now < self._end and n_rounds >= self._next_trial:
+        if self._first_trial is None:
+            self._first_trial = (self._mark[0] + self._end) / 2
+        if self._first_trial <= now < self._end and n_rounds >= self._next_trial:
             self._next_trial = _TRIAL_FACTOR * n_rounds
             assemble()
             self._assembly = (self._clock() - now) / n_rounds
         self.begin_rounds()
-        assembly = _ASSEMBLY_MARGIN * self._assembly * (n_rounds + 1)
-        return self._mark[0] + max(self._times) + assembly >= self._end
+        return self._mark[0] + max(self._times) + self._assembly * (n_rounds + 1) >= self._end
 
     def deadline(self, share: float) -> Callable[[], bool]:
         """Tell whether a share of what is left now is spent."""

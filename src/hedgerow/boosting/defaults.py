@@ -61,8 +61,17 @@ _RATES = (0.02, 0.3)
 _PATH = 20.0
 """Learning rate times rounds of most fits that end early."""
 _HURRIED_ROUNDS = 300
-_HURRIED_PATH = 12.0
-"""Of so few rounds: a little more than the plain 100 at a rate of 0.1; 16 was no better."""
+_VERY_FEW_ROUNDS = 50
+_HURRIED_SMALL = 2_000
+_HURRIED_PATH = 9.0
+_HURRIED_PATH_OF_FEW_ROWS = 12.0
+_HURRIED_PATH_OF_SQUARES = 11.0
+_HURRIED_PATH_OF_LEVELS = 18.0
+_HURRIED_PATH_OF_CLASSES = 12.0
+"""Of so few rounds; the plain 100 at a rate of 0.1 go as far as 10."""
+_HURRIED_LEAVES = 24
+_HURRIED_SUBSAMPLE = 0.65
+"""Where a round has several trees, which would otherwise learn too much."""
 _PATIENT_PATH = 2.5
 _FEW_ROUNDS = 3000
 _MOST_ROUNDS = 100_000
@@ -207,6 +216,41 @@ def recipe(size: DataSize) -> Values:
     }
 
 
+def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
+    """The recipe where there is time for few rounds, and its path.
+
+    Plain values, which learn most in a round: what keeps hundreds of rounds from learning
+    too much, small trees and samples of columns, is no help to so few, except on small
+    tables.  Symmetric trees take less time than others, trees of all classes learn less.
+
+    Parameters
+    ----------
+    size : DataSize
+    n_rounds : float
+        About as many as there is time for.  A few tens are to learn all that they can.
+
+    Examples
+    --------
+    >>> [in_a_hurry(DataSize(5_000, n_outputs=3), n)[0]["subsample"] for n in (20, 100)]
+    [1.0, 0.65]
+    """
+    values = recipe(size)
+    if size.n_rows < _HURRIED_SMALL:
+        return values | {"subsample": 1.0}, _HURRIED_PATH_OF_FEW_ROWS
+    by_levels = values["grow_policy"] == "symmetric"
+    values |= plain_values() | {"max_depth": None}
+    if n_rounds < _VERY_FEW_ROUNDS:
+        return values, _HURRIED_PATH_OF_SQUARES
+    if by_levels:
+        levels = {"grow_policy": "symmetric", "max_leaves": None, "max_depth": _LEVELS}
+        return values | levels, _HURRIED_PATH_OF_LEVELS
+    if size.n_outputs > 1:
+        return values | {"subsample": _HURRIED_SUBSAMPLE}, _HURRIED_PATH_OF_CLASSES
+    if size.by_levels:
+        return values, _HURRIED_PATH_OF_SQUARES
+    return values | {"max_leaves": _HURRIED_LEAVES}, _HURRIED_PATH
+
+
 def within_time(values: Values, size: DataSize, seconds: float, began: float) -> Values:
     """The recipe for a time budget: the slower the rounds, the larger the learning rate.
 
@@ -239,13 +283,14 @@ def within_time(values: Values, size: DataSize, seconds: float, began: float) ->
     low, high = _RATES
     if n_rounds >= _FEW_ROUNDS:
         return values | {"learning_rate": low, **_many_rounds(low)}
-    hurried = seconds / seconds_a_round < _HURRIED_ROUNDS
-    path = _HURRIED_PATH if hurried else _PATH
+    n_rounds = seconds / seconds_a_round
+    hurried = n_rounds < _HURRIED_ROUNDS
+    path = _PATH
+    if hurried:  # too few rounds to learn too much: no row is set aside
+        values, path = in_a_hurry(size, n_rounds)
     likely = min(max(path * seconds_a_round / seconds, low), high)
     pace = Pace(path, began + seconds, seconds_a_round, low, high)
     paced = {"learning_rate": pace, "early_stopping": not hurried, **_many_rounds(likely)}
-    if hurried:  # too few rounds to learn too much: no row is set aside
-        values = recipe(replace(size, by_levels=False)) | {"subsample": 1.0}
     return values | paced
 
 
@@ -337,6 +382,7 @@ __all__ = [
     "AUTOMATIC",
     "DataSize",
     "choose",
+    "in_a_hurry",
     "plain_values",
     "recipe",
     "told",

@@ -45,6 +45,7 @@ from hedgerow.objectives import Objective
 from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import BoostParams
+from hedgerow.schedules import is_number, rate_at
 
 _CELLS_PER_THREAD = 8_000
 """Bins (rows x features) that pay for a helper.  On two free cores two threads
@@ -208,9 +209,7 @@ def rounds(
             yield state
         for number in range(state.n_rounds, state.n_first + params.n_estimators):
             mode.start_round(number)
-            now = params.at_round(number, state.n_first)
-            if now is not params:
-                grower.set_rate(now.learning_rate)
+            now = _at_round(number, params, state.n_first, grower)
             try:
                 _grow_round(number, grower, mode, train, objective, now, state)
             except LossError as error:
@@ -220,6 +219,19 @@ def rounds(
             yield state
     finally:
         grower.close()
+
+
+def _at_round(number: int, params: BoostParams, n_first: int, grower: Grower) -> BoostParams:
+    """Set the rate of a round; the parameters with it, where the grower is not all that asks."""
+    if is_number(params.learning_rate):
+        return params
+    if params.leaf_estimation == "line_search":
+        now = params.at_round(number, n_first)
+        grower.set_rate(now.learning_rate)
+        return now
+    # New parameters are checked, which would take a tenth of a quick round.
+    grower.set_rate(rate_at(params.learning_rate, number, n_first))
+    return params
 
 
 def threads_for(n_threads: int, n_rows: int, n_features: int) -> int:
