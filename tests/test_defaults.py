@@ -9,7 +9,9 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from hypothesis import given
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -396,3 +398,40 @@ def test_a_row_repeated_or_weighted_gives_the_same_folds_and_model() -> None:
     repeated = HedgerowRegressor(random_state=0).fit(X.repeat(times, axis=0), y.repeat(times))
     assert weighted.n_iter_ == repeated.n_iter_
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-7)
+
+
+@pytest.mark.parametrize("n_rows", [300, 3_100])
+def test_several_targets_share_their_trees(n_rows: int) -> None:
+    X = np.random.default_rng(0).normal(size=(n_rows, 3))
+    model = HedgerowRegressor(n_jobs=1).fit(X, X[:, :2])
+    assert model.booster_.model.forest.vectors is not None
+    assert not model.booster_.model.training["parameters"]["linear_leaves"]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "asked", "lines"),
+    [
+        (99, {}, False),
+        (100, {}, True),
+        (3_100, {}, True),
+        (200, {"objective": "poisson"}, False),
+        (200, {"n_estimators": 5}, False),
+        (200, {"monotone_constraints": [1, 0]}, False),
+        (200, {"max_delta_step": 1.0}, False),
+        (200, {"linear_leaves": False}, False),
+    ],
+)
+def test_lines_of_squares(n_rows: int, asked: dict[str, Any], lines: bool) -> None:
+    X = np.random.default_rng(0).normal(size=(n_rows, 2))
+    y = np.abs(X[:, 0])
+    model = HedgerowRegressor(n_jobs=1, **asked).fit(X, y)
+    assert (model.booster_.model.forest.slopes is not None) == lines
+    sparse = HedgerowRegressor(n_jobs=1, **asked).fit(scipy.sparse.csr_matrix(X), y)
+    assert sparse.booster_.model.forest.slopes is None
+
+
+def test_categories_alone_have_no_lines() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"city": rng.choice(["Ulm", "Bonn", "Kiel"], 300)})
+    model = HedgerowRegressor(n_jobs=1).fit(frame, rng.normal(size=300))
+    assert model.booster_.model.forest.slopes is None

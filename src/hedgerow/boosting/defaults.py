@@ -109,7 +109,8 @@ class DataSize:
     most_levels : int
         Categories of the column that has most of them; 0 without such columns.
     by_levels : bool
-        Whether the loss is squared error and the table dense: such trees may be symmetric.
+        Whether the loss is squared error of one target and the table dense: such trees may be
+        symmetric.
     by_lines : bool
         The same, with a column of numbers: leaves of such trees may have slopes.
     """
@@ -125,7 +126,9 @@ class DataSize:
     def of(sample: Sample, objective: Objective) -> DataSize:
         """The size of the rows of a fit."""
         schema = sample.table.schema
-        squares = objective.name == "squared_error" and not isinstance(sample.table, SparseTable)
+        alone = objective.n_outputs == 1  # several targets share trees with vectors
+        squares = alone and objective.name == "squared_error"
+        squares = squares and not isinstance(sample.table, SparseTable)
         return DataSize(
             sample.n_present,
             schema.n_features,
