@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
@@ -263,6 +264,16 @@ def test_unknown_categories_stop_on_the_way(rows) -> None:
     np.testing.assert_array_equal(together[:20], alone)
 
 
+def test_sparse_rows_are_predicted_as_dense_ones() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 9)) * (rng.random((200, 9)) < 0.5)
+    model = train({**LINES, "n_estimators": 9}, Dataset(X, X[:, 3] + X[:, 7] ** 2))
+    np.testing.assert_array_equal(model.predict(csr_matrix(X)), model.predict(X))
+    staged = zip(model.staged_predict(csr_matrix(X)), model.staged_predict(X), strict=True)
+    for sparse, dense in staged:
+        np.testing.assert_array_equal(sparse, dense)
+
+
 def test_floats_of_keys_are_the_values() -> None:
     frame = pd.DataFrame({"a": [1.5, np.nan, -0.25], "b": pd.array([2**60, None, -3], "Int64")})
     made = read_table(frame)
@@ -483,8 +494,6 @@ def test_other_settings_are_refused_by_name(asked, named, rows) -> None:
 
 
 def test_vectors_sparse_tables_and_files_are_refused(rows, tmp_path) -> None:
-    from scipy.sparse import csr_matrix
-
     X, y = rows
     with pytest.raises(ParameterError, match="linear_leaves"):
         HedgerowRegressor(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -26,4 +25,4 @@ def with_searched(tree: GrownTree, search: Callable[[GrownTree, int], GrownTree]
         search(tree.with_values(np.ascontiguousarray(vectors[:, k])), k).value
         for k in range(vectors.shape[1])
     ]
-    return replace(tree, vectors=np.column_stack(columns))
+    return tree.with_vectors(np.column_stack(columns))

@@ -390,10 +390,15 @@ class Predictor:
     def _compact(self) -> tuple[IntArray, Predictor]:
         """The columns that the forest asks, and a predictor for these alone."""
         feature = self.forest.feature
-        columns = np.unique(np.append(feature[feature >= 0], 0))
+        slopes = self.forest.slopes
+        of_terms = np.zeros(0, dtype=np.int32) if slopes is None else slopes.column
+        columns = np.unique(np.concatenate([feature[feature >= 0], of_terms, [0]]))
         places = np.where(feature >= 0, np.searchsorted(columns, feature), -1)
         assert self.forest.categories is None, "sparse tables have no category columns"
         forest = replace(self.forest, feature=places.astype(np.int32), n_features=len(columns))
+        if slopes is not None:
+            places = np.searchsorted(columns, slopes.column)
+            forest = replace(forest, slopes=slopes._replace(column=places.astype(np.int32)))
         kinds = [self._kinds[int(column)] for column in columns]
         return columns.astype(np.int64), Predictor(forest, kinds)
 
