@@ -586,7 +586,7 @@ def test_no_hang_and_no_memory_blow_up(filling: bytes) -> None:
     """A header of the largest size costs at most its few-fold, in seconds."""
     text = SMALL_BYTES[8:101] + b'","a":' + filling
     data = seal(text, b"")
-    begun = time.perf_counter()
+    begun = time.process_time()
     tracemalloc.start()
     try:
         refused(data)
@@ -594,7 +594,7 @@ def test_no_hang_and_no_memory_blow_up(filling: bytes) -> None:
     finally:
         tracemalloc.stop()
     assert peak < (256 << 20)
-    assert time.perf_counter() - begun < 10.0
+    assert time.process_time() - begun < 10.0
 
 
 def test_memory_of_a_large_model(tmp_path: Path) -> None:
