@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,17 +44,6 @@ N_ROWS = 600
 LIMIT = 240.0
 SMALL: dict[str, Any] = {"n_estimators": 5, "max_leaves": 6, "random_state": 3}
 QUICK = Resilience(timeout=120.0, connect_timeout=20.0)
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 def table() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
