@@ -112,7 +112,7 @@ def _smooth(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_squared_error_of_many_rows_is_fitted_level_by_level() -> None:
     X, y = _smooth(3_000)
-    chosen = HedgerowRegressor(random_state=0).fit(X, y).chosen_params_
+    chosen = HedgerowRegressor(random_state=0, patience=3).fit(X, y).chosen_params_
     assert (chosen["grow_policy"], chosen["max_depth"]) == ("symmetric", 7)
     asked: dict[str, Any]
     for asked in (
@@ -121,7 +121,7 @@ def test_squared_error_of_many_rows_is_fitted_level_by_level() -> None:
         {"monotone_constraints": [1, 0, 0]},
         {"objective": "absolute_error"},
     ):
-        other = HedgerowRegressor(random_state=0, **asked).fit(X, y).chosen_params_
+        other = HedgerowRegressor(random_state=0, patience=3, **asked).fit(X, y).chosen_params_
         assert other["grow_policy"] == "leafwise"
         assert "max_depth" not in other
         assert "max_leaves" in asked or other["max_leaves"] == 31
@@ -312,9 +312,10 @@ def test_all_rows_alike() -> None:
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 9, 10, 11, 15])
 def test_hardly_any_rows(n_rows: int) -> None:
     X = np.arange(float(n_rows))[:, None]
-    assert HedgerowRegressor().fit(X, X[:, 0]).predict(X).shape == (n_rows,)
+    assert HedgerowRegressor(patience=3).fit(X, X[:, 0]).predict(X).shape == (n_rows,)
     if n_rows > 1:
-        assert HedgerowClassifier().fit(X, X[:, 0] > 0).predict_proba(X).shape == (n_rows, 2)
+        proba = HedgerowClassifier(patience=3).fit(X, X[:, 0] > 0).predict_proba(X)
+        assert proba.shape == (n_rows, 2)
 
 
 # -- copies of rows --------------------------------------------------------------
