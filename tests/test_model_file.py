@@ -785,7 +785,7 @@ def test_kill_leaves_the_old_or_the_new_model(tmp_path: Path) -> None:
     contents = {model_to_bytes(model) for model in models}
     rng = np.random.default_rng(0)
     save_model(models[0], path)
-    for _ in range(40):
+    for _ in range(25):
         child = os.fork()
         if child == 0:
             try:
