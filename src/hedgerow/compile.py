@@ -37,8 +37,8 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
-from numba.core.registry import CPUDispatcher
 from numba.core.event import TimingListener, register, unregister
+from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 
 logger = logging.getLogger("hedgerow")
