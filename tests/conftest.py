@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadlines: the first example of a law may have to compile its kernels.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+_SAME_EACH_TIME = {"derandomize": True, "print_blob": True}
 settings.register_profile("dev", max_examples=25, **_COMMON)
-settings.register_profile("ci", max_examples=100, derandomize=True, print_blob=True, **_COMMON)
+settings.register_profile("ci", max_examples=25, **_SAME_EACH_TIME, **_COMMON)
+# With the slow tests: HYPOTHESIS_PROFILE=thorough pytest -m "slow or hypothesis"
+settings.register_profile("thorough", max_examples=100, **_SAME_EACH_TIME, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
 # Tests call inner kernels by themselves.
@@ -28,6 +32,19 @@ def _data_root() -> Path:
     if chosen:
         return Path(chosen)
     return Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A Dask client of two worker processes; starting them takes seconds."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="session")

@@ -414,7 +414,7 @@ def test_a_lost_rank_ends_growth_on_all_ranks() -> None:
 
     expected = grow_in_memory(problem, 2).trees
     n_faults = 0
-    for _, outcomes in with_each_fault(2, grow, Fault.DIES, timeout=5.0):
+    for _, outcomes in with_each_fault(2, grow, Fault.DIES, timeout=60.0):
         for outcome in outcomes:
             if outcome.error is None:
                 assert [t.value.tobytes() for t in outcome.result] == [

@@ -473,7 +473,7 @@ def test_the_package_is_a_program() -> None:
 def test_pipe_is_quiet_and_may_close(tmp_path: Path) -> None:
     write_table(str(tmp_path / "num.csv"), [numbers()])
     with in_a_process("train", "num.csv", "--target", "value", *SMALL, cwd=tmp_path) as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
     assert "\r" not in out
     with in_a_process("inspect", "model.hedgerow", "--json", cwd=tmp_path) as process:
@@ -481,7 +481,7 @@ def test_pipe_is_quiet_and_may_close(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == ""
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
 
 
 @pytest.mark.slow
@@ -496,7 +496,7 @@ def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("regression")
         time.sleep(4.0)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     # It comes between two rounds, or before the first: then there is no model to write.
     written = sorted(item.name for item in tmp_path.iterdir())

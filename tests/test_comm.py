@@ -128,7 +128,7 @@ def test_double_stale_and_late_messages_leave_no_trace(fault: Fault) -> None:
     expected[1] *= 6
     expected[2] *= 3
     n_runs = 0
-    for injection, outcomes in with_each_fault(3, busy, fault, rank=1, timeout=5.0):
+    for injection, outcomes in with_each_fault(3, busy, fault, rank=1, timeout=60.0):
         assert [outcome.result for outcome in outcomes] == [expected] * 3, injection
         n_runs += 1
     assert n_runs == 7
@@ -163,7 +163,7 @@ def test_nothing_is_done_after_a_failure() -> None:
             messages.add(str(caught.value))
         assert len(messages) == 1
 
-    outcomes = rank_outcomes(3, rank, timeout=5.0)
+    outcomes = rank_outcomes(3, rank)
     assert [type(outcome.error) for outcome in outcomes] == [type(None), KeyError, type(None)]
     with pytest.raises(KeyError, match="of its own"):
         run_ranks(3, rank)
@@ -183,11 +183,11 @@ def test_ranks_that_call_different_things_are_told_so(second: object, message: s
         else:
             second(ranks)  # type: ignore[operator]
 
-    for outcome in rank_outcomes(2, rank, timeout=5.0):
+    for outcome in rank_outcomes(2, rank):
         assert isinstance(outcome.error, CommunicationError)
         assert "out of step" in str(outcome.error)
     with pytest.raises(CommunicationError, match=message):
-        run_ranks(2, rank, timeout=5.0)
+        run_ranks(2, rank)
 
 
 @pytest.mark.parametrize("by_parts", [False, True])
@@ -199,7 +199,7 @@ def test_arrays_of_different_lengths_are_told_so(by_parts: bool) -> None:
         else:
             ranks.allreduce(np.arange(length))
 
-    for outcome in rank_outcomes(2, rank, timeout=5.0):
+    for outcome in rank_outcomes(2, rank):
         assert "other lengths or other parts" in str(outcome.error)
 
 
@@ -209,24 +209,24 @@ def test_a_rank_that_is_done_keeps_nobody_waiting() -> None:
             ranks.barrier()
 
     began = time.monotonic()
-    outcomes = rank_outcomes(3, rank, timeout=30.0)
-    assert time.monotonic() - began < 5
+    outcomes = rank_outcomes(3, rank, timeout=120.0)
+    assert time.monotonic() - began < 60  # not at the end of the timeout
     assert outcomes[0].error is None
     assert "has ended its part" in str(outcomes[1].error)
 
 
 def test_a_rank_that_never_ends_is_left_behind() -> None:
-    over = threading.Event()
+    over, ended = threading.Event(), threading.Event()
 
     def rank(ranks: Communicator) -> None:
         if ranks.rank == 1:
-            over.wait(20)
+            over.wait(60)
+            ended.set()
         ranks.barrier()
 
-    began = time.monotonic()
     outcomes = rank_outcomes(2, rank, timeout=TIMEOUT)
+    assert not ended.is_set()
     over.set()
-    assert time.monotonic() - began < 5
     assert "did not answer within 0.2 s" in str(outcomes[0].error)
     assert "has not ended in time" in str(outcomes[1].error)
 

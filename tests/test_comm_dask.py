@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from clocks import wait_until
 from hedgerow.comm.collectives import Collectives
 from hedgerow.comm.dask import dask_ranks, join
 from hedgerow.comm.threads import run_ranks
@@ -20,19 +22,8 @@ distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed (hedgerow[dask])"
 )
 
-LIMIT = 30.0
+LIMIT = 100.0
 """Seconds after which a test counts as hanging."""
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 def collectives(ranks: Collectives) -> list[Any]:
@@ -48,20 +39,22 @@ def collectives(ranks: Collectives) -> list[Any]:
     return found
 
 
-def spin(ranks: Collectives) -> None:
+def spin(ranks: Collectives, begun: Path) -> None:
     """Exchange until something fails, and tell when."""
     try:
         while True:
             ranks.allreduce(np.ones(60_000, dtype=np.int64))
             ranks.barrier()
+            (begun / str(ranks.rank)).touch()
     except CommunicationError as error:
         raise CommunicationError(f"{time.time()} {error}") from error
 
 
-def stall(ranks: Collectives) -> None:
+def stall(ranks: Collectives, over: Path) -> None:
+    """Rank 1 does nothing until the other has given up."""
     ranks.barrier()
     if ranks.rank == 1:
-        time.sleep(2.5)
+        wait_until(over.exists)
     ranks.barrier()
 
 
@@ -75,7 +68,7 @@ def fail(ranks: Collectives) -> None:
 def part(
     function: Any, run: bytes, epoch: int, rank: int, addresses: list[str], timeout: float
 ) -> Any:
-    with dask_ranks(run, epoch, rank, addresses, timeout=timeout, connect_timeout=5) as ranks:
+    with dask_ranks(run, epoch, rank, addresses, timeout=timeout, connect_timeout=30) as ranks:
         return function(ranks)
 
 
@@ -85,7 +78,7 @@ def start(
     *,
     run: bytes | None = None,
     epoch: int = 0,
-    timeout: float = 20.0,
+    timeout: float = 60.0,
 ) -> list[Any]:
     client.wait_for_workers(2, timeout=LIMIT)
     run = run or os.urandom(16)
@@ -121,12 +114,12 @@ def test_an_error_of_one_rank_is_told_to_the_other(client: Any) -> None:
         futures[0].result(timeout=LIMIT)
 
 
-def test_a_stalled_rank_is_noticed_after_the_timeout(client: Any) -> None:
-    began = time.monotonic()
-    futures = start(client, stall, timeout=1.0)
+def test_a_stalled_rank_is_noticed_after_the_timeout(client: Any, tmp_path: Path) -> None:
+    over = tmp_path / "over"
+    futures = start(client, partial(stall, over=over), timeout=1.0)
     with pytest.raises(CommunicationError, match="rank 1 did not answer within 1 s"):
         futures[0].result(timeout=LIMIT)
-    assert time.monotonic() - began < 2.4
+    over.touch()
     with pytest.raises(CommunicationError, match="did not answer"):
         futures[1].result(timeout=LIMIT)
 
@@ -143,29 +136,31 @@ def test_a_rank_of_an_older_attempt_has_no_part(client: Any) -> None:
         late.result(timeout=LIMIT)
 
 
-def test_ranks_end_when_nobody_wants_their_results(client: Any) -> None:
-    futures = start(client, spin)
-    time.sleep(0.3)
+def spinning(client: Any, folder: Path) -> list[Any]:
+    """Ranks that have begun to exchange."""
+    futures = start(client, partial(spin, begun=folder))
+    wait_until(lambda: len(list(folder.iterdir())) == 2, LIMIT)
+    return futures
+
+
+def test_ranks_end_when_nobody_wants_their_results(client: Any, tmp_path: Path) -> None:
+    futures = spinning(client, tmp_path)
     client.cancel(futures)
     del futures
-    began = time.monotonic()
     for future in start(client, collectives):  # needs the threads of the workers
         future.result(timeout=LIMIT)
-    assert time.monotonic() - began < 5
 
 
-def test_a_killed_worker_is_noticed_within_a_second(client: Any) -> None:
-    futures = start(client, spin)
+def test_a_killed_worker_is_noticed_before_any_timeout(client: Any, tmp_path: Path) -> None:
+    futures = spinning(client, tmp_path)
     addresses = sorted(client.nthreads())
     pids = client.run(os.getpid)
-    time.sleep(0.5)
     killed_at = time.time()
     os.kill(pids[addresses[1]], signal.SIGKILL)
     with pytest.raises(CommunicationError, match=r"lost rank 1|rank 0 cannot send") as caught:
         futures[0].result(timeout=LIMIT)
-    assert 0 <= float(str(caught.value).split()[0]) - killed_at < 1
+    assert 0 <= float(str(caught.value).split()[0]) - killed_at < 30  # 0.1 s on a quiet machine
     client.cancel(futures)
-    while set(addresses) == set(client.nthreads()):
-        time.sleep(0.05)
+    wait_until(lambda: set(addresses) != set(client.nthreads()), LIMIT)
     for future in start(client, collectives):
         future.result(timeout=LIMIT)

@@ -57,7 +57,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         [MPIEXEC, "-n", "2", sys.executable, "-c", SCRIPT, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -506,14 +506,19 @@ def heard() -> Iterator[None]:
 @pytest.mark.usefixtures("heard")
 def test_helpers_end_before_an_interrupt_comes_through() -> None:
     """Also if a second one comes while they are waited for."""
-    main, started, doing = threading.current_thread(), threading.Event(), []
+    main, doing = threading.current_thread(), []
+    started, interrupted = threading.Event(), threading.Event()
 
     def advance(task: int) -> bool:
         if threading.current_thread() is main:
-            started.wait(10.0)
-            signal.raise_signal(signal.SIGINT)
+            assert started.wait(60.0)
+            try:
+                signal.raise_signal(signal.SIGINT)
+            finally:
+                interrupted.set()
         doing.append("begun")
         started.set()
+        assert interrupted.wait(60.0)
         time.sleep(0.2)
         signal.pthread_kill(main.ident, signal.SIGINT)  # type: ignore[arg-type]
         time.sleep(0.2)

@@ -15,6 +15,7 @@ from hedgerow import Dataset, HedgerowRegressor, load, train
 from hedgerow.boosting.callbacks import ProgressBar
 from hedgerow.boosting.displays import NotebookBar, TerminalLine, find_display
 from hedgerow.errors import ParameterError
+from terminals import Terminal
 
 N = 240
 RNG = np.random.default_rng(5)
@@ -86,11 +87,6 @@ def test_a_terminal_of_ipython_is_a_terminal(monkeypatch) -> None:
     assert isinstance(find_display(), TerminalLine)
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))  # half loaded
     assert isinstance(find_display(), TerminalLine)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_displays(monkeypatch) -> None:

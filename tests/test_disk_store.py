@@ -21,6 +21,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clocks import wait_until
 from hedgerow.data import bin_table, block_files, fit_bins, read_any, read_table, scratch
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.chunk_sink import ChunkSink
@@ -794,7 +795,8 @@ def test_items_are_made_ahead_in_order():
     numbers = [0, 1, 2, 3, 5, 6, 7, 12]
     ahead = work_ahead(make, numbers, 3)
     assert next(ahead) == 0
-    time.sleep(0.05)
+    wait_until(lambda: len(made) >= 4)
+    time.sleep(0.02)
     assert sorted(made) == [0, 1, 2, 3]  # one ahead in each lane
     assert list(ahead) == [-n for n in numbers[1:]]
     assert len(lanes) == 3

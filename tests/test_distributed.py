@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import threading
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from clocks import wait_until
 from hedgerow import (
     DaskHedgerowClassifier,
     DaskHedgerowRanker,
@@ -45,17 +44,6 @@ N_ROWS = 600
 LIMIT = 240.0
 SMALL: dict[str, Any] = {"n_estimators": 5, "max_leaves": 6, "random_state": 3}
 QUICK = Resilience(timeout=120.0, connect_timeout=20.0)
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 def table() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
@@ -207,13 +195,8 @@ def test_a_killed_worker_costs_time_only(client: Any, caplog: pytest.LogCaptureF
     pid = client.run(os.getpid)[victim]
 
     def kill() -> None:
-        deadline = time.monotonic() + LIMIT
-        while time.monotonic() < deadline:
-            if any(client.run(is_training).values()):
-                time.sleep(0.7)
-                os.kill(pid, signal.SIGKILL)
-                return
-            time.sleep(0.02)
+        wait_until(lambda: client.run_on_scheduler(has_a_checkpoint), LIMIT)
+        os.kill(pid, signal.SIGKILL)
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
@@ -229,8 +212,9 @@ def test_a_killed_worker_costs_time_only(client: Any, caplog: pytest.LogCaptureF
     client.wait_for_workers(2, timeout=LIMIT)
 
 
-def is_training(dask_worker: Any) -> bool:
-    return any(str(key).startswith("hedgerow-rank") for key in dask_worker.state.tasks)
+def has_a_checkpoint(dask_scheduler: Any) -> bool:
+    kept = dask_scheduler.extensions["variables"].variables
+    return any(str(name).startswith("hedgerow-") for name in kept)
 
 
 def test_what_cannot_be_used_is_an_error(client: Any) -> None:

@@ -665,7 +665,7 @@ def run_all(tasks) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=300)
     assert not any(thread.is_alive() for thread in threads)
     assert not errors, errors
 

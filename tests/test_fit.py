@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 
 import numpy as np
@@ -26,6 +25,7 @@ from hedgerow.metrics import METRICS
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from terminals import Terminal
 
 PARAMS = BoostParams(n_estimators=8, min_samples_leaf=5, max_leaves=6)
 OBJECTIVE = make_objective("squared_error")
@@ -301,11 +301,6 @@ def test_metric_error_names_the_round() -> None:
     fails_later.calls = 0
     with pytest.raises(LossError, match=r"round 3: eval_metric 'fails_later' returned nan"):
         fit(sample(), OBJECTIVE, PARAMS, eval_metric=fails_later)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def state(done: int) -> Round:

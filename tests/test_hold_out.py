@@ -28,7 +28,7 @@ def chosen_rows(target, fraction, stratify, seed, size, cuts=()):
         assert chosen.n_rows == len(target)
         return chosen.n_validation, np.concatenate([np.zeros(0, dtype=bool), *parts])
 
-    found = run_ranks(len(ends) - 1, one, timeout=20.0)
+    found = run_ranks(len(ends) - 1, one)
     mask = np.concatenate([part for _, part in found])
     assert {count for count, _ in found} == {mask.sum()}
     return np.flatnonzero(mask)

@@ -75,13 +75,15 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("n_features", [6, 40, 70])
-@pytest.mark.parametrize("n_rows", [700, 20_500])
-@pytest.mark.parametrize(("objective", "case"), CASES.values(), ids=CASES)
-def test_model_file_does_not_depend_on_threads(
-    monkeypatch, objective, case, n_rows, n_features
-) -> None:
+SHAPES = [(700, 6), (700, 70), (20_500, 40)]
+"""Fewer columns than threads take, and two tiles of them; few rows, and several blocks of them."""
+
+
+@pytest.mark.parametrize(("n_rows", "n_features"), SHAPES)
+@pytest.mark.parametrize("name", CASES)
+def test_model_file_does_not_depend_on_threads(monkeypatch, name, n_rows, n_features) -> None:
     monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    objective, case = CASES[name]
     case = {"n_estimators": 3, **case}
     X, y = data(objective, n_rows, n_features, missing=case.pop("missing", 0.05))
     X = X.astype(case.pop("dtype", np.float64))

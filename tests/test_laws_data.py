@@ -348,7 +348,7 @@ def many_threads(monkeypatch):
 @pytest.mark.parametrize("stopping", ["none", "automatic", "given"])
 def test_model_file_does_not_depend_on_threads(many_threads, path, stopping) -> None:
     first = ["none", "automatic", "given"].index(stopping)
-    for number, objective in list(enumerate(path.objectives))[first::2]:
+    for number, objective in list(enumerate(path.objectives))[first::3]:
         rng, X, y = sample(path, objective, number)
         weight = rng.uniform(0.5, 2, len(y)) if number % 2 else None
         policy = {} if number % 3 else {"grow_policy": "depthwise", "max_depth": 4}

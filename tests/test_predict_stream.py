@@ -34,6 +34,7 @@ from hedgerow.errors import (
 from hedgerow.io import atomic
 from hedgerow.io.file_predictions import ProgressLine
 from hedgerow.io.table_files import write_table
+from terminals import Terminal
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -683,10 +684,6 @@ def test_the_command_takes_a_folder(saved: str, table: Any, tmp_path: Path) -> N
 
 
 def test_progress_is_drawn_on_a_terminal_only() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     terminal, pipe = Terminal(), io.StringIO()
     for stream in (terminal, pipe):
         line = ProgressLine(2, shown=True, stream=stream)

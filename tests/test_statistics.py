@@ -691,7 +691,14 @@ def log_loss(y, p):
     return -np.log(np.where(y == 1, p, 1 - p)).mean()
 
 
-@pytest.mark.parametrize("n_levels", [300, 1000, 20_000])
+@pytest.mark.parametrize(
+    "n_levels",
+    [
+        pytest.param(300, marks=pytest.mark.slow),
+        1000,
+        pytest.param(20_000, marks=pytest.mark.slow),
+    ],
+)
 def test_noise_does_not_leak(n_levels):
     """Columns of pure noise cost no more than in LightGBM, which has the same real columns."""
     lightgbm, pd = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")

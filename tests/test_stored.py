@@ -194,7 +194,7 @@ def test_ranks_make_the_same_model(name, params, more, has) -> None:
                            n_jobs=1, stopping=None if seen else NO_STOP, **more)
             )  # fmt: skip
 
-        assert run_ranks(len(cuts) - 1, one, timeout=30.0) == [expected] * (len(cuts) - 1)
+        assert run_ranks(len(cuts) - 1, one) == [expected] * (len(cuts) - 1)
 
 
 @pytest.mark.parametrize("name", ["softmax", "absolute_error"])
@@ -214,7 +214,7 @@ def test_ranks_that_divide_the_features_have_all_rows(name) -> None:
                        mode="features", n_jobs=1)
         )  # fmt: skip
 
-    assert run_ranks(2, one, timeout=30.0) == [expected] * 2
+    assert run_ranks(2, one) == [expected] * 2
 
 
 def test_a_callback_on_one_rank_ends_the_fit_on_all() -> None:
@@ -227,7 +227,7 @@ def test_a_callback_on_one_rank_ends_the_fit_on_all() -> None:
                            callbacks=stop, n_jobs=1, stopping=NO_STOP)  # fmt: skip
         return model.forest.n_rounds
 
-    assert run_ranks(2, one, timeout=20.0) == [2, 2]
+    assert run_ranks(2, one) == [2, 2]
 
 
 def test_all_ranks_tell_of_the_first_wrong_target() -> None:
@@ -242,7 +242,7 @@ def test_all_ranks_tell_of_the_first_wrong_target() -> None:
                        stopping=NO_STOP)  # fmt: skip
         return True
 
-    assert all(run_ranks(3, one, timeout=20.0))
+    assert all(run_ranks(3, one))
 
 
 def whole_sample() -> tuple[Sample, StoredSample, BoostParams]:
@@ -335,7 +335,7 @@ def test_mixed_chunks_are_refused() -> None:
                        stopping=NO_STOP)  # fmt: skip
         return True
 
-    assert all(run_ranks(2, one, timeout=20.0))
+    assert all(run_ranks(2, one))
 
 
 def test_validation_in_batches_needs_training_rows_in_batches() -> None:

@@ -203,7 +203,7 @@ def on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> lis
         chosen = [parts[number] for number in own]
         return work(ranks, Shard(chosen, tuple(own), scratch=str(folder)))
 
-    return run_ranks(n_ranks, one, timeout=60.0)
+    return run_ranks(n_ranks, one)
 
 
 @pytest.mark.parametrize(

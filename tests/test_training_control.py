@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hedgerow
+from clocks import keeps_to_budget
 from hedgerow import (
     Dataset,
     HedgerowClassifier,
@@ -168,7 +169,7 @@ def test_a_fit_ends_in_time_with_the_trees_that_it_would_have(data) -> None:
     train({**SMALL, "n_estimators": 1}, rows)  # kernels are loaded
     began = time.monotonic()
     booster = train({**params, "time_budget": 0.5}, rows)
-    assert time.monotonic() - began < 30.0  # the machine may be busy
+    assert time.monotonic() - began < 120.0  # the machine may be busy
     assert booster.stopped_by == "time_budget"
     assert booster.num_rounds >= 1
     again = train({**params, "n_estimators": booster.num_rounds}, Dataset(X, Y))
@@ -181,14 +182,12 @@ def test_a_fit_ends_in_time_with_the_trees_that_it_would_have(data) -> None:
 def test_a_budget_is_held_within_a_tenth(n_rows) -> None:
     table = RNG.normal(size=(n_rows, 20))
     target = table[:, 0] + table[:, 1] ** 2
-    took = []
-    for _ in range(3):  # a machine that does something else now and then
-        began = time.monotonic()
-        HedgerowRegressor(n_estimators=10**6, early_stopping=False, time_budget=4.0).fit(
-            table, target
-        )
-        took.append(time.monotonic() - began)
-    assert 3.6 < sorted(took)[1] < 4.4
+
+    def fit(callback):
+        settings = {"n_estimators": 10**6, "early_stopping": False, "callbacks": callback}
+        return HedgerowRegressor(**settings, time_budget=4.0).fit(table, target)
+
+    keeps_to_budget(fit, 4.0)
 
 
 def test_a_budget_that_is_not_needed_changes_nothing() -> None:
@@ -244,10 +243,12 @@ def test_budget_of_the_command_line(tmp_path, capsys) -> None:
 
 
 def test_workers_get_what_is_left_of_a_budget() -> None:
-    stopping = StoppingParams(time_budget=10.0, began=time.monotonic() - 4.0)
+    made = time.monotonic()
+    stopping = StoppingParams(time_budget=10.0, began=made - 4.0)
     left = _with_what_is_left(stopping).time_budget
     assert left is not None
-    assert 5.5 < left <= 6.0
+    assert left <= 6.0
+    assert left > 6.0 - (time.monotonic() - made) - 1e-6
     late = StoppingParams(time_budget=1.0, began=time.monotonic() - 4.0)
     assert (_with_what_is_left(late).time_budget or 0.0) > 0.0
     assert _with_what_is_left(StoppingParams()).time_budget is None
@@ -566,7 +567,7 @@ def test_a_signal_ends_a_fit() -> None:
         assert child.stdout.readline() == "begun\n"
         child.send_signal(signal.SIGINT)
         try:
-            out, err = child.communicate(timeout=60)
+            out, err = child.communicate(timeout=300)
         finally:
             child.kill()
     assert out == "interrupt True True\n"

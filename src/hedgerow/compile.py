@@ -38,6 +38,7 @@ from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.core.event import TimingListener, register, unregister
+from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 
 logger = logging.getLogger("hedgerow")
@@ -54,7 +55,7 @@ def _open_kernels() -> bool:
 def source_digest() -> str:
     """Digest of everything that decides what the compiled kernels do."""
     digest = hashlib.blake2b(digest_size=10)
-    digest.update(f"{numba.__version__} {llvmlite.__version__} {_open_kernels()}".encode())
+    digest.update(f"{numba.__version__} {llvmlite.__version__}".encode())
     for name in _KERNEL_SOURCES:
         place = _PACKAGE / name
         for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
@@ -232,8 +233,9 @@ def kernel(
         Only other kernels call this one, so the code by which Python calls it
         is left out: a quarter of the time of the first compilation, as it has
         to take apart every array of every argument.  With
-        ``HEDGEROW_OPEN_KERNELS=1`` in the environment it is made all the same,
-        for tests that call such a kernel by itself.
+        ``HEDGEROW_OPEN_KERNELS=1`` in the environment a call from Python compiles the
+        kernel once more, with it, for tests that call such a kernel by itself; what
+        other kernels call stays as it is.
     allocates : bool, default=False
         The kernel makes arrays, or arrays of addresses (``carray``).  All others do
         without Numba's counting of references, an atomic addition for each array that is
@@ -245,18 +247,24 @@ def kernel(
     """
     if function is None:
         return functools.partial(kernel, inline=inline, inner=inner, allocates=allocates)
-    closed = inner and not _open_kernels()
     dispatcher = numba.njit(
         nogil=True,
-        pipeline_class=_InnerCompiler if closed else _KernelCompiler,
+        pipeline_class=_InnerCompiler if inner else _KernelCompiler,
         error_model="numpy",
         forceinline=inline,
-        no_cpython_wrapper=closed,
+        no_cpython_wrapper=inner,
         no_cfunc_wrapper=True,
         _nrt=allocates,
     )(function)
-    if not closed and cache_folder() is not None and not numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:
+        return dispatcher
+    if not inner and cache_folder() is not None:
         dispatcher._cache = _KernelCache(function)  # noqa: SLF001
+    if inner and _open_kernels():
+        dispatcher.__class__ = _OpenedDispatcher
+        dispatcher.opened = functools.cache(
+            functools.partial(kernel, function, inline=inline, allocates=allocates)
+        )
     return dispatcher
 
 
@@ -271,6 +279,15 @@ def entry_of(kernel: Callable[..., Any], *args: Any) -> Callable[..., Any]:
         return kernel
     entry: Callable[..., Any] = kernel.compile(tuple(map(kernel.typeof_pyval, args)))
     return entry
+
+
+class _OpenedDispatcher(CPUDispatcher):
+    """An inner kernel that Python may call too: that goes to a twin which is not inner."""
+
+    opened: Callable[[], Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.opened()(*arguments)
 
 
 def compile_inner(function: Callable[..., Any]) -> Any:
