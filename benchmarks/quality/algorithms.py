@@ -5,6 +5,7 @@
     python benchmarks/quality/algorithms.py                        # fold 0 of the first half
     python benchmarks/quality/algorithms.py --half 1 --variants 'rounds x 1.15'
     python benchmarks/quality/algorithms.py --rows 3000 --folds 0 1
+    python benchmarks/quality/algorithms.py --tasks regression --variants 'constant leaves'
 
 Tables of few rows and few classes, so that one run over all of them takes about a minute of
 processor time.  Each line compares a variant with the defaults on the same tables: mean
@@ -32,7 +33,8 @@ SLOW = frozenset({"m_leaf_id_flavia", "soybean", "letter", "optdigits", "vowel",
 
 _OF_TREES = (
     "learning_rate", "max_leaves", "min_samples_leaf", "reg_lambda", "subsample",
-    "colsample_bynode", "max_bins", "grow_policy", "max_depth",
+    "colsample_bynode", "max_bins", "grow_policy", "max_depth", "linear_leaves",
+    "min_data_per_group",
 )  # fmt: skip
 
 
@@ -73,6 +75,8 @@ VARIANTS = {
     "four models": Variant(n_models=4),
     "leaves refitted": Variant(refits=True),
     "falling rate": Variant(last_rounds=0.5),
+    "constant leaves": Variant({"linear_leaves": False}),
+    "lines in all leaves": Variant({"linear_leaves": True}),
 }
 
 
@@ -140,13 +144,14 @@ def main() -> None:
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     parser.add_argument("--half", type=int, choices=(0, 1), default=0, help="1: checked on only")
     parser.add_argument("--rows", type=int, default=MOST_ROWS, help="tables of fewer rows")
+    parser.add_argument("--tasks", nargs="+", choices=("regression", "binary", "multiclass"))
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     index = tables._index()
     names = [
         name for name in index
         if tables.half(name) == options.half and int(index[name]["rows"]) < options.rows
-        and name not in SLOW
+        and name not in SLOW and (not options.tasks or index[name]["task"] in options.tasks)
     ]  # fmt: skip
     jobs = tables.jobs(names, options.folds)
     models._hedgerow(tables.load("r_abalone", 0), {"n_jobs": 1, "n_estimators": 2})  # compiles

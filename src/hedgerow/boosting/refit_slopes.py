@@ -7,6 +7,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.kernels.slopes import (
     ROWS_A_TERM,
+    TERMS,
     LeafRows,
     LeafTerms,
     Slopes,
@@ -42,6 +43,7 @@ class RefittedSlopes:
     def __init__(self, slopes: Slopes, numbers: FloatArray, decay: float) -> None:
         self.slopes = writable_slopes(slopes)
         self._numbers, self._decay = numbers, decay
+        self._space = np.empty((2 + TERMS, len(numbers)))
 
     def of_tree(
         self, nodes: slice, leaf: IntArray, g: FloatArray, h: FloatArray, params: BoostParams
@@ -56,7 +58,9 @@ class RefittedSlopes:
         count = np.bincount(leaf, minlength=len(part.low))
         start = np.cumsum(count) - count
         fixed = np.column_stack((g, h)).reshape(-1)
-        data = LeafRows(order.astype(np.uint32), start, count, fixed, 1.0, 1.0, self._numbers)
+        data = LeafRows(
+            order.astype(np.uint32), start, count, fixed, 1.0, 1.0, self._numbers, self._space
+        )
         terms, none = _terms_of(part, count), np.zeros(0)
         rate = params.learning_rate
         fit_terms(data, terms, params.linear_lambda, rate, 0, len(count), none, none)
@@ -66,8 +70,8 @@ class RefittedSlopes:
     def _mix(self, part: Slopes, terms: LeafTerms) -> None:
         """Write the new terms into those of the tree, which are a view of all."""
         fitted = np.flatnonzero(terms.count > 0)
-        places = np.arange(terms.slope.shape[1]) < terms.count[fitted, None]
-        at = (part.start[fitted, None] + np.arange(terms.slope.shape[1]))[places]
+        places = np.arange(TERMS) < terms.count[fitted, None]
+        at = (part.start[fitted, None] + np.arange(TERMS))[places]
         old, new = self._decay, 1.0 - self._decay
         for mixed, found in ((part.slope, terms.slope), (part.center, terms.center)):
             mixed[at] = old * mixed[at] + new * found[fitted][places]
@@ -78,8 +82,7 @@ class RefittedSlopes:
 def _terms_of(slopes: Slopes, n_rows: IntArray) -> LeafTerms:
     """The columns of all nodes, none where there are too few rows."""
     count = np.diff(slopes.start)
-    most = int(max(1, count.max(initial=0)))
-    terms = empty_terms(len(count), most)
-    terms.column[np.arange(most) < count[:, None]] = slopes.column
+    terms = empty_terms(len(count))
+    terms.column[np.arange(TERMS) < count[:, None]] = slopes.column
     terms.count[:] = np.where(n_rows >= ROWS_A_TERM * (count + 1), count, 0)
     return terms

@@ -93,6 +93,7 @@ class SlopeFinder:
         n_threads: int,
     ) -> None:
         self._numbers = numbers
+        self._space = np.empty((2 + TERMS, len(numbers)))
         self._usable = usable.astype(np.uint8)
         self._penalty = penalty
         self._n_threads = n_threads
@@ -112,7 +113,9 @@ class SlopeFinder:
         choose_columns(state.tree.table, n_nodes, self._usable, start, terms)
         rows, (first_row, count) = state.rows, start
         g_unit, h_unit = _units_of(state)
-        data = LeafRows(rows.rows, first_row, count, rows.fixed, g_unit, h_unit, self._numbers)
+        data = LeafRows(
+            rows.rows, first_row, count, rows.fixed, g_unit, h_unit, self._numbers, self._space
+        )
         values = state.tree.numbers[:n_nodes, layout.NUMBER_VALUE].copy()
         rate, n_rows = float(state.settings.learning_rate), int(state.scalars[layout.IS_N_ROWS])
 

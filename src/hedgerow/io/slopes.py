@@ -21,7 +21,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
-from hedgerow.kernels.slopes import Slopes
+from hedgerow.kernels.slopes import TERMS, Slopes
 from hedgerow.model.forest import Forest
 
 _I64, _F64, _I32 = (np.dtype(t) for t in (np.int64, np.float64, np.int32))
@@ -46,7 +46,7 @@ def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
 def check_slopes(forest: Forest) -> None:
     """Raise ``ModelFormatError`` unless a prediction may use the slopes of the forest.
 
-    Terms are in leaves alone, of columns that there are; all numbers are finite.
+    Terms are in leaves alone, three at most, of columns that there are; all numbers are finite.
     """
     slopes, n_nodes = forest.slopes, len(forest.feature)
     if slopes is None:
@@ -59,6 +59,8 @@ def check_slopes(forest: Forest) -> None:
     start = slopes.start
     if start[0] != 0 or start[-1] != n_terms or not (start[1:] >= start[:-1]).all():
         raise ModelFormatError("slope_start must rise from 0 to the number of terms.")
+    if (start[1:] - start[:-1] > TERMS).any():
+        raise ModelFormatError(f"slope_start gives a leaf more than {TERMS} terms.")
     if ((start[1:] > start[:-1]) & (forest.feature >= 0)).any():
         raise ModelFormatError("slope_start gives terms to a node that is no leaf.")
     if not ((slopes.column >= 0) & (slopes.column < forest.n_features)).all():

@@ -135,6 +135,8 @@ class LeafRows(NamedTuple):
         g and h, in units of ``g_unit`` and ``h_unit``.
     g_unit, h_unit : float
     numbers : float64 (n_rows, n_features)
+    space : float64 (2 + TERMS, n_rows)
+        Scratch.
     """
 
     rows: RowArray
@@ -144,17 +146,18 @@ class LeafRows(NamedTuple):
     g_unit: float
     h_unit: float
     numbers: FloatArray
+    space: FloatArray
 
 
 class LeafTerms(NamedTuple):
-    """The terms of all nodes, with places for ``most`` of each.
+    """The terms of all nodes, with places for three of each.
 
     Attributes
     ----------
     count : int64, one per node
-    column : int32 (n_nodes, most)
+    column : int32 (n_nodes, TERMS)
         The nearest split first.
-    slope, center : float64 (n_nodes, most)
+    slope, center : float64 (n_nodes, TERMS)
     bounds : float64 (2, n_nodes)
     """
 
@@ -165,13 +168,13 @@ class LeafTerms(NamedTuple):
     bounds: FloatArray
 
 
-def empty_terms(n_nodes: int, most: int = TERMS) -> LeafTerms:
+def empty_terms(n_nodes: int) -> LeafTerms:
     """Of nodes without any."""
     return LeafTerms(
         count=np.zeros(n_nodes, dtype=np.int64),
-        column=np.zeros((n_nodes, most), dtype=np.int32),
-        slope=np.zeros((n_nodes, most)),
-        center=np.zeros((n_nodes, most)),
+        column=np.zeros((n_nodes, TERMS), dtype=np.int32),
+        slope=np.zeros((n_nodes, TERMS)),
+        center=np.zeros((n_nodes, TERMS)),
         bounds=np.zeros((2, n_nodes)),
     )
 
@@ -252,51 +255,64 @@ def add_chosen_lines(
 
 @kernel(inner=True)
 def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
-    """Write the centers of a leaf's columns; return the sum of h.
+    """Write the centers of a leaf's columns, and the space of its rows; return the sum of h.
 
-    The center is the mean of what is finite, weighted by h.
+    The center is the mean of what is finite, weighted by h.  The space of a leaf is where
+    its rows stand in ``data.rows``: first g, then h, then ``x - center`` of each term, 0
+    where x is not finite or there is no term.  Sums over it are ten times as fast as over
+    rows that lie far apart.
     """
-    n_terms, two = np.uint64(terms.count[leaf]), np.uint64(2)
+    n_terms, two, space = np.uint64(terms.count[leaf]), np.uint64(2), data.space
     first = np.uint64(data.start[leaf])
     last = first + np.uint64(data.count[leaf])
     mass = 0.0
     for i in range(first, last):
-        mass += data.h_unit * data.fixed[two * np.uint64(data.rows[i]) + _ONE]
-    for t in range(n_terms):
-        column = np.uint64(terms.column[leaf, t])
+        at = two * np.uint64(data.rows[i])
+        h = data.h_unit * data.fixed[at + _ONE]
+        space[0, i] = data.g_unit * data.fixed[at]
+        space[1, i] = h
+        mass += h
+    for t in range(np.uint64(TERMS)):
+        place, column = two + t, np.uint64(terms.column[leaf, t])
+        if t >= n_terms:
+            for i in range(first, last):
+                space[place, i] = 0.0
+            continue
         total, present = 0.0, 0.0
         for i in range(first, last):
-            row = np.uint64(data.rows[i])
-            x = data.numbers[row, column]
-            if is_finite(x):
-                h = data.h_unit * data.fixed[two * row + _ONE]
-                total += h * x
-                present += h
-        terms.center[leaf, t] = total / present
+            x = data.numbers[np.uint64(data.rows[i]), column]
+            there = is_finite(x)
+            space[place, i] = x
+            total += space[1, i] * x if there else 0.0
+            present += space[1, i] if there else 0.0
+        center = total / present
+        terms.center[leaf, t] = center
+        for i in range(first, last):
+            x = space[place, i]
+            space[place, i] = x - center if is_finite(x) else 0.0
     return mass
 
 
 @kernel(inner=True)
-def sum_products(
-    data: LeafRows, terms: LeafTerms, leaf: int, d: FloatArray, S: FloatArray, b: FloatArray
-) -> None:
-    """Write ``S = sum of h d d'`` (lower half) and ``b = - sum of g d``; ``d`` is scratch."""
-    n_terms, two = np.uint64(terms.count[leaf]), np.uint64(2)
-    for s in range(n_terms):
-        b[s] = 0.0
-        for t in range(s + _ONE):
-            S[s, t] = 0.0
-    first = np.uint64(data.start[leaf])
+def sum_products(data: LeafRows, leaf: int, S: FloatArray, b: FloatArray) -> None:
+    """Write ``S = sum of h d d'`` (lower half) and ``b = - sum of g d`` for three terms."""
+    space, first = data.space, np.uint64(data.start[leaf])
+    s00 = s10 = s11 = s20 = s21 = s22 = b0 = b1 = b2 = 0.0
     for i in range(first, first + np.uint64(data.count[leaf])):
-        row = np.uint64(data.rows[i])
-        g = data.g_unit * data.fixed[two * row]
-        h = data.h_unit * data.fixed[two * row + _ONE]
-        for s in range(n_terms):
-            x = data.numbers[row, np.uint64(terms.column[leaf, s])]
-            d[s] = x - terms.center[leaf, s] if is_finite(x) else 0.0
-            b[s] -= g * d[s]
-            for t in range(s + _ONE):
-                S[s, t] += h * d[s] * d[t]
+        g, h = space[0, i], space[1, i]
+        d0, d1, d2 = space[2, i], space[3, i], space[4, i]
+        h0, h1, h2 = h * d0, h * d1, h * d2
+        s00 += h0 * d0
+        s10 += h1 * d0
+        s11 += h1 * d1
+        s20 += h2 * d0
+        s21 += h2 * d1
+        s22 += h2 * d2
+        b0 -= g * d0
+        b1 -= g * d1
+        b2 -= g * d2
+    S[0, 0], S[1, 0], S[1, 1], S[2, 0], S[2, 1], S[2, 2] = s00, s10, s11, s20, s21, s22
+    b[0], b[1], b[2] = b0, b1, b2
 
 
 @kernel(inner=True)
@@ -330,14 +346,32 @@ def solve(S: FloatArray, b: FloatArray, n_terms: int, ridge: float, slope: Float
 
 
 @kernel(inner=True)
-def sum_of_found(data: LeafRows, terms: LeafTerms, leaf: int, row: int) -> float:
-    """Sum of the terms that were found for a leaf; the same bits as :func:`sum_of_terms`."""
-    total = 0.0
-    for t in range(np.uint64(terms.count[leaf])):
-        x = data.numbers[row, np.uint64(terms.column[leaf, t])]
-        if is_finite(x):
-            total += terms.slope[leaf, t] * (x - terms.center[leaf, t])
-    return total
+def add_value(data: LeafRows, leaf: int, value: float, scores: FloatArray) -> None:
+    """Add the value of a leaf to the scores of its rows."""
+    first = np.uint64(data.start[leaf])
+    for i in range(first, first + np.uint64(data.count[leaf])):
+        scores[np.uint64(data.rows[i])] += value
+
+
+@kernel(inner=True)
+def add_found(
+    data: LeafRows, terms: LeafTerms, leaf: int, value: float, scores: FloatArray
+) -> None:
+    """Write the bounds of a leaf; add value and terms to the scores of its rows, if there are any.
+
+    The same bits as :func:`sum_of_terms`: a term with the slope 0 adds nothing.
+    """
+    space, first, adds = data.space, np.uint64(data.start[leaf]), len(scores) > 0
+    a, b, c = terms.slope[leaf, 0], terms.slope[leaf, 1], terms.slope[leaf, 2]
+    low, high = np.inf, -np.inf
+    for i in range(first, first + np.uint64(data.count[leaf])):
+        total = a * space[2, i] if a != 0.0 else 0.0
+        total += b * space[3, i] if b != 0.0 else 0.0
+        total += c * space[4, i] if c != 0.0 else 0.0
+        low, high = min(low, total), max(high, total)
+        if adds:
+            scores[np.uint64(data.rows[i])] += value + total
+    terms.bounds[0, leaf], terms.bounds[1, leaf] = low, high
 
 
 @kernel(allocates=True)
@@ -365,26 +399,19 @@ def fit_terms(
     scores : float64 (n_rows,)
         Values and terms are added to those of the rows; empty: to none.
     """
-    most, adds = terms.column.shape[1], len(scores) > 0
-    S, b, d = np.empty((most, most)), np.empty(most), np.empty(most)
+    S, b = np.empty((TERMS, TERMS)), np.empty(TERMS)
     for leaf in range(np.uint64(start), np.uint64(stop)):
-        n_terms, low, high = np.uint64(terms.count[leaf]), 0.0, 0.0
-        first = np.uint64(data.start[leaf])
-        last = first + np.uint64(data.count[leaf])
-        if n_terms > 0:
-            mass = find_centers(data, terms, leaf)
-            sum_products(data, terms, leaf, d, S, b)
-            solve(S, b, n_terms, penalty / mass, terms.slope[leaf])
-            for t in range(n_terms):
-                slope = rate * terms.slope[leaf, t]
-                usable = is_finite(slope) and is_finite(terms.center[leaf, t])
-                terms.slope[leaf, t] = slope if usable else 0.0
-                terms.center[leaf, t] = terms.center[leaf, t] if usable else 0.0
-            low, high = np.inf, -np.inf
-        for i in range(first, last):
-            row = np.uint64(data.rows[i])
-            total = sum_of_found(data, terms, leaf, row)
-            low, high = min(low, total), max(high, total)
-            if adds:
-                scores[row] += values[leaf] + total
-        terms.bounds[0, leaf], terms.bounds[1, leaf] = low, high
+        n_terms = np.uint64(terms.count[leaf])
+        if n_terms == 0:
+            if len(scores) > 0:
+                add_value(data, leaf, values[leaf], scores)
+            continue
+        mass = find_centers(data, terms, leaf)
+        sum_products(data, leaf, S, b)
+        solve(S, b, n_terms, penalty / mass, terms.slope[leaf])
+        for t in range(n_terms):
+            slope = rate * terms.slope[leaf, t]
+            usable = is_finite(slope) and is_finite(terms.center[leaf, t])
+            terms.slope[leaf, t] = slope if usable else 0.0
+            terms.center[leaf, t] = terms.center[leaf, t] if usable else 0.0
+        add_found(data, terms, leaf, values[leaf] if len(scores) > 0 else 0.0, scores)
