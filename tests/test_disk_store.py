@@ -768,7 +768,7 @@ RUN = """
 def test_files_when_the_process_ends(end, tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(RUN), str(tmp_path), end],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert result.stdout.split() == ["1", "6"], result.stderr
     if end == "exit":
