@@ -742,7 +742,7 @@ def test_where_files_cannot_be_locked_processes_are_asked_for(tmp_path, monkeypa
 
 
 RUN = """
-    import os, signal, sys
+    import os, signal, sys, warnings
     import numpy as np
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.chunk_sink import ChunkSink
@@ -754,6 +754,7 @@ RUN = """
     store.begin(1, False)
     chunks = store.chunks()
     next(chunks)
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
     if os.fork() == 0:
         sys.exit()  # a child that ends leaves the files alone
     os.wait()
@@ -768,7 +769,7 @@ RUN = """
 def test_files_when_the_process_ends(end, tmp_path):
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(RUN), str(tmp_path), end],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert result.stdout.split() == ["1", "6"], result.stderr
     if end == "exit":

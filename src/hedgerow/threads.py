@@ -199,7 +199,9 @@ class _Lane:
     def stop(self) -> None:
         self._stopped = True
         self._room.release()
-        if self.thread.ident is not None:
+        # While the interpreter ends, no other thread runs: from 3.13 on it would be waited for
+        # for ever.
+        if self.thread.ident is not None and not sys.is_finalizing():
             self.thread.join()
 
 
