@@ -108,7 +108,7 @@ def _compile_few_bins() -> None:
 
 
 def _compile_chosen() -> None:
-    """What the automatic defaults take: folds, symmetric trees, one tree for many classes."""
+    """What the automatic defaults take: folds, lines, symmetric trees, one tree for many classes."""
     import numpy as np
 
     import hedgerow
@@ -116,12 +116,15 @@ def _compile_chosen() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
     y = X[:, 0] + rng.standard_normal(200)
-    hedgerow.HedgerowRegressor(random_state=0).fit(X, y)
+    lines = hedgerow.HedgerowRegressor(random_state=0).fit(X, y)
+    for rows in (X, X.astype(np.float32)):
+        lines.predict(rows)
+        lines.predict(rows[:1])
     hedgerow.HedgerowClassifier(random_state=0).fit(X, y > 0.0)
     with_text = [{"x": x, "town": f"town {x > 0.0}"} for x in X[:, 0].tolist()]
     classes = np.arange(200) % 9
-    for rows in (X, with_text):
+    for table in (X, with_text):
         symmetric = hedgerow.HedgerowRegressor(n_estimators=2, grow_policy="symmetric")
-        symmetric.fit(rows, y)
+        symmetric.fit(table, y)
         shared = hedgerow.HedgerowClassifier(n_estimators=2, multi_strategy="multi_output_tree")
-        shared.fit(rows, classes)
+        shared.fit(table, classes)
