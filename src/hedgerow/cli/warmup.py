@@ -108,7 +108,7 @@ def _compile_few_bins() -> None:
 
 
 def _compile_chosen() -> None:
-    """What the automatic defaults take: folds, lines, symmetric trees, one tree for many classes."""
+    """What automatic defaults take: folds, lines, symmetric trees, one tree for many classes."""
     import numpy as np
 
     import hedgerow
