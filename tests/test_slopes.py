@@ -61,7 +61,7 @@ def grower(X, y, weight=None, loss="squared_error", n_threads=1, kind=TreeGrower
     matrix = engine.binned(X, weight=weight)
     made = kind(
         matrix, y, weight, raw, objective, params, n_threads,
-        numbers=np.ascontiguousarray(X, dtype=np.float64),
+        numbers=np.asfortranarray(X, dtype=np.float64),
     )  # fmt: skip
     try:
         yield made, raw

@@ -136,7 +136,7 @@ class FoldRows:
         return self.sample.take(rows)
 
     def _take_numbers(self, rows: IntArray) -> FloatArray | None:
-        return None if self._numbers is None else self._numbers[rows]
+        return None if self._numbers is None else self._numbers.T[:, rows].T
 
     def _part(self, rows: IntArray) -> Sample:
         """Some of the rows; without values where the matrix has them."""

@@ -167,7 +167,8 @@ def _values(
     gradients: list[tuple[FloatArray, FloatArray]] = []
     refitted = None
     if forest.slopes is not None and not isinstance(values, SparseTable):
-        refitted = RefittedSlopes(forest.slopes, floats_of(values, kinds), decay)
+        numbers = np.asfortranarray(floats_of(values, kinds))
+        refitted = RefittedSlopes(forest.slopes, numbers, decay)
     for number in range(forest.n_trees):
         round_, output = divmod(number, forest.n_outputs)
         if output == 0:  # all outputs of a round at the scores before it

@@ -30,7 +30,7 @@ class RefittedSlopes:
     Parameters
     ----------
     slopes : Slopes
-    numbers : float64 (n_rows, n_features)
+    numbers : float64 (n_rows, n_features), column by column
         Values of the new rows.
     decay : float
 

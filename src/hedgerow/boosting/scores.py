@@ -38,7 +38,7 @@ class TrainingData:
         limits and counts of rows mean the user's.
     start : float64 (n_outputs, n_rows), optional
         Raw scores to begin from, in the place of base score and offset.
-    numbers : float64 (n_rows, n_features), optional
+    numbers : float64 (n_rows, n_features), column by column, optional
         Values of binned rows, where leaves have slopes.
     """
 

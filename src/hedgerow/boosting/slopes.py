@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hedgerow.arrays import FloatArray
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.numbers import floats_of
@@ -49,7 +51,10 @@ def refuse_stored_slopes(params: BoostParams) -> None:
 
 
 def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
-    """Values of the rows as floats if leaves are to have slopes, else None."""
+    """Values of the rows as floats if leaves are to have slopes, else None.
+
+    Column by column: the leaves of a tree read few columns, which then stay in the cache.
+    """
     if not params.linear_leaves:
         return None
     if isinstance(table, SparseTable):
@@ -57,4 +62,4 @@ def numbers_for(params: BoostParams, table: AnyTable) -> FloatArray | None:
             "linear_leaves=True reads whole rows, but X is sparse: use linear_leaves=False, or "
             "give X.toarray()."
         )
-    return floats_of(table.values, table.schema.kinds)
+    return np.asfortranarray(floats_of(table.values, table.schema.kinds))

@@ -85,7 +85,7 @@ class TreeGrower:
     n_copies : int, default=1
         How often each row is there, for ``cat_smooth``; the limits in ``params`` are
         taken as they are.
-    numbers : float64 (n_rows, n_features), optional
+    numbers : float64 (n_rows, n_features), column by column, optional
         Values of the rows, where leaves are to have slopes.
     """
 

@@ -28,7 +28,8 @@ from hedgerow.kernels.slopes import (
 )
 from hedgerow.threads import run_blocks
 
-_ROWS_PER_THREAD = 20_000
+_ROWS_PER_THREAD = 5_000
+"""Some 50 us of work; to wake a thread takes 60."""
 
 
 @kernel(allocates=True)
@@ -76,7 +77,7 @@ class SlopeFinder:
 
     Parameters
     ----------
-    numbers : float64 (n_rows, n_features)
+    numbers : float64 (n_rows, n_features), column by column
         Values of the rows that trees are grown on; read only.
     usable : bool, one per feature
         Whether it is one of numbers.

@@ -134,7 +134,7 @@ class LeafRows(NamedTuple):
     fixed : int32 or float64, two per row of the table
         g and h, in units of ``g_unit`` and ``h_unit``.
     g_unit, h_unit : float
-    numbers : float64 (n_rows, n_features)
+    numbers : float64 (n_rows, n_features), column by column
     space : float64 (2 + TERMS, n_rows)
         Scratch.
     """
