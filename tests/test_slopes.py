@@ -18,7 +18,10 @@ from sklearn.datasets import load_diabetes
 import engine
 import naive_slopes
 from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
+from hedgerow.boosting.fold_rows import FoldRows
+from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.memory_estimate import estimate_memory
+from hedgerow.boosting.sample import Sample
 from hedgerow.cli.main import main
 from hedgerow.data import read_table
 from hedgerow.data.numbers import floats_of
@@ -365,6 +368,9 @@ def test_refit_finds_the_slopes_again(rows, booster) -> None:
     turned = booster.refit(X, -y, decay=0.0)
     np.testing.assert_allclose(turned.predict(X), -booster.predict(X), rtol=1e-6, atol=1e-6)
     half = booster.refit(X, -y, decay=0.5).model.forest.slopes
+    sparse = booster.refit(csr_matrix(np.nan_to_num(X)), y, decay=0.5)
+    dense = booster.refit(np.nan_to_num(X), y, decay=0.5)
+    assert bytes_of(sparse) == bytes_of(dense)
     both = booster.model.forest.slopes, turned.model.forest.slopes
     assert np.isfinite(half.slope).all()
     first = slice(0, int(both[0].start[booster.model.forest.tree_start[1]]))  # of the first tree
@@ -477,7 +483,7 @@ def test_memory_of_the_numbers() -> None:
         estimate_memory((10_000, 20), {"linear_leaves": on, "early_stopping": False})
         for on in (False, True)
     )
-    assert lines.matrix - plain.matrix == 8 * 10_000 * 20
+    assert lines.matrix - plain.matrix == 8 * 10_000 * (20 + 2 + TERMS)
 
 
 # -- what does not go together ------------------------------------------------------
@@ -546,3 +552,15 @@ def test_predictor_does_not_change_the_rows(booster) -> None:
     before = X.copy()
     Predictor(booster.model.forest, booster.model.schema.kinds).raw_scores(X)
     np.testing.assert_array_equal(X, before)
+
+
+def test_rows_of_folds_lie_as_all_rows_do() -> None:
+    """Kernels are compiled for one layout."""
+    X, y = table(200)
+    objective = make_objective("squared_error")
+    made = read_table(X)
+    rows = FoldRows(Sample(made, y), objective, BoostParams(linear_leaves=True), 1)
+    fold = rows.fold(Fold(np.arange(0, 150), np.arange(150, 200)))
+    for data, part in ((rows.whole(), X), (fold.seen, X[:150]), (fold.unseen, X[150:])):
+        assert data.numbers.flags.f_contiguous
+        np.testing.assert_array_equal(data.numbers, part)

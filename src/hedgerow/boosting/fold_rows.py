@@ -136,7 +136,8 @@ class FoldRows:
         return self.sample.take(rows)
 
     def _take_numbers(self, rows: IntArray) -> FloatArray | None:
-        return None if self._numbers is None else self._numbers.T[:, rows].T
+        # Column by column, as the kernels are compiled for: an index in brackets would turn it.
+        return None if self._numbers is None else np.take(self._numbers.T, rows, axis=1).T
 
     def _part(self, rows: IntArray) -> Sample:
         """Some of the rows; without values where the matrix has them."""

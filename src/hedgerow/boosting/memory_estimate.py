@@ -39,6 +39,7 @@ from hedgerow.data.memory import shown_bytes
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.growing.grower import CELL_BYTES, most_slots
 from hedgerow.growing.setup import most_leaves
+from hedgerow.kernels.slopes import TERMS
 from hedgerow.objectives import PARAMETERS, make_objective
 from hedgerow.objectives.given import prepared_shape
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams
@@ -190,6 +191,7 @@ def estimate_memory(
     matrix = form_bytes["matrix"] * n_at_once
     if trees.linear_leaves:  # values as floats, once for all rows, and again for each fold
         matrix += 8 * given.n_features * n_rows * (1 + stopping.by_folds * n_at_once)
+        matrix += 8 * (2 + TERMS) * n_train * n_at_once
     if stopping.by_folds and form is _binned:
         matrix += _binned(given, trees, n_rows, 0, leaves, n_threads)["matrix"]
     return MemoryEstimate(

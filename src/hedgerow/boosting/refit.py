@@ -166,8 +166,9 @@ def _values(
     bound = bound_to_rows(objective, sample.target, sample.weight)
     gradients: list[tuple[FloatArray, FloatArray]] = []
     refitted = None
-    if forest.slopes is not None and not isinstance(values, SparseTable):
-        numbers = np.asfortranarray(floats_of(values, kinds))
+    if forest.slopes is not None:
+        dense = values.dense() if isinstance(values, SparseTable) else values
+        numbers = np.asfortranarray(floats_of(dense, kinds))
         refitted = RefittedSlopes(forest.slopes, numbers, decay)
     for number in range(forest.n_trees):
         round_, output = divmod(number, forest.n_outputs)

@@ -31,7 +31,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.boosting.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Column, ColumnKind, Schema
-from hedgerow.data.statistics import Inputs
+from hedgerow.data.statistics import ROWS, Inputs
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
 from hedgerow.io.atomic import write_atomically
@@ -171,7 +171,10 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
-    if model.forest.slopes is not None:
+    counts = model.inputs is not None and any(
+        ROWS in statistic.classes for statistic in model.inputs.statistics
+    )
+    if model.forest.slopes is not None or counts:
         return 4
     named = any(name in model.training for name in (OFFSET_COLUMNS, CLASS_WEIGHT))
     if named or model.forest.vectors is not None:
@@ -298,8 +301,10 @@ def _read_model(
 
 
 def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
-    """As version 3, and leaves have slopes."""
+    """As version 3, and leaves may have slopes, statistics numbers of rows."""
     more = {name: entry for name, entry in header.entries.items() if name in SLOPE_DTYPES}
+    if not more:
+        return _read_v3(header, payload)
     if more.keys() != SLOPE_DTYPES.keys():
         raise ModelFormatError("arrays of slopes are missing.")
     for name, entry in more.items():

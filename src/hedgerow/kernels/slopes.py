@@ -259,8 +259,7 @@ def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
 
     The center is the mean of what is finite, weighted by h.  The space of a leaf is where
     its rows stand in ``data.rows``: first g, then h, then ``x - center`` of each term, 0
-    where x is not finite or there is no term.  Sums over it are ten times as fast as over
-    rows that lie far apart.
+    where x is not finite or there is no term.  Rows that lie far apart are thus read once.
     """
     n_terms, two, space = np.uint64(terms.count[leaf]), np.uint64(2), data.space
     first = np.uint64(data.start[leaf])
