@@ -93,6 +93,10 @@ class Budget:
         until = now + share * (self._end - now)
         return lambda: self._clock() >= until
 
+    def late_but_for(self, seconds: float) -> Callable[[], bool]:
+        """Tell whether no more than ``seconds`` are left."""
+        return lambda: self._clock() + seconds >= self._end
+
 
 @contextmanager
 def budget_of(stopping: StoppingParams) -> Iterator[Budget | None]:

@@ -55,6 +55,8 @@ class FoldStopping:
         None: all rounds are done.
     pooled : bool
         All folds have as many rounds, those with the best pooled score.
+    best : BestRound or None
+        Looks for it; None: one by ``limits``.
     by_out_of_bag : bool
         Each fold is judged by the rows that its rounds leave out.
     is_late : callable
@@ -67,6 +69,7 @@ class FoldStopping:
     limits: tuple[int, float] | None = None
     pooled: bool = False
     by_out_of_bag: bool = False
+    best: BestRound | None = None
     is_late: Callable[[], bool] = lambda: False
     may_end: Callable[[], bool] = lambda: False
 
@@ -323,8 +326,8 @@ class _Pool:
 
     def __post_init__(self) -> None:
         asked = self.stopping
-        self.best = None
-        if asked.pooled and asked.limits is not None:
+        self.best = asked.best
+        if self.best is None and asked.pooled and asked.limits is not None:
             self.best = BestRound(self.metric, *asked.limits)
 
     def settle(self) -> bool:

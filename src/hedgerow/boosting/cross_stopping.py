@@ -14,18 +14,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.boosting.budget import Budget
+from hedgerow.boosting.contest import Contest, of_folds
 from hedgerow.boosting.continuing import Start
-from hedgerow.boosting.cross import FoldStopping, GrownFold, grow_folds
+from hedgerow.boosting.cross import GrownFold
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, draw_folds
-from hedgerow.boosting.following import TWICE, is_second
+from hedgerow.boosting.following import TWICE
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -48,9 +49,11 @@ class ChosenRounds:
 
     Attributes
     ----------
+    params : BoostParams
+        Those that were best.
     n_rounds : int
     curves : dict from str to list of float
-        Score of all test rows after each round, by metric.
+        Score of all test rows after each round of the folds, by metric.
     rows : FoldRows
         The rows, binned if all folds had the same bins.
     record : dict from str to Any
@@ -59,6 +62,7 @@ class ChosenRounds:
         Whether an interrupt has ended them.
     """
 
+    params: BoostParams
     n_rounds: int
     curves: dict[str, list[float]]
     rows: FoldRows
@@ -125,7 +129,7 @@ def choose_rounds(
     InterruptedFitWarning
         If an interrupt has ended the folds.
     """
-    rows = FoldRows(train, objective, params, n_threads)
+    rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
     n_folds, n_tested = stopping.folds
     groups = train.query if train.group is None else train.group.view(np.int64)
@@ -133,36 +137,34 @@ def choose_rounds(
     if keys is not None and len(np.unique(keys)) < 2:
         keys = None  # rows that are all alike
     record: dict[str, Any] = {"early_stopping": "cv", "patience": stopping.patience}
-    record["rounds_factor"] = stopping.rounds_factor
+    record |= {"rounds_factor": stopping.rounds_factor, "stride": stopping.stride}
     try:
         folds = draw_folds(train.target, n_folds, stratify, params.seed, groups, keys)
     except DataError:
         if not stopping.is_cautious:
             raise
         few = min(_UNTESTED_ROUNDS, params.n_estimators)
-        return ChosenRounds(few, {}, rows, {**record, "folds": [0, 0]})
+        return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
     record["folds"] = [len(folds), len(folds[:n_tested])]
     folds = folds[:n_tested]
-    limits = stopping.patience, stopping.min_delta
-    pooled = FoldStopping(limits, pooled=True, may_end=lambda: not is_second())
-    if budget is not None:
-        # The model has as many rounds as each fold, and all rows.
-        share = n_tested / (n_tested + n_folds / (n_folds - 1))
-        pooled = replace(pooled, is_late=budget.deadline(share))
-    grown = grow_folds(rows, folds, objective, params, pooled, metrics, n_threads, keep_trees=False)
+    contest = Contest(rows, folds, objective, stopping, metrics, n_threads, budget)
+    contest.hold(params)
+    best = contest.best
+    record["tried"] = contest.tried
+    grown, interrupted = best.grown, contest.interrupted
     fewest = min(len(fold.train) for fold in folds)
-    telling = grown.interrupted or fewest >= 2 * params.min_samples_leaf
+    telling = interrupted or fewest >= 2 * params.min_samples_leaf
     if grown.best is None or not telling:
         # Folds without a split tell nothing of the rounds of all rows.
-        return ChosenRounds(params.n_estimators, grown.curves, rows, record)
-    n_rounds = grown.best.round
+        return ChosenRounds(best.params, params.n_estimators, grown.curves, best.rows, record)
+    n_rounds = grown.best.round * stopping.stride
     if stopping.is_cautious:
         alike = keys if train.group is None else train.group
-        n_rounds = max(1, round(n_rounds * trust(rows.sample, folds, grown.folds, alike)))
+        n_rounds = max(1, round(n_rounds * trust(best.rows.sample, folds, grown.folds, alike)))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), params.n_estimators)
-    if grown.interrupted:
+    if interrupted:
         _tell(n_rounds, len(next(iter(grown.curves.values()))))
-    return ChosenRounds(n_rounds, grown.curves, rows, record, grown.interrupted)
+    return ChosenRounds(best.params, n_rounds, grown.curves, best.rows, record, interrupted)
 
 
 def _tell(n_rounds: int, n_seen: int) -> None:

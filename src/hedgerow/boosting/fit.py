@@ -26,6 +26,7 @@ from hedgerow.boosting.callbacks import (
     check_callbacks,
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
+from hedgerow.boosting.contest import with_resolved
 from hedgerow.boosting.continuing import Start, with_known_levels
 from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
@@ -123,11 +124,11 @@ def fit(
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
     params = resolve_strategy(params, objective)
+    stopping = with_resolved(stopping or StoppingParams(), train.table.schema, objective)
     metrics = read_groups(make_metrics(eval_metric, objective), validation or train)
     listed = check_callbacks(callbacks)
     bar = ProgressBar() if progress else None
     told: tuple[Callback, ...] = listed if bar is None else (*listed, bar)
-    stopping = stopping or StoppingParams()
     named = () if eval_metric is None else metrics
 
     def describe() -> Fingerprint:
@@ -173,7 +174,7 @@ def _fit(
     chosen = None
     if stopping.by_folds and stops is not None:
         chosen = choose_rounds(train, objective, params, stopping, metrics, n_threads, budget)
-        train, stops, scored = chosen.rows.sample, None, False
+        train, params, stops, scored = chosen.rows.sample, chosen.params, None, False
     encoded = _encoded(train, validation, objective, params, start, n_threads)
     watched = train if validation is None else validation
     objective, metrics = bound(objective, metrics, encoded.train, watched, params, n_threads)

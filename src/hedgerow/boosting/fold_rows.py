@@ -16,8 +16,9 @@ them bins of these; weights of classes.  Sorted columns (``tree_method="exact"``
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,20 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.statistics import Inputs
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
+
+_OF_TREES = (
+    "n_estimators",
+    "learning_rate",
+    "max_leaves",
+    "max_depth",
+    "min_samples_leaf",
+    "reg_lambda",
+    "subsample",
+    "colsample_bynode",
+    "grow_policy",
+    "max_cat_to_onehot",
+)
+"""Settings that change nothing of the rows that trees are grown on."""
 
 Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
 """Weights the rows of a fold, given those to train on and those to test."""
@@ -81,6 +96,7 @@ class FoldRows:
         The rows; the latter with the categories that occur.
     matrix : BinnedMatrix or None
         None if each fold has a form of its own.
+    params : BoostParams
     """
 
     def __init__(
@@ -88,7 +104,7 @@ class FoldRows:
     ) -> None:
         self.given = sample
         self.sample, _ = with_own_levels(sample, None)
-        self._objective, self._params = objective, params
+        self._objective, self.params, self._n_threads = objective, params, n_threads
         schema = self.sample.table.schema
         self._statistics = bool(choose_columns(schema, sample.n_rows, objective, params))
         self.matrix: BinnedMatrix | None = None
@@ -101,6 +117,14 @@ class FoldRows:
         elif self._statistics and params.tree_method == "hist":
             encoded = encode(self.sample, None, objective, params, n_threads)
             self._kept = _bins_of_kept(self.sample, encoded, params, n_threads)
+
+    def for_trees(self, params: BoostParams) -> FoldRows:
+        """The rows for trees of other settings; read again only if these ask for another form."""
+        if form_of(params) != form_of(self.params):
+            return FoldRows(self.given, self._objective, params, self._n_threads)
+        other = copy(self)
+        other.params = params
+        return other
 
     def whole(self) -> TrainingData | None:
         """All rows, if they stand here as a fit takes them."""
@@ -121,9 +145,9 @@ class FoldRows:
             if self.matrix.n_lost > 0:  # bundles do not hold all of their values
                 rows = self.sample.table.take(fold.test)
             unseen = _data(test, rows, self._take_numbers(fold.test))
-            return FoldData(train, test, train, seen, unseen, None, self._params)
-        encoded = encode(train, test, self._objective, self._params, n_threads)
-        params = constraints_of_inputs(self._params, encoded.inputs)
+            return FoldData(train, test, train, seen, unseen, None, self.params)
+        encoded = encode(train, test, self._objective, self.params, n_threads)
+        params = constraints_of_inputs(self.params, encoded.inputs)
         spec = None
         if self._kept is not None:
             spec = _with_statistics(self._kept, encoded, params, n_threads)
@@ -145,6 +169,11 @@ class FoldRows:
             return self.sample.take(rows)
         bare = Table(np.empty((self.sample.n_rows, 0)), self.sample.table.schema)
         return replace(self.sample, table=bare).take(rows)
+
+
+def form_of(params: BoostParams) -> list[Any]:
+    """What settings say of the form of rows: all but those of the shape of trees."""
+    return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]
 
 
 def _unless_all_one(weight: AnyArray | None) -> AnyArray | None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric
-from hedgerow.params import Interval
+from hedgerow.params import BoostParams, Interval
 
 MANY_ROWS = 10_000
 """``early_stopping="auto"`` sets rows aside if there are more than these."""
@@ -36,6 +36,7 @@ _FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
 _PATIENCE = Interval(1, 10_000_000, integer=True)
 _MIN_DELTA = Interval(0.0, math.inf, high_open=True)
 _ROUNDS_FACTOR = Interval(1.0, math.inf, high_open=True)
+_STRIDE = Interval(1.0, math.inf, high_open=True)
 _SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
 
 
@@ -61,6 +62,11 @@ class StoppingParams:
     rounds_factor : float >= 1
         For ``"cv"``: rounds of the model that sees all rows, for each that the folds, which
         see fewer, have found best; never more than ``n_estimators``.
+    stride : float >= 1
+        For ``"cv"``: learning rate of the folds over that of the model.  A round of theirs
+        stands for as many rounds of the model; ``patience`` is in rounds of the model.
+    alternatives : tuple of BoostParams
+        For ``"cv"``: other settings of the trees, of which the folds choose the best.
     is_cautious : bool
         For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
     time_budget : float > 0 or None
@@ -78,6 +84,8 @@ class StoppingParams:
     time_budget: float | None = None
     folds: tuple[int, int] = (5, 5)
     rounds_factor: float = 1.0
+    stride: float = 1.0
+    alternatives: tuple[BoostParams, ...] = ()
     is_cautious: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
@@ -94,6 +102,7 @@ class StoppingParams:
             ("patience", _PATIENCE),
             ("min_delta", _MIN_DELTA),
             ("rounds_factor", _ROUNDS_FACTOR),
+            ("stride", _STRIDE),
         ):
             value = getattr(self, name)
             if value not in allowed:

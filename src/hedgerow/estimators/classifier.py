@@ -148,7 +148,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         max_conflict_rate: float = 0.0,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
-        max_cat_to_onehot: int = 4,
+        max_cat_to_onehot: int | Auto = "auto",
         max_cat_threshold: int = 32,
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,

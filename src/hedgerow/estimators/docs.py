@@ -133,9 +133,10 @@ unknown_category : {"missing", "backoff", "error"}, default="missing"
     What a prediction makes of a category that no training row has: a missing value,
     a category of its own, or an error.  How many there were:
     ``booster_.unseen_categories``.
-max_cat_to_onehot : int in 1 .. 254, default=4
+max_cat_to_onehot : int in 1 .. 254 or "auto", default="auto"
     A category column with up to so many levels in a node is split by one level
-    against all others; one with more by a set of levels.
+    against all others; one with more by a set of levels.  ``"auto"``: 4, or 254 if
+    the folds speak for that.
 max_cat_threshold : int in 1 .. 254, default=32
     Most levels in the smaller set of a split.
 cat_smooth : float >= 0, default=10
@@ -186,7 +187,8 @@ early_stopping : bool, "auto", "oob" or "cv", default="auto"
     End the fit when the score on validation rows has not improved for
     ``patience`` rounds, and keep the trees up to the best round.
     ``"auto"``: by ``X_val`` if that is given; with an automatic number of rounds by
-    folds, and all rows are trained on; otherwise by rows set aside, if there are more
+    folds, which also choose between a few kinds of trees, and all rows are trained on;
+    otherwise by rows set aside, if there are more
     than 10,000.
     ``"oob"``: judge by the rows that each round leaves out (``subsample``
     below 1); no row is set aside.
@@ -232,8 +234,11 @@ best_iteration_ : int or None
     Round with the best validation (or out-of-bag) score, or the rounds that folds have
     come to; equal to ``n_iter_``.  None without early stopping.
 chosen_params_ : dict
-    What ``"auto"`` has come to, by parameter; and ``"folds"``, where these have told when
-    to stop: into how many the rows were divided, and of how many the rows were tested.
+    What ``"auto"`` has come to, by parameter; where folds have told when to stop also
+    ``"folds"``, into how many the rows were divided and of how many the rows were tested,
+    ``"stride"``, for how many rounds one of theirs stands, and ``"tried"``: for each of
+    the settings that they have compared the score, the rounds of the folds, and what it
+    has other than the first (docs/defaults.md).
 stopped_by_ : str
     What ended the fit: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
     ``"time_budget"`` or ``"interrupt"``.
@@ -242,7 +247,8 @@ evals_result_ : dict
     The key is ``"train"`` without validation rows, and there is none without
     an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.  With
     ``early_stopping="cv"`` it is ``"cv"``, with the scores of the rows of all folds, each
-    by the fold that tests it.
+    by the fold that tests it; a round of the folds stands for ``"stride"`` rounds, see
+    ``chosen_params_``.
 oob_improvement_ : ndarray of float64, shape (n_iter_,)
     Only with ``oob_score`` and ``boosting="gbdt"``: by how much each
     round lowered the loss of the rows that it was not grown on.

@@ -166,7 +166,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         max_conflict_rate: float = 0.0,
         categorical_features: CategoricalFeatures = "auto",
         unknown_category: UnknownCategory = "missing",
-        max_cat_to_onehot: int = 4,
+        max_cat_to_onehot: int | Auto = "auto",
         max_cat_threshold: int = 32,
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,

@@ -28,6 +28,9 @@ _LINES = {
 }
 """Colour and dashes of each part of the rows: nothing is said by colour alone."""
 
+OF_FOLDS = "cv"
+"""Name of the curves of folds."""
+
 _OTHER = ("#cc79a7", "-.")
 
 
@@ -43,21 +46,31 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
     dict of lists
         ``round`` from 1, or from that after the rounds of a model that the fit has gone on
         from; ``seconds`` from the beginning of the fit to the end of the
-        round, NaN where they are not known; ``rows``: ``"validation"``, ``"train"`` or
-        ``"out_of_bag"``; ``metric``; ``value``.
+        round, NaN where they are not known; ``rows``: ``"validation"``, ``"train"``,
+        ``"out_of_bag"`` or ``"cv"``; ``metric``; ``value``.
     """
     columns: dict[str, list[Any]] = {
         name: [] for name in ("round", "seconds", "rows", "metric", "value")
     }
-    first = model.training.get("init_rounds", 0)
     for rows, metric, scores in _history(model):
-        seconds = (*model.seconds, *(len(scores) * [math.nan]))
-        columns["round"] += range(first + 1, first + len(scores) + 1)
+        known = () if rows == OF_FOLDS else model.seconds
+        seconds = (*known, *(len(scores) * [math.nan]))
+        columns["round"] += _rounds(model, rows, len(scores))
         columns["seconds"] += seconds[: len(scores)]
         columns["rows"] += len(scores) * [rows]
         columns["metric"] += len(scores) * [metric]
         columns["value"] += scores
     return columns
+
+
+def _rounds(model: Model, rows: str, n_scores: int) -> list[int]:
+    """Rounds of the model after which the scores of a curve are.
+
+    A round of the folds may stand for several of the model.
+    """
+    first = model.training.get("init_rounds", 0)
+    stride = model.training.get("folds", {}).get("stride", 1.0) if rows == OF_FOLDS else 1.0
+    return [first + round(stride * number) for number in range(1, n_scores + 1)]
 
 
 def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
@@ -133,11 +146,10 @@ def plot_history(
         ) from error
     if ax is None:
         ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
-    first = model.training.get("init_rounds", 0)
     for rows, scores in curves.items():
         colour, dashes = _LINES.get(rows, _OTHER)
         label = rows.replace("_", " ")
-        rounds = range(first + 1, first + len(scores) + 1)
+        rounds = _rounds(model, rows, len(scores))
         ax.plot(rounds, scores, dashes, color=colour, lw=1.8, label=label)
     _mark_best(ax, model, next(iter(curves.values())))
     ax.set_xlabel("round", color=_INK)
@@ -213,7 +225,8 @@ class CurveViews:
         """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
 
         The key is ``"train"`` where there were no validation rows; empty if
-        nothing was to be evaluated.
+        nothing was to be evaluated.  It is ``"cv"`` where folds have told when to stop; a
+        round of theirs may stand for several of the model, as ``history_frame`` counts.
         """
         history: Mapping[str, Mapping[str, Sequence[float]]]
         history = self.model.training.get("history", {})
@@ -236,9 +249,9 @@ class CurveViews:
         data frame
             Columns ``round`` (from 1), ``seconds`` (from the beginning of the fit to the
             end of the round; NaN for a model that was read or unpickled, as model files
-            hold no times, and for rounds of a checkpoint), ``rows`` (``"validation"``,
-            ``"train"`` or ``"out_of_bag"``), ``metric``, ``value``.  No rows if nothing
-            was evaluated.
+            hold no times, for rounds of a checkpoint and of folds), ``rows``
+            (``"validation"``, ``"train"``, ``"out_of_bag"`` or ``"cv"``), ``metric``,
+            ``value``.  No rows if nothing was evaluated.
 
         Examples
         --------

@@ -1,0 +1,88 @@
+"""What the folds try beside the recipe: other trees, for data that these suit better.
+
+No recipe is the best for all tables of a size: a smooth target wants common cuts and lines in
+the leaves, one of few interactions trees of four leaves, and some categories are better tried
+one by one.
+The folds are grown with each (:mod:`hedgerow.boosting.contest`), and the best goes on.
+`docs/defaults.md` has the figures of each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from hedgerow.boosting.data_size import DataSize
+from hedgerow.params import BoostParams
+
+Values: TypeAlias = "dict[str, Any]"
+
+FEWEST_ROWS = 100
+"""Fewer rows cannot tell trees from each other."""
+
+_SMALL, _MEDIUM = 3_000, 10_000
+_LARGE = 200_000
+"""Rows times outputs; more leave little to gain from the choice, and make it dear."""
+
+_VECTORS = 8
+"""Trees of so many classes are shared, with vectors in their leaves: neither cuts nor leaves of
+another kind go with these."""
+
+_MANY_COLUMNS = 500
+"""Symmetric trees know no bundles of columns."""
+
+MOST_LEVELS = 254
+"""Columns of more categories are replaced by statistics of the target."""
+
+
+def alternatives(size: DataSize, params: BoostParams) -> list[Values]:
+    """What the folds are to try beside ``params``, which are those of the recipe.
+
+    Parameters
+    ----------
+    size : DataSize
+    params : BoostParams
+
+    Returns
+    -------
+    list of dict
+        Values that differ, by parameter, in the order in which they are tried.
+
+    Examples
+    --------
+    >>> [sorted(values) for values in alternatives(DataSize(1_000), BoostParams())]
+    [['colsample_bynode', 'max_leaves'], ['max_leaves']]
+    """
+    has_statistics = size.most_levels > MOST_LEVELS
+    if size.n_rows < FEWEST_ROWS or (has_statistics and size.n_rows >= _MEDIUM):
+        return []
+    symmetric = size.by_levels and size.n_outputs < _VECTORS and size.n_features < _MANY_COLUMNS
+    smaller: Values = {"max_leaves": 15, "min_samples_leaf": 1}
+    one_by_one: Values = {"max_cat_to_onehot": MOST_LEVELS}
+    by_level = size.most_levels > params.max_cat_to_onehot
+    found: list[Values]
+    if size.n_rows < _SMALL:
+        found = [{"max_leaves": 4, "colsample_bynode": 0.3}, {"max_leaves": 4}]
+        if symmetric:
+            lines = {"linear_leaves": True} if size.by_lines else {}
+            found = [{**_levels(4), **lines}, *found, _levels(6)]
+        if by_level:
+            found.append(one_by_one)
+    elif size.squares:
+        found = [_levels(5), _levels(8)] if symmetric and size.n_rows < _MEDIUM else []
+    elif size.n_rows * size.n_outputs < _LARGE:
+        found = [smaller]
+        if symmetric and size.n_outputs == 1:
+            found.append({**_levels(6), "min_samples_leaf": 1})
+        if by_level:
+            found.append({**smaller, **one_by_one})
+    else:
+        found = []
+    return found
+
+
+def _levels(depth: int) -> Values:
+    """Symmetric trees."""
+    return {"grow_policy": "symmetric", "max_leaves": None, "max_depth": depth}
+
+
+__all__ = ["FEWEST_ROWS", "MOST_LEVELS", "alternatives"]

@@ -1,0 +1,253 @@
+"""Which settings of the trees predict the rows of the folds best.
+
+Glossary
+--------
+alternatives  settings beside those that are asked for first; all of them are of the trees
+              alone, so the rows are read and divided once
+stride        a round of a fold is as large as so many of the model
+
+::
+
+    settings         folds                           score of all tested rows
+    first            1 2 3 4 5   grown abreast       0.412 after 80 rounds
+    alternative 1    1 2 3 4 5                       0.405 after 130 rounds   <- the best
+    alternative 2    1 2 3 4 5                       0.431 after 60 rounds
+
+All are judged by the same rows, so what these have of chance is in all scores alike.  Large
+steps tell which trees suit the data, and how far to go, nearly as well as small ones:
+`docs/defaults.md` has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hedgerow.boosting.budget import Budget
+from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
+from hedgerow.boosting.fold_rows import FoldRows
+from hedgerow.boosting.folds import Fold
+from hedgerow.boosting.following import is_second
+from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.stopping import BestRound, StoppingParams
+from hedgerow.boosting.strategy import resolve_strategy
+from hedgerow.data.schema import Schema
+from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.metrics import Metric
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+_WITHOUT_EFFECT = frozenset({"bundle_features"})
+"""Settled by the kind of the trees, and without a part in the model."""
+
+_LEAST_PATIENCE = 10
+"""Rounds of the model."""
+_PATIENCE_SHARE = 0.2
+_ROUNDS_TO_JUDGE = 30
+_FAR = 1.5
+
+
+@dataclass(slots=True)
+class Contender(BestRound):
+    r"""A best round that is not waited for longer than is worth while.
+
+    Patience grows with the rounds, as the steps of a curve do; and a curve that is far from
+    the score to beat, by what it has gained lately, is not followed to its end::
+
+        score
+          |  \.
+          |    `-.___  gained over the later half of the rounds
+          |          `------   ^
+          |                    |  far more than that
+          |..................  v  to beat
+
+    Parameters
+    ----------
+    least : int, default=1
+        Patience at the first round; at most ``patience``.
+    to_beat : float, default=nan
+        Score of another curve; nan: there is none.
+    """
+
+    least: int = 1
+    to_beat: float = math.nan
+    _bests: list[float] = field(default_factory=list, repr=False)
+
+    def again(self) -> Contender:
+        """The same before the first round."""
+        return Contender(
+            self.metric, self.patience, self.min_delta, least=self.least, to_beat=self.to_beat
+        )
+
+    def observe(self, n_rounds: int, score: float) -> bool:
+        """Note the score after ``n_rounds`` rounds; True if the fit should end."""
+        out_of_patience = BestRound.observe(self, n_rounds, score)
+        self._bests.append(self.score)
+        waited = n_rounds - self._reference_round
+        grown = self.least + _PATIENCE_SHARE * self._reference_round
+        return out_of_patience or waited >= grown or self._is_hopeless()
+
+    def _is_hopeless(self) -> bool:
+        n = len(self._bests)
+        if n < _ROUNDS_TO_JUDGE or not self.metric.improves(self.to_beat, self.score):
+            return False
+        lately = abs(self.score - self._bests[n // 2])
+        return abs(self.to_beat - self.score) > _FAR * lately
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """Settings, and what folds of theirs have come to.
+
+    Attributes
+    ----------
+    params : BoostParams
+        Of the model.
+    rows : FoldRows
+        In the form that its trees take.
+    grown : GrownFolds
+    """
+
+    params: BoostParams
+    rows: FoldRows
+    grown: GrownFolds
+
+    @property
+    def score(self) -> float:
+        """The best one of all tested rows."""
+        return math.nan if self.grown.best is None else self.grown.best.score
+
+
+class Contest:
+    """Grows the folds with one setting after the other.
+
+    Parameters
+    ----------
+    rows : FoldRows
+        In the form that the first settings ask for.
+    folds : sequence of Fold
+    objective : Objective
+    stopping : StoppingParams
+    metrics : sequence of Metric
+        The first decides.
+    n_threads : int
+    budget : Budget or None
+        Alternatives are tried if there is time.
+
+    Attributes
+    ----------
+    best : Entry
+        The first of those with the best score.
+    tried : list of dict
+        For each of the settings the best score, and what it has other than the first.
+    interrupted : bool
+    """
+
+    best: Entry
+
+    def __init__(
+        self,
+        rows: FoldRows,
+        folds: Sequence[Fold],
+        objective: Objective,
+        stopping: StoppingParams,
+        metrics: Sequence[Metric],
+        n_threads: int,
+        budget: Budget | None,
+    ) -> None:
+        self._rows, self._folds, self._objective = rows, folds, objective
+        self._asked, self._metrics, self._n_threads = stopping, metrics, n_threads
+        self._budget = budget
+        self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
+        self.tried: list[dict[str, Any]] = []
+        self.interrupted = False
+
+    def hold(self, params: BoostParams) -> None:
+        """Try ``params``, then the alternatives, until an interrupt or the end of the time."""
+        share = self._share_of_folds()
+        if self._budget is not None:
+            self._limits = replace(self._limits, is_late=self._budget.deadline(share))
+        began = time.monotonic()
+        self.best = self._try(params)
+        self._note(params, self.best)
+        self.interrupted = self.best.grown.interrupted
+        took = time.monotonic() - began
+        if self._budget is not None:
+            # The model takes about as long with other settings.
+            late = self._budget.late_but_for(took * (1.0 - share) / share)
+            self._limits = replace(self._limits, is_late=late)
+        for other in self._asked.alternatives:
+            if self.interrupted or self._limits.is_late():
+                return
+            try:
+                entry = self._try(other)
+            except KeyboardInterrupt as error:
+                if isinstance(error.__context__, KeyboardInterrupt) or is_second():
+                    raise
+                self.interrupted = True
+                return
+            self._note(params, entry)
+            self.interrupted = entry.grown.interrupted
+            if self._metrics[0].improves(entry.score, self.best.score):
+                self.best = entry
+
+    def _try(self, params: BoostParams) -> Entry:
+        asked = of_folds(params, self._asked.stride)
+        rows = self._rows.for_trees(asked)
+        limits = replace(self._limits, best=self._judge())
+        grown = grow_folds(
+            rows, self._folds, self._objective, asked, limits, self._metrics,
+            self._n_threads, keep_trees=False,
+        )  # fmt: skip
+        return Entry(params, rows, grown)
+
+    def _judge(self) -> BestRound:
+        asked, metric = self._asked, self._metrics[0]
+        patience = math.ceil(asked.patience / asked.stride)
+        if not asked.is_cautious:
+            return BestRound(metric, patience, asked.min_delta)
+        least = math.ceil(_LEAST_PATIENCE / asked.stride)
+        to_beat = self.best.score if self.tried else math.nan
+        return Contender(metric, patience, asked.min_delta, least=least, to_beat=to_beat)
+
+    def _note(self, first: BoostParams, entry: Entry) -> None:
+        others = {
+            name: getattr(entry.params, name)
+            for name in BoostParams.__dataclass_fields__
+            if name not in _WITHOUT_EFFECT and getattr(entry.params, name) != getattr(first, name)
+        }
+        best = entry.grown.best
+        rounds = 0 if best is None else best.round
+        score = entry.score if math.isfinite(entry.score) else None
+        self.tried.append({"score": score, "rounds": rounds, **others})
+
+    def _share_of_folds(self) -> float:
+        """Of the time that folds of the first settings and the model take."""
+        n_folds, n_tested = self._asked.folds
+        folds = n_tested * (n_folds - 1) / n_folds / self._asked.stride
+        return folds / (folds + self._asked.rounds_factor)
+
+
+def of_folds(params: BoostParams, stride: float) -> BoostParams:
+    """The settings of folds whose steps are ``stride`` times as large."""
+    if stride == 1.0:
+        return params
+    n_rounds = math.ceil(params.n_estimators / stride)
+    return replace(params, learning_rate=params.learning_rate * stride, n_estimators=n_rounds)
+
+
+def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:
+    """The same with alternatives that are complete, as those of the model are."""
+    resolved = tuple(
+        resolve_strategy(
+            resolve_constraints(resolve(each, objective), schema, objective), objective
+        )
+        for each in stopping.alternatives
+    )
+    return replace(stopping, alternatives=resolved)
+
+
+__all__ = ["Contest", "Entry", "of_folds", "with_resolved"]

@@ -1,0 +1,346 @@
+"""Folds that choose between settings, in large steps."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hedgerow import HedgerowClassifier, HedgerowRegressor, InterruptedFitWarning, ParameterError
+from hedgerow.boosting import contest as contest_module
+from hedgerow.boosting.alternatives import FEWEST_ROWS, alternatives
+from hedgerow.boosting.budget import Budget
+from hedgerow.boosting.contest import Contender, Contest, of_folds
+from hedgerow.boosting.cross_stopping import choose_rounds
+from hedgerow.boosting.defaults import DataSize, choose, plain_values, recipe
+from hedgerow.boosting.fit import fit
+from hedgerow.boosting.fold_rows import FoldRows
+from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.following import INTERRUPTS
+from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.stopping import BestRound, StoppingParams
+from hedgerow.boosting.strategy import resolve_strategy
+from hedgerow.data import read_any
+from hedgerow.io import model_to_bytes
+from hedgerow.metrics import make_metrics
+from hedgerow.model.model import Model
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
+
+SQUARES = make_objective("squared_error")
+LOSS = make_metrics(None, SQUARES)[0]
+STUMPS = BoostParams(n_estimators=60, learning_rate=0.1, max_leaves=2, min_samples_leaf=5)
+LARGER = replace(STUMPS, max_leaves=8)
+LEVELS = replace(STUMPS, grow_policy="symmetric", max_leaves=None, max_depth=3)
+
+
+@pytest.fixture(scope="module")
+def sample() -> Sample:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=300)  # stumps cannot tell it
+    return Sample(read_any(X), y)
+
+
+def fitted(sample: Sample, params: BoostParams, **asked: Any) -> Model:
+    return fit(sample, SQUARES, params, stopping=StoppingParams("cv", patience=12, **asked))
+
+
+def scores(model: Model) -> list[float]:
+    return [entry["score"] for entry in model.training["folds"]["tried"]]
+
+
+@pytest.mark.parametrize("cautious", [False, True])
+def test_the_best_of_all_settings_is_trained(sample: Sample, cautious: bool) -> None:
+    asked = {"is_cautious": cautious}
+    alone = [fitted(sample, params, **asked) for params in (STUMPS, LARGER, LEVELS)]
+    model = fitted(sample, STUMPS, alternatives=(LARGER, LEVELS), **asked)
+    best = min(range(3), key=lambda i: scores(alone[i])[0])
+    assert best != 0
+    if not cautious:  # whose curves are not followed to the end if they are far off
+        assert scores(model) == [scores(one)[0] for one in alone]
+    told = model.training["folds"].pop("tried")
+    assert told[1]["max_leaves"] == 8
+    assert told[2]["grow_policy"] == "symmetric"
+    assert "max_leaves" not in told[0]
+    alone[best].training["folds"].pop("tried")
+    assert model_to_bytes(model) == model_to_bytes(alone[best])
+
+
+def test_of_equal_settings_the_first_wins(sample: Sample) -> None:
+    # No node has so many rows, so that the limit changes nothing.
+    same = replace(STUMPS, min_child_weight=1e-2)
+    model = fitted(sample, STUMPS, alternatives=(same,))
+    assert len(set(scores(model))) == 1
+    assert model.training["parameters"]["min_child_weight"] == STUMPS.min_child_weight
+
+
+def test_a_metric_of_the_user_decides(sample: Sample) -> None:
+    asked = StoppingParams("cv", patience=12, alternatives=(LARGER, LEVELS))
+    model = fit(sample, SQUARES, STUMPS, stopping=asked, eval_metric="r2")
+    tried = scores(model)
+    assert tried[0] < max(tried)  # a greater one is better
+    best = model.training["folds"]["tried"][int(np.argmax(tried))]
+    assert model.training["parameters"]["grow_policy"] == best.get("grow_policy", "leafwise")
+    assert max(model.training["history"]["cv"]["r2"]) == max(tried)
+
+
+@pytest.mark.parametrize("stride", [1.0, 2.0, 3.0])
+def test_a_stride_is_a_larger_rate_of_the_folds(sample: Sample, stride: float) -> None:
+    model = fitted(sample, LARGER, stride=stride)
+    large = replace(LARGER, learning_rate=0.1 * stride, n_estimators=math.ceil(60 / stride))
+    asked = StoppingParams("cv", patience=math.ceil(12 / stride))
+    by_hand = fit(sample, SQUARES, large, stopping=asked)
+    assert model.training["history"] == by_hand.training["history"]
+    n_rounds = by_hand.forest.n_rounds
+    assert model.forest.n_rounds == min(60, round(n_rounds * stride))
+    assert model.training["parameters"]["learning_rate"] == 0.1
+    assert of_folds(LARGER, 1.0) is LARGER
+
+
+@pytest.mark.parametrize("wrong", [0.5, 0.0, float("nan"), float("inf")])
+def test_strides_are_at_least_one(wrong: float) -> None:
+    with pytest.raises(ParameterError, match="stride must be a number at least 1"):
+        StoppingParams("cv", stride=wrong)
+
+
+def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
+    params = resolve_strategy(resolve(STUMPS, SQUARES), SQUARES)
+    rows = FoldRows(sample, SQUARES, params, 1)
+    shaped = rows.for_trees(replace(params, max_leaves=9, learning_rate=0.3, subsample=0.5))
+    assert shaped.matrix is rows.matrix
+    assert shaped.params.max_leaves == 9
+    assert rows.params is params
+    fewer = rows.for_trees(replace(params, max_bins=15))
+    assert fewer.matrix is not rows.matrix
+    lines = rows.for_trees(replace(params, linear_leaves=True))
+    assert lines.whole().numbers is not None  # type: ignore[union-attr]
+    assert rows.whole().numbers is None  # type: ignore[union-attr]
+
+
+# -- how long a curve is followed ---------------------------------------------
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=200), st.integers(1, 40))
+def test_a_contender_is_a_best_round_that_may_end_earlier(
+    curve: list[float], patience: int
+) -> None:
+    usual = BestRound(LOSS, patience, 0.0)
+    contender = Contender(LOSS, patience, 0.0, least=5)
+    for n, score in enumerate(curve, 1):
+        ended, early = usual.observe(n, score), contender.observe(n, score)
+        assert (contender.round, contender.score) == (usual.round, usual.score)
+        waited = n - usual.round
+        assert early == (ended or waited >= 5 + 0.2 * usual.round)
+        if early:
+            break
+    assert contender.again().round == 0
+
+
+def test_curves_that_are_far_off_are_not_followed() -> None:
+    def rounds(curve: Any, to_beat: float) -> int:
+        contender = Contender(LOSS, 60, 0.0, least=10, to_beat=to_beat)
+        return next((n for n in range(1, 1_000) if contender.observe(n, curve(n))), 1_000)
+
+    def slow(n: int) -> float:
+        return 1.0 + 1.0 / n
+
+    assert rounds(slow, 0.5) == 30  # as early as it can be told
+    assert 400 < rounds(slow, 0.999) < 600
+    assert rounds(slow, math.nan) == rounds(slow, 1.5) == 1_000
+    assert rounds(lambda n: max(1.0 - 0.02 * n, 0.35), 0.3) > 45  # it was still falling
+    assert rounds(lambda n: 1.0 + 0.01 * n, 0.9) == 12  # out of patience
+
+
+# -- what is tried ------------------------------------------------------------
+
+
+def test_alternatives_have_only_parameters_that_are_free() -> None:
+    sizes = [
+        DataSize(n, 5, n_outputs, levels, squares, dense, dense)
+        for n in (50, 150, 5_000, 50_000)
+        for n_outputs in (1, 3, 20)
+        for levels in (0, 3, 100)
+        for squares in (False, True)
+        for dense in (False, True)
+        if n_outputs == 1 or not squares
+    ]
+    for size in sizes:
+        params = replace(BoostParams(), max_leaves=8)
+        found = alternatives(size, params)
+        assert size.n_rows >= FEWEST_ROWS or not found
+        assert found or not 100 < size.n_rows < 3_000
+        for values in found:
+            assert set(values) <= set(plain_values()) | {"max_depth"}
+            assert dense_only(values) <= (size.by_levels and size.n_outputs < 8)
+        assert ({"max_cat_to_onehot": 254} in found) <= (size.most_levels > 4)
+
+
+def dense_only(values: dict[str, Any]) -> bool:
+    return values.get("grow_policy") == "symmetric" or values.get("linear_leaves", False)
+
+
+def chosen(automatic: set[str], **asked: Any) -> StoppingParams:
+    size = DataSize(500, 4, 1, 9, True, True, True)
+    params = BoostParams(**asked)
+    return choose(params, StoppingParams(), frozenset(automatic), SQUARES, size, False)[1]
+
+
+def test_explicit_values_are_in_all_alternatives() -> None:
+    every = set(plain_values())
+    assert len(chosen(every).alternatives) == 5
+    rest = chosen(every - {"max_leaves"}, max_leaves=5).alternatives
+    assert [other.max_leaves for other in rest] == [5]
+    assert rest[0].max_cat_to_onehot == 254
+    columns = chosen(every - {"colsample_bynode"}, colsample_bynode=0.5).alternatives
+    assert {other.colsample_bynode for other in columns} == {0.5}
+    constrained = chosen(every, monotone_constraints={0: 1}).alternatives
+    assert {other.grow_policy for other in constrained} == {"leafwise"}
+    assert not any(other.linear_leaves for other in constrained)
+
+
+def test_chosen_params_tell_what_was_tried() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, size=(400, 3))
+    y = (np.sin(3 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=400) > 0).astype(int)
+    model = HedgerowClassifier(random_state=0).fit(X, y)
+    tried = model.chosen_params_["tried"]
+    best = min(tried, key=lambda entry: entry["score"])
+    for name in set(best) - {"score", "rounds"}:
+        assert model.chosen_params_[name] == best[name]
+    assert min(model.evals_result_["cv"]["loss"]) == best["score"]
+    assert len(model.evals_result_["cv"]["loss"]) >= best["rounds"]
+    json.dumps(tried)
+    few = HedgerowClassifier(random_state=0).fit(X[:90], y[:90])
+    assert len(few.chosen_params_["tried"]) == 1
+
+
+def test_the_recipe_is_named_in_steps_of_the_model() -> None:
+    for n_rows in (200, 2_000, 20_000):
+        assert recipe(DataSize(n_rows))["stride"] >= 1.0
+
+
+# -- ends before all are tried ------------------------------------------------
+
+
+def contest_of(sample: Sample, budget: Budget | None = None) -> Contest:
+    params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
+    others = tuple(resolve(other, SQUARES) for other in (STUMPS, LEVELS))
+    asked = StoppingParams("cv", patience=12, alternatives=others)
+    rows = FoldRows(sample, SQUARES, params, 1)
+    folds = draw_folds(sample.target, 5, False, 0, None, None)
+    found = Contest(rows, folds, SQUARES, asked, (LOSS,), 1, budget)
+    found.hold(params)
+    return found
+
+
+def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
+    assert len(contest_of(sample).tried) == 3
+    assert len(contest_of(sample, Budget(3600.0, 0.0, clock=lambda: 0.0)).tried) == 3
+    spent = contest_of(sample, Budget(1.0, 0.0, clock=lambda: 1.0))
+    assert len(spent.tried) == 1
+    assert spent.tried[0]["rounds"] == 1
+    late = Budget(10.0, 0.0, clock=lambda: 7.0).late_but_for
+    assert not late(2.5)()
+    assert late(3.0)()
+
+
+@pytest.mark.parametrize("at", [2, 3])
+def test_an_interrupt_keeps_what_was_best_by_then(
+    sample: Sample, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(INTERRUPTS, "last", -math.inf)
+    real, calls = contest_module.grow_folds, []
+
+    def grow(*args: Any, **named: Any) -> Any:
+        calls.append(args)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return real(*args, **named)
+
+    monkeypatch.setattr(contest_module, "grow_folds", grow)
+    with pytest.warns(InterruptedFitWarning, match="while folds were asked"):
+        model = fitted(sample, STUMPS, alternatives=(LARGER, LEVELS))
+    assert len(model.training["folds"]["tried"]) == at - 1
+    assert model.training["parameters"]["max_leaves"] == (2 if at == 2 else 8)
+    assert model.training["stopped_by"] == "interrupt"
+    calls.clear()
+    with pytest.raises(KeyboardInterrupt):  # five seconds are not over
+        fitted(sample, STUMPS, alternatives=(LARGER, LEVELS))
+
+
+def test_folds_that_cannot_be_drawn_try_nothing() -> None:
+    table = read_any(np.arange(4.0)[:, None])
+    sample = Sample(table, np.arange(4.0), group=np.zeros(4, np.uint64))
+    asked = StoppingParams("cv", is_cautious=True, alternatives=(LARGER,))
+    found = choose_rounds(sample, SQUARES, STUMPS, asked, (LOSS,), 1)
+    assert found.params is STUMPS
+    assert "tried" not in found.record
+
+
+@pytest.mark.parametrize("kind", [HedgerowClassifier, HedgerowRegressor])
+def test_the_same_bytes_for_any_threads(kind: Any) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(260, 5))
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    y = (y > 0).astype(int) if kind is HedgerowClassifier else y
+    found = {
+        model_to_bytes(kind(n_jobs=n, random_state=3).fit(X, y).booster_.model) for n in (1, 2, 3)
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"grow_policy": "depthwise"},
+        {"grow_policy": "symmetric"},
+        {"multi_strategy": "multi_output_tree"},
+        {"linear_leaves": True},
+        {"max_depth": 3},
+        {"max_leaves": 5},
+        {"max_leaves": None, "max_depth": 4},
+        {"interaction_constraints": [[0, 1], [2, 3]]},
+        {"feature_penalties": {0: 0.5}},
+        {"bundle_features": True},
+        {"target_statistics": True, "categorical_features": [3]},
+        {"max_cat_to_onehot": 30, "categorical_features": [3]},
+        {"max_conflict_rate": 0.1},
+        {"min_samples_leaf": 100},
+        {"max_bins_by_feature": {0: 4}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("n_classes", [2, 3, 9])
+def test_whatever_is_asked_for_the_alternatives_go_with_it(
+    asked: dict[str, Any], n_classes: int
+) -> None:
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(160, 4))
+    X[:, 3] = rng.integers(0, 9, 160)
+    y = np.argsort(np.argsort(X[:, 0] + 0.3 * rng.normal(size=160))) * n_classes // 160
+    kind = HedgerowClassifier
+    if n_classes == 2 and "multi_strategy" in asked:
+        kind, y = HedgerowRegressor, np.column_stack([X[:, 0], X[:, 1]])
+    model = kind(**asked, n_jobs=2).fit(X, y)
+    found = model.booster_.model.training["parameters"]
+    for name, value in asked.items():
+        assert isinstance(value, list | dict) or found.get(name, value) == value
+    settled = "max_leaves" in asked or asked.get("grow_policy") == "symmetric"
+    assert (len(model.chosen_params_["tried"]) == 1) == settled
+
+
+@pytest.mark.parametrize("objective", ["absolute_error", "huber", "poisson", "normal"])
+def test_any_loss_may_choose(objective: str) -> None:
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(160, 4))
+    y = np.exp(X[:, 0]) + 0.1
+    model = HedgerowRegressor(objective=objective, n_jobs=2).fit(X, y)
+    assert len(model.chosen_params_["tried"]) >= 4
