@@ -6,6 +6,7 @@
     python benchmarks/quality/algorithms.py --half 1 --variants 'rounds x 1.15'
     python benchmarks/quality/algorithms.py --rows 3000 --folds 0 1
     python benchmarks/quality/algorithms.py --tasks regression --variants 'constant leaves'
+    python benchmarks/quality/algorithms.py --rows 3000 --variants 'nothing tried'
 
 Tables of few rows and few classes, so that one run over all of them takes about a minute of
 processor time.  Each line compares a variant with the defaults on the same tables: mean
@@ -19,12 +20,17 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import models
 import numpy as np
 import tables
+
+from hedgerow.boosting import defaults
 
 MOST_ROWS = 12_000
 TIE = 1e-3
@@ -34,7 +40,7 @@ SLOW = frozenset({"m_leaf_id_flavia", "soybean", "letter", "optdigits", "vowel",
 _OF_TREES = (
     "learning_rate", "max_leaves", "min_samples_leaf", "reg_lambda", "subsample",
     "colsample_bynode", "max_bins", "grow_policy", "max_depth", "linear_leaves",
-    "min_data_per_group",
+    "min_data_per_group", "max_cat_to_onehot",
 )  # fmt: skip
 
 
@@ -54,6 +60,10 @@ class Variant:
         Leaves get values anew, of all rows instead of each round's sample.
     last_rounds : float
         In this share of the final rounds the rate falls to nothing, over twice as many rounds.
+    recipe : dict
+        Values of the recipe that are not parameters of an estimator.
+    kept : callable
+        Which of the alternatives the folds try.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -61,6 +71,20 @@ class Variant:
     rounds_factor: float | None = None
     refits: bool = False
     last_rounds: float = 0.0
+    recipe: dict[str, Any] = field(default_factory=dict)
+    kept: Callable[[dict[str, Any]], bool] = lambda values: True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the model is the first fit."""
+        last = self.rounds_factor is None and self.last_rounds == 0.0
+        return last and self.n_models == 1 and not self.refits
+
+
+def _without(**left_out: Any) -> Variant:
+    """The defaults, but for alternatives with these values."""
+    names = left_out.items()
+    return Variant(kept=lambda values: any(values.get(name) != value for name, value in names))
 
 
 VARIANTS = {
@@ -77,14 +101,22 @@ VARIANTS = {
     "falling rate": Variant(last_rounds=0.5),
     "constant leaves": Variant({"linear_leaves": False}),
     "lines in all leaves": Variant({"linear_leaves": True}),
+    "nothing tried": Variant(kept=lambda values: False),
+    "no symmetric trees tried": _without(grow_policy="symmetric"),
+    "no smaller trees tried": Variant(kept=lambda values: values.get("max_leaves") is None),
+    "no categories one by one": _without(max_cat_to_onehot=254),
+    "small steps": Variant(recipe={"stride": 1.0}),
+    "nothing tried, small steps": Variant(recipe={"stride": 1.0}, kept=lambda values: False),
+    "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, kept=lambda values: False),
 }
 
 
 def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
     """Prediction of the test rows."""
     asked: dict[str, Any] = {"n_jobs": 1, "random_state": 0, **variant.parameters}
-    predictor: Any = models._hedgerow(problem, asked)
-    if variant == Variant(variant.parameters):
+    with changed_defaults(variant):
+        predictor: Any = models._hedgerow(problem, asked)
+    if variant.is_plain:
         return predictor(problem.X_test)
     model = predictor.__self__
     if variant.refits:
@@ -106,6 +138,21 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
     for seed in range(1, variant.n_models):
         total = total + models._hedgerow(problem, {**fixed, "random_state": seed})(problem.X_test)
     return total / variant.n_models
+
+
+@contextmanager
+def changed_defaults(variant: Variant) -> Iterator[None]:
+    """The defaults with the variant's recipe, and alternatives, for as long as it lasts."""
+    recipe, alternatives = defaults.recipe, defaults.alternatives
+
+    def kept(size: Any, params: Any) -> list[dict[str, Any]]:
+        return [values for values in alternatives(size, params) if variant.kept(values)]
+
+    with (
+        patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
+        patch.object(defaults, "alternatives", kept),
+    ):
+        yield
 
 
 def falling(rate: float, n_rounds: int, share: float) -> list[float]:
@@ -142,15 +189,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
-    parser.add_argument("--half", type=int, choices=(0, 1), default=0, help="1: checked on only")
+    parser.add_argument("--half", nargs="+", type=int, choices=(0, 1), default=[0])
     parser.add_argument("--rows", type=int, default=MOST_ROWS, help="tables of fewer rows")
+    parser.add_argument("--from-rows", type=int, default=0, help="and of at least so many")
     parser.add_argument("--tasks", nargs="+", choices=("regression", "binary", "multiclass"))
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     index = tables._index()
     names = [
         name for name in index
-        if tables.half(name) == options.half and int(index[name]["rows"]) < options.rows
+        if tables.half(name) in options.half
+        and options.from_rows <= int(index[name]["rows"]) < options.rows
         and name not in SLOW and (not options.tasks or index[name]["task"] in options.tasks)
     ]  # fmt: skip
     jobs = tables.jobs(names, options.folds)
