@@ -128,6 +128,20 @@ def test_rows_are_read_again_for_another_form_only(sample: Sample) -> None:
 # -- how long a curve is followed ---------------------------------------------
 
 
+def test_patience_that_is_given_is_had() -> None:
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(300, 3)), rng.normal(size=300)
+    for patience in (9, 90):
+        model = HedgerowRegressor(patience=patience, max_leaves=4, n_jobs=1).fit(X, y)
+        first, *others = model.chosen_params_["tried"]
+        assert others == []
+        curve = model.evals_result_["cv"]["loss"]
+        assert len(curve) - first["rounds"] == patience / 3
+    automatic = HedgerowRegressor(max_leaves=4, n_jobs=1).fit(X, y)
+    curve = automatic.evals_result_["cv"]["loss"]
+    assert len(curve) - automatic.chosen_params_["tried"][0]["rounds"] < 10
+
+
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=200), st.integers(1, 40))
 def test_a_contender_is_a_best_round_that_may_end_earlier(
     curve: list[float], patience: int

@@ -30,6 +30,9 @@ another kind go with these."""
 _MANY_COLUMNS = 500
 """Symmetric trees know no bundles of columns."""
 
+_MANY_CELLS = 1_000_000
+"""A small table has so many with hundreds of columns; they are read for each level of each tree."""
+
 MOST_LEVELS = 254
 """Columns of more categories are replaced by statistics of the target."""
 
@@ -62,7 +65,7 @@ def alternatives(size: DataSize, params: BoostParams) -> list[Values]:
     found: list[Values]
     if size.n_rows < _SMALL:
         found = [{"max_leaves": 4, "colsample_bynode": 0.3}, {"max_leaves": 4}]
-        if symmetric:
+        if symmetric and size.n_rows * size.n_features * size.n_outputs < _MANY_CELLS:
             lines = {"linear_leaves": True} if size.by_lines else {}
             found = [{**_levels(4), **lines}, *found, _levels(6)]
         if by_level:

@@ -2,8 +2,8 @@
 
 Glossary
 --------
-alternatives  settings beside those that are asked for first; all of them are of the trees
-              alone, so the rows are read and divided once
+alternatives  settings beside those that are asked for first; they are of the trees, so
+              the rows are divided once, and read again for another form of theirs only
 stride        a round of a fold is as large as so many of the model
 
 ::
@@ -43,8 +43,6 @@ from hedgerow.params import BoostParams
 _WITHOUT_EFFECT = frozenset({"bundle_features"})
 """Settled by the kind of the trees, and without a part in the model."""
 
-_LEAST_PATIENCE = 10
-"""Rounds of the model."""
 _PATIENCE_SHARE = 0.2
 _ROUNDS_TO_JUDGE = 30
 _FAR = 1.5
@@ -167,16 +165,15 @@ class Contest:
 
     def hold(self, params: BoostParams) -> None:
         """Try ``params``, then the alternatives, until an interrupt or the end of the time."""
-        share = self._share_of_folds()
+        share, began = self._share_of_folds(), time.monotonic()
         if self._budget is not None:
             self._limits = replace(self._limits, is_late=self._budget.deadline(share))
-        began = time.monotonic()
         self.best = self._try(params)
         self._note(params, self.best)
         self.interrupted = self.best.grown.interrupted
-        took = time.monotonic() - began
         if self._budget is not None:
             # The model takes about as long with other settings.
+            took = time.monotonic() - began
             late = self._budget.late_but_for(took * (1.0 - share) / share)
             self._limits = replace(self._limits, is_late=late)
         for other in self._asked.alternatives:
@@ -209,7 +206,9 @@ class Contest:
         patience = math.ceil(asked.patience / asked.stride)
         if not asked.is_cautious:
             return BestRound(metric, patience, asked.min_delta)
-        least = math.ceil(_LEAST_PATIENCE / asked.stride)
+        least = patience
+        if asked.least_patience is not None:
+            least = math.ceil(asked.least_patience / asked.stride)
         to_beat = self.best.score if self.tried else math.nan
         return Contender(metric, patience, asked.min_delta, least=least, to_beat=to_beat)
 

@@ -95,6 +95,7 @@ _SETS = 20
 _FEW_BINS = 63
 _FEW_LEVELS = 4
 """Of columns whose categories are each tried against all others; of others sets are."""
+_LEAST_PATIENCE = 10
 _STRIDE_OF_SMALL, _STRIDE = 3.0, 2.0
 _LONGER = 1.15
 """Small steps bear to go a little further than large ones."""
@@ -139,7 +140,7 @@ def recipe(size: DataSize) -> Values:
         # Few bins cost a third of the time less, at the same scores.
         tiny, few = size.n_rows < _TINY, size.n_rows < _FEW
         return {
-            "n_estimators": 1000 if strategy == ALL_OUTPUTS else 3000,
+            "n_estimators": 1000 if tiny or strategy == ALL_OUTPUTS else 3000,
             "learning_rate": 0.05 if few else 0.08,
             "max_leaves": 8,
             "max_depth": None,
@@ -170,7 +171,7 @@ def recipe(size: DataSize) -> Values:
     by_statistics = large and size.most_levels > MOST_LEVELS
     symmetric = size.squares and size.by_levels and size.n_features <= _FEW_COLUMNS
     return {
-        "n_estimators": 3000 if not several else 1000 if strategy == ALL_OUTPUTS else 1500,
+        "n_estimators": 1000 if several else 3000,
         "learning_rate": 0.1 if several else 0.04,
         "max_leaves": None if symmetric else 63 if by_statistics else 31,
         "max_depth": _LEVELS if symmetric else None,
@@ -333,6 +334,7 @@ def choose(
         stopping,
         early_stopping="auto" if has_validation else chosen.pop("early_stopping"),
         patience=chosen.pop("patience", stopping.patience),
+        least_patience=_LEAST_PATIENCE if "patience" in automatic else None,
         is_cautious=True,
         **of_folds,
     )

@@ -65,6 +65,9 @@ class StoppingParams:
     stride : float >= 1
         For ``"cv"``: learning rate of the folds over that of the model.  A round of theirs
         stands for as many rounds of the model; ``patience`` is in rounds of the model.
+    least_patience : int >= 1 or None
+        For ``"cv"`` with ``is_cautious``: patience at the first round, which grows by a fifth
+        of the rounds up to ``patience``.  None: it is ``patience`` from the start.
     alternatives : tuple of BoostParams
         For ``"cv"``: other settings of the trees, of which the folds choose the best.
     is_cautious : bool
@@ -85,6 +88,7 @@ class StoppingParams:
     folds: tuple[int, int] = (5, 5)
     rounds_factor: float = 1.0
     stride: float = 1.0
+    least_patience: int | None = None
     alternatives: tuple[BoostParams, ...] = ()
     is_cautious: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
