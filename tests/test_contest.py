@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor, InterruptedFitWarning, ParameterError
 from hedgerow.boosting import contest as contest_module
+from hedgerow.boosting import cross as cross_module
 from hedgerow.boosting.alternatives import FEWEST_ROWS, alternatives
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.contest import Contender, Contest, of_folds
@@ -300,7 +301,8 @@ def test_folds_that_cannot_be_drawn_try_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [HedgerowClassifier, HedgerowRegressor])
-def test_the_same_bytes_for_any_threads(kind: Any) -> None:
+def test_the_same_bytes_for_any_threads(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_module, "_CELLS_ABREAST", 2_000)
     rng = np.random.default_rng(5)
     X = rng.normal(size=(260, 5))
     y = X[:, 0] * X[:, 1] + X[:, 2]
@@ -358,3 +360,19 @@ def test_any_loss_may_choose(objective: str) -> None:
     y = np.exp(X[:, 0]) + 0.1
     model = HedgerowRegressor(objective=objective, n_jobs=2).fit(X, y)
     assert len(model.chosen_params_["tried"]) >= 4
+
+
+def test_folds_of_few_values_are_grown_by_one_thread(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, at_once = cross_module.take_turns, []
+
+    def turns(step: Any, n_tasks: int, n_threads: int, settle: Any) -> None:
+        at_once.append(n_threads)
+        real(step, n_tasks, n_threads, settle)
+
+    monkeypatch.setattr(cross_module, "take_turns", turns)
+    for fewest in (901, 900):  # the sample has 300 x 3
+        monkeypatch.setattr(cross_module, "_CELLS_ABREAST", fewest)
+        fit(sample, SQUARES, STUMPS, stopping=StoppingParams("cv"), n_jobs=2)
+    assert at_once == [1, 2]

@@ -45,6 +45,13 @@ from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 from hedgerow.threads import take_turns
 
+
+@pytest.fixture(autouse=True)
+def _folds_abreast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables too are grown by several threads."""
+    monkeypatch.setattr(cross_module, "_CELLS_ABREAST", 1)
+
+
 # -- folds -------------------------------------------------------------------
 
 
