@@ -104,6 +104,25 @@ def test_train_predict_inspect(
     assert {item.name for item in tmp_path.iterdir()} == {"people.csv", "p.csv", "m.hedgerow"}
 
 
+def test_inspect_tells_what_the_folds_have_tried(run: Run) -> None:
+    import hedgerow
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    model = hedgerow.HedgerowRegressor().fit(X, X[:, 0] + rng.normal(size=200))
+    model.save("m.hedgerow")
+    code, out, err = run("inspect", "m.hedgerow")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("folds "))
+    assert lines[first].endswith("5 of 5 tested, each round for 3 of the model")
+    assert lines[first + 1].endswith("as given or automatic")
+    for line, entry in zip(lines[first + 1 :], model.chosen_params_["tried"], strict=False):
+        assert line.startswith(f"  {entry['score']:.6g} after {entry['rounds']} rounds")
+    facts = json.loads(run("inspect", "m.hedgerow", "--json")[1])
+    assert facts["folds"]["tried"] == model.chosen_params_["tried"]
+
+
 def test_predict_matches_the_python_interface(run: Run, people: Path) -> None:
     import hedgerow
 

@@ -213,6 +213,7 @@ def facts(model: SavedModel) -> dict[str, Any]:
         "importance": dict(zip(booster.feature_names, map(float, share), strict=True)),
         "parameters": dict(model.parameters),
         **({"offset_columns": list(names)} if (names := booster.offset_columns) else {}),
+        **({"folds": dict(folds)} if (folds := booster.model.training.get("folds")) else {}),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 _MOST_FEATURES_SHOWN = 10
 _BAR_CELLS = 30
 _WIDTH = 100
+_OF_ENTRY = ("score", "rounds")
 
 
 def add_command(commands: Any) -> None:
@@ -52,7 +53,7 @@ def _as_text(facts: dict[str, Any]) -> str:
     lines = [
         f"{name.replace('_', ' '):<14} {_plain(value)}"
         for name, value in facts.items()
-        if name not in ("importance", "parameters", "columns") and value is not None
+        if name not in ("importance", "parameters", "columns", "folds") and value is not None
     ]
     lines += ["columns", *map(_column_line, facts["columns"])]
     parameters = ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
@@ -60,6 +61,7 @@ def _as_text(facts: dict[str, Any]) -> str:
         f"{'parameters':<14} {parameters}", _WIDTH, subsequent_indent=15 * " ",
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+    lines += _fold_lines(facts.get("folds", {}))
     shown = sorted(importance.items(), key=lambda item: -item[1])[:_MOST_FEATURES_SHOWN]
     if shown and shown[0][1] > 0:
         lines.append("importance     (share of the total gain)")
@@ -68,6 +70,24 @@ def _as_text(facts: dict[str, Any]) -> str:
             bar = "#" * round(_BAR_CELLS * share / shown[0][1])
             lines.append(f"  {name:<{width}}  {share:6.1%}  {bar}")
     return "\n".join(lines)
+
+
+def _fold_lines(folds: dict[str, Any]) -> list[str]:
+    """What the folds have compared, and with what score after how many of their rounds."""
+    tried = folds.get("tried", [])
+    if not tried:
+        return []
+    n_folds, n_tested = folds["folds"]
+    stride = folds.get("stride", 1.0)
+    lines = [
+        f"{'folds':<14} {n_tested} of {n_folds} tested, each round for {stride:g} of the model"
+    ]
+    for entry in tried:
+        values = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
+        score = "no score" if entry["score"] is None else f"{entry['score']:.6g}"
+        asked = ", ".join(values) or "as given or automatic"
+        lines.append(f"  {score} after {entry['rounds']} rounds: {asked}")
+    return lines
 
 
 def _column_line(column: dict[str, Any]) -> str:
