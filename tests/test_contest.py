@@ -19,7 +19,7 @@ from hedgerow.boosting.alternatives import FEWEST_ROWS, alternatives
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.contest import Contender, Contest, of_folds
 from hedgerow.boosting.cross_stopping import choose_rounds
-from hedgerow.boosting.defaults import DataSize, choose, plain_values, recipe
+from hedgerow.boosting.defaults import DataSize, choose, plain_values
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import draw_folds
@@ -235,11 +235,6 @@ def test_chosen_params_tell_what_was_tried() -> None:
     json.dumps(tried)
     few = HedgerowClassifier(random_state=0).fit(X[:90], y[:90])
     assert len(few.chosen_params_["tried"]) == 1
-
-
-def test_the_recipe_is_named_in_steps_of_the_model() -> None:
-    for n_rows in (200, 2_000, 20_000):
-        assert recipe(DataSize(n_rows))["stride"] >= 1.0
 
 
 # -- ends before all are tried ------------------------------------------------
