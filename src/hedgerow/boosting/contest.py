@@ -107,11 +107,14 @@ class Entry:
     rows : FoldRows
         In the form that its trees take.
     grown : GrownFolds
+    seconds : float
+        That the folds have taken.
     """
 
     params: BoostParams
     rows: FoldRows
     grown: GrownFolds
+    seconds: float
 
     @property
     def score(self) -> float:
@@ -165,50 +168,81 @@ class Contest:
 
     def hold(self, params: BoostParams) -> None:
         """Try ``params``, then the alternatives, until an interrupt or the end of the time."""
-        share, began = self._share_of_folds(), time.monotonic()
+        share = self._share_of_folds()
         if self._budget is not None:
             self._limits = replace(self._limits, is_late=self._budget.deadline(share))
         self.best = self._try(params)
         self._note(params, self.best)
         self.interrupted = self.best.grown.interrupted
-        if self._budget is not None:
-            # The model takes about as long with other settings.
-            took = time.monotonic() - began
-            late = self._budget.late_but_for(took * (1.0 - share) / share)
-            self._limits = replace(self._limits, is_late=late)
+        self._leave_time_for_model()
         for other in self._asked.alternatives:
-            if self.interrupted or self._limits.is_late():
-                return
-            try:
-                entry = self._try(other)
-            except KeyboardInterrupt as error:
-                if isinstance(error.__context__, KeyboardInterrupt) or is_second():
-                    raise
-                self.interrupted = True
-                return
-            self._note(params, entry)
-            self.interrupted = entry.grown.interrupted
-            if self._metrics[0].improves(entry.score, self.best.score):
-                self.best = entry
+            self._challenge(params, other)
+        if (finer := self._finer()) is not None:
+            self._challenge(params, finer)
+
+    def _challenge(self, first: BoostParams, other: BoostParams) -> None:
+        """Try other settings, if there is time."""
+        if self.interrupted or self._limits.is_late():
+            return
+        try:
+            entry = self._try(other)
+        except KeyboardInterrupt as error:
+            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
+                raise
+            self.interrupted = True
+            return
+        self._note(first, entry)
+        self.interrupted = entry.grown.interrupted
+        if self._metrics[0].improves(entry.score, self.best.score):
+            self.best = entry
+            self._leave_time_for_model()
+
+    def _leave_time_for_model(self) -> None:
+        """Be late when there is only time for the model with the best settings so far."""
+        if self._budget is not None:
+            share = self._share_of_folds()
+            late = self._budget.late_but_for(self.best.seconds * (1.0 - share) / share)
+            self._limits = replace(self._limits, is_late=late)
+
+    def _finer(self) -> BoostParams | None:
+        """The best settings with the finest steps; None if there is no time for them.
+
+        Folds go further in small steps, so only they tell how far the model is to go in them.
+        """
+        best, finest, budget = self.best, self._asked.finest_rate, self._budget
+        if finest is None or budget is None or best.grown.late:
+            return None
+        if best.params.learning_rate <= finest:
+            return None
+        times_finer = best.params.learning_rate / finest
+        share = self._share_of_folds()
+        if budget.late_but_for(best.seconds * times_finer / share)():
+            return None
+        most = math.ceil(best.params.n_estimators * times_finer)
+        return replace(best.params, learning_rate=finest, n_estimators=most)
 
     def _try(self, params: BoostParams) -> Entry:
+        began = time.monotonic()
         asked = of_folds(params, self._asked.stride)
         rows = self._rows.for_trees(asked)
-        limits = replace(self._limits, best=self._judge())
+        limits = replace(self._limits, best=self._judge(params))
         grown = grow_folds(
             rows, self._folds, self._objective, asked, limits, self._metrics,
             self._n_threads, keep_trees=False,
         )  # fmt: skip
-        return Entry(params, rows, grown)
+        return Entry(params, rows, grown, time.monotonic() - began)
 
-    def _judge(self) -> BestRound:
+    def _judge(self, params: BoostParams) -> BestRound:
         asked, metric = self._asked, self._metrics[0]
-        patience = math.ceil(asked.patience / asked.stride)
+        stride = asked.stride
+        if self.tried and params.learning_rate < self.best.params.learning_rate:
+            stride *= params.learning_rate / self.best.params.learning_rate
+        patience = math.ceil(asked.patience / stride)
         if not asked.is_cautious:
             return BestRound(metric, patience, asked.min_delta)
         least = patience
         if asked.least_patience is not None:
-            least = math.ceil(asked.least_patience / asked.stride)
+            least = math.ceil(asked.least_patience / stride)
         to_beat = self.best.score if self.tried else math.nan
         return Contender(metric, patience, asked.min_delta, least=least, to_beat=to_beat)
 

@@ -129,12 +129,15 @@ class GrownFolds:
         Pooled score of each metric after each round that all folds did.
     interrupted : bool
         Whether an interrupt has ended them.
+    late : bool
+        Whether they had no more time.
     """
 
     folds: list[GrownFold]
     best: BestRound | None
     curves: dict[str, list[float]]
     interrupted: bool = False
+    late: bool = False
 
 
 def grow_folds(
@@ -195,7 +198,7 @@ def grow_folds(
     finally:
         for fit in fits:
             fit.close()
-    return GrownFolds(grown, pool.best, pooled_curves(grown), interrupted)
+    return GrownFolds(grown, pool.best, pooled_curves(grown), interrupted, pool.late)
 
 
 def pooled_curves(folds: Sequence[GrownFold]) -> dict[str, list[float]]:
@@ -333,6 +336,7 @@ class _Pool:
     stopping: FoldStopping
     best: BestRound | None = field(init=False)
     n_rounds: int = field(init=False, default=0)
+    late: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         asked = self.stopping
@@ -349,7 +353,8 @@ class _Pool:
             self.n_rounds += 1
             if self.best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits])):
                 return True
-        return self.n_rounds > 0 and self.stopping.is_late()
+        self.late = self.n_rounds > 0 and self.stopping.is_late()
+        return self.late
 
     def settle_whole_rounds(self) -> bool:
         """Look again at all rounds that all folds have done; False if there is none.

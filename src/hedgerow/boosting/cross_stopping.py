@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from hedgerow.boosting.cross import GrownFold
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, draw_folds
 from hedgerow.boosting.following import TWICE
+from hedgerow.boosting.pace import SHORT_PATH, Pace
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -39,6 +40,13 @@ from hedgerow.params import BoostParams
 _BEYOND_CHANCE = 3.0
 """Standard errors that a gain is to exceed to be believed."""
 
+_HIGHEST_RATE = 0.3
+
+_STILL_FALLING = 0.8
+_FURTHER = 2.0
+"""So many times as far as the folds goes the model, if their time was over while the curve was
+falling still: the best round was in the last fifth."""
+
 _UNTESTED_ROUNDS = 100
 """Rounds where automatic folds cannot be drawn: of each class there is one row, say."""
 
@@ -50,7 +58,7 @@ class ChosenRounds:
     Attributes
     ----------
     params : BoostParams
-        Those that were best.
+        Those that were best; with a time budget the learning rate may follow the clock.
     n_rounds : int
     curves : dict from str to list of float
         Score of all test rows after each round of the folds, by metric.
@@ -60,6 +68,8 @@ class ChosenRounds:
         How they were asked.
     interrupted : bool
         Whether an interrupt has ended them.
+    fold_rate : float
+        With rates that follow the clock: the one of the folds.
     """
 
     params: BoostParams
@@ -68,6 +78,13 @@ class ChosenRounds:
     rows: FoldRows
     record: dict[str, Any]
     interrupted: bool = False
+    fold_rate: float = math.nan
+
+    def record_with(self, rates: Sequence[float] | float) -> dict[str, Any]:
+        """How they were asked; the stride is that beside the model's ``rates``."""
+        if math.isnan(self.fold_rate):
+            return self.record
+        return {**self.record, "stride": round(self.fold_rate / float(np.mean(rates)), 3)}
 
     def stopped_by(self, n_estimators: int) -> StoppedBy:
         """What has ended a fit of as many rounds, of ``n_estimators`` at most."""
@@ -149,22 +166,60 @@ def choose_rounds(
     folds = folds[:n_tested]
     contest = Contest(rows, folds, objective, stopping, metrics, n_threads, budget)
     contest.hold(params)
-    best = contest.best
     record["tried"] = contest.tried
-    grown, interrupted = best.grown, contest.interrupted
+    return _found(contest, stopping, folds, keys if train.group is None else train.group, record)
+
+
+def _found(
+    contest: Contest,
+    stopping: StoppingParams,
+    folds: Sequence[Fold],
+    alike: npt.NDArray[np.uint64] | None,
+    record: dict[str, Any],
+) -> ChosenRounds:
+    """What the best settings of a contest speak for; rows of a number in ``alike`` are one."""
+    best, grown, interrupted = contest.best, contest.best.grown, contest.interrupted
+    most = best.params.n_estimators
     fewest = min(len(fold.train) for fold in folds)
-    telling = interrupted or fewest >= 2 * params.min_samples_leaf
+    telling = interrupted or fewest >= 2 * best.params.min_samples_leaf
     if grown.best is None or not telling:
         # Folds without a split tell nothing of the rounds of all rows.
-        return ChosenRounds(best.params, params.n_estimators, grown.curves, best.rows, record)
+        return ChosenRounds(best.params, most, grown.curves, best.rows, record)
+    n_seen = len(next(iter(grown.curves.values())))
     n_rounds = grown.best.round * stopping.stride
+    if grown.late and stopping.finest_rate is not None:
+        n_rounds = _likely(n_rounds, grown.best.round / n_seen, best.params.learning_rate)
     if stopping.is_cautious:
-        alike = keys if train.group is None else train.group
         n_rounds = max(1, round(n_rounds * trust(best.rows.sample, folds, grown.folds, alike)))
-    n_rounds = min(round(n_rounds * stopping.rounds_factor), params.n_estimators)
+    n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
     if interrupted:
-        _tell(n_rounds, len(next(iter(grown.curves.values()))))
-    return ChosenRounds(best.params, n_rounds, grown.curves, best.rows, record, interrupted)
+        _tell(n_rounds, n_seen)
+    found = ChosenRounds(best.params, n_rounds, grown.curves, best.rows, record, interrupted)
+    if stopping.finest_rate is None:
+        return found
+    return _paced(found, stopping, best.seconds / (len(folds) * n_seen))
+
+
+def _likely(n_rounds: float, part: float, rate: float) -> float:
+    """Rounds that a curve without an end speaks for; ``n_rounds`` are best, after a part of it."""
+    if part < _STILL_FALLING:
+        return n_rounds
+    return max(_FURTHER * n_rounds, SHORT_PATH / rate)
+
+
+def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: float) -> ChosenRounds:
+    """As far as before, in rounds as small as there is time for until the budget is spent."""
+    assert stopping.time_budget is not None
+    assert stopping.finest_rate is not None
+    params = chosen.params
+    rate = params.learning_rate
+    end = stopping.began + stopping.time_budget
+    finest = min(stopping.finest_rate, rate)
+    pace = Pace(chosen.n_rounds * rate, end, seconds_a_round, finest, _HIGHEST_RATE)
+    most = math.ceil(params.n_estimators * rate / finest)
+    params = replace(params, learning_rate=pace, n_estimators=most)
+    of_folds = rate * stopping.stride
+    return replace(chosen, params=params, n_rounds=pace.n_rounds, fold_rate=of_folds)
 
 
 def _tell(n_rounds: int, n_seen: int) -> None:

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from hedgerow.boosting.alternatives import FEWEST_ROWS, MOST_LEVELS, alternatives
 from hedgerow.boosting.data_size import DataSize
-from hedgerow.boosting.pace import Pace
+from hedgerow.boosting.pace import SHORT_PATH, USUAL_PATH, Pace
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.slopes import obstacle_to_slopes
 from hedgerow.boosting.stopping import StoppingParams
@@ -61,23 +61,23 @@ AUTOMATIC = (
 
 _DECISIVE = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 
+_OF_FOLDS = ("folds", "rounds_factor", "stride", "finest_rate")
+
 _RATES = (0.02, 0.3)
-_PATH = 20.0
-"""Learning rate times rounds of most fits that end early."""
 _HURRIED_ROUNDS = 300
 _VERY_FEW_ROUNDS = 50
 _HURRIED_SMALL = 2_000
-_HURRIED_PATH = 9.0
 _HURRIED_PATH_OF_FEW_ROWS = 12.0
 _HURRIED_PATH_OF_SQUARES = 11.0
 _HURRIED_PATH_OF_LEVELS = 18.0
 _HURRIED_PATH_OF_CLASSES = 12.0
-"""Of so few rounds; the plain 100 at a rate of 0.1 go as far as 10."""
+"""Of so few rounds, like ``SHORT_PATH``."""
 _HURRIED_LEAVES = 24
 _HURRIED_SUBSAMPLE = 0.65
 """Where a round has several trees, which would otherwise learn too much."""
 _PATIENT_PATH = 2.5
-_FEW_ROUNDS = 3000
+_PATHS_FOR_FOLDS = 2.0
+"""Folds and model take about as long as a model twice as far; see `docs/defaults.md`."""
 _MOST_ROUNDS = 100_000
 _SECONDS_A_TREE = 4e-4
 _SECONDS_A_CELL = 1.5e-9
@@ -225,16 +225,17 @@ def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
         return values | {"subsample": _HURRIED_SUBSAMPLE}, _HURRIED_PATH_OF_CLASSES
     if size.squares:
         return values, _HURRIED_PATH_OF_SQUARES
-    return values | {"max_leaves": _HURRIED_LEAVES}, _HURRIED_PATH
+    return values | {"max_leaves": _HURRIED_LEAVES}, SHORT_PATH
 
 
 def within_time(values: Values, size: DataSize, seconds: float, began: float) -> Values:
     """The recipe for a time budget: the slower the rounds, the larger the learning rate.
 
     Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
-    well.  So a budget that has room for more rounds is spent on a smaller rate.  Unless
-    there is time in plenty no round is done twice: some rows are set aside, or none where
-    rounds are few, and the rate follows the clock (:mod:`hedgerow.boosting.pace`).
+    well.  So a budget that has room for more rounds is spent on a smaller rate, which
+    follows the clock (:mod:`hedgerow.boosting.pace`).  Where there is time for folds they
+    choose as without a budget, and tell how far the model is to go; otherwise some rows
+    are set aside, or none where rounds are few.
 
     Parameters
     ----------
@@ -248,21 +249,17 @@ def within_time(values: Values, size: DataSize, seconds: float, began: float) ->
     Examples
     --------
     >>> size = DataSize(1_000_000, n_features=28)
-    >>> within_time(recipe(size), size, 3600.0, began=0.0)["learning_rate"]
-    0.02
-    >>> [within_time(recipe(size), size, t, began=0.0)["early_stopping"] for t in (1.0, 60.0)]
-    [False, True]
+    >>> [within_time(recipe(size), size, t, began=0.0)["early_stopping"] for t in (1, 30, 60)]
+    [False, True, 'cv']
     """
     cells = size.n_rows * size.n_features
     seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
-    n_folds, n_tested = values["folds"]
-    n_rounds = seconds / (seconds_a_round * (1.0 + n_tested * (n_folds - 1) / n_folds))
-    low, high = _RATES
-    if n_rounds >= _FEW_ROUNDS:
-        return values | {"learning_rate": low, **_many_rounds(low)}
     n_rounds = seconds / seconds_a_round
+    low, high = _RATES
+    if n_rounds >= _PATHS_FOR_FOLDS * USUAL_PATH / values["learning_rate"]:
+        return values | {"finest_rate": low}
     hurried = n_rounds < _HURRIED_ROUNDS
-    path = _PATH
+    path = USUAL_PATH
     if hurried:  # too few rounds to learn too much: no row is set aside
         values, path = in_a_hurry(size, n_rounds)
     likely = min(max(path * seconds_a_round / seconds, low), high)
@@ -319,7 +316,7 @@ def choose(
     values = recipe(size)
     if stopping.time_budget is not None:
         values = within_time(values, size, stopping.time_budget, stopping.began)
-    of_folds = {name: values.pop(name) for name in ("folds", "rounds_factor", "stride")}
+    of_folds = {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
     if isinstance(objective, SeveralTargets) or size.n_outputs == 1 or obstacle_to_vectors(params):

@@ -70,6 +70,10 @@ class StoppingParams:
         of the rounds up to ``patience``.  None: it is ``patience`` from the start.
     alternatives : tuple of BoostParams
         For ``"cv"``: other settings of the trees, of which the folds choose the best.
+    finest_rate : float > 0 or None
+        For ``"cv"`` with a time budget: the model goes as far as the folds have found best, with
+        learning rates that follow the clock (:mod:`hedgerow.boosting.pace`), and the smallest
+        is this.  None: it has the rate and the rounds that it would have without a budget.
     is_cautious : bool
         For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
     time_budget : float > 0 or None
@@ -90,6 +94,7 @@ class StoppingParams:
     stride: float = 1.0
     least_patience: int | None = None
     alternatives: tuple[BoostParams, ...] = ()
+    finest_rate: float | None = None
     is_cautious: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 

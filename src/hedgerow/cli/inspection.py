@@ -80,7 +80,7 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
     n_folds, n_tested = folds["folds"]
     stride = folds.get("stride", 1.0)
     lines = [
-        f"{'folds':<14} {n_tested} of {n_folds} tested, each round for {stride:g} of the model"
+        f"{'folds':<14} {n_tested} of {n_folds} tested, each round for {stride:.3g} of the model"
     ]
     for entry in tried:
         values = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
