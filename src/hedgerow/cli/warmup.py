@@ -101,10 +101,14 @@ def _compile_few_bins() -> None:
     import numpy as np
 
     import hedgerow
+    from hedgerow.data.pairs import FEWEST_ROWS
 
-    X = np.random.default_rng(0).standard_normal((12_000, 2))
-    few = hedgerow.HedgerowRegressor(n_estimators=2, max_bins=15, random_state=0)
-    few.fit(X, X[:, 0])
+    X = np.random.default_rng(0).standard_normal((FEWEST_ROWS, 2))
+    for trees in ("leafwise", "symmetric"):
+        few = hedgerow.HedgerowRegressor(
+            n_estimators=2, max_bins=15, grow_policy=trees, random_state=0
+        )
+        few.fit(X, X[:, 0])
 
 
 def _compile_chosen() -> None:
