@@ -208,9 +208,9 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
     seen = []
     real = rounds_module.rounds
 
-    def spy(*arguments):
+    def spy(*arguments, ready):
         seen.append(arguments)
-        return real(*arguments)
+        return real(*arguments, ready=ready)
 
     monkeypatch.setattr(fit_module, "rounds", spy)
     train(params, data, valid)

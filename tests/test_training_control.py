@@ -29,6 +29,7 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting import following
+from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.following import INTERRUPTS
 from hedgerow.boosting.stopping import StoppingParams
@@ -194,6 +195,19 @@ def test_a_budget_that_is_not_needed_changes_nothing() -> None:
     plain, free = fitted(), fitted(time_budget=1e6)
     assert model_to_bytes(plain.booster_.model) == model_to_bytes(free.booster_.model)
     assert free.stopped_by_ == "rounds"
+
+
+def test_what_comes_before_the_first_round_is_no_round(monkeypatch) -> None:
+    fitted()  # compiled
+    real = rounds_module.TreeGrower.__init__
+
+    def slow(self, *arguments, **named) -> None:
+        real(self, *arguments, **named)
+        time.sleep(0.5)
+
+    monkeypatch.setattr(rounds_module.TreeGrower, "__init__", slow)
+    model = fitted(time_budget=0.9)  # less than twice as long
+    assert model.n_iter_ == SMALL["n_estimators"]
 
 
 @pytest.mark.parametrize("value", [0, -1.0, math.inf, math.nan, "60", True])

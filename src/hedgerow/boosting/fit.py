@@ -344,7 +344,9 @@ def _grow(
     if earlier is not None:
         earlier = earlier.head(params.n_estimators)
     seen, unseen, first = rows
-    states = rounds(seen, objective, params, unseen, n_threads, earlier, first)
+    states = rounds(
+        seen, objective, params, unseen, n_threads, earlier, first, ready=watch.begin_rounds
+    )
     with closing(states):
         if seen.matrix.n_rows // seen.n_copies < 2 * params.min_samples_leaf:  # no split
             state = next(states)

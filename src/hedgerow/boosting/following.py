@@ -81,8 +81,7 @@ def follow(
     state: _State | None = None
     earlier = None if recorder is None else recorder.earlier
     n_earlier = 0 if earlier is None else min(earlier.n_rounds, watch.n_rounds - watch.n_first)
-    if watch.budget is not None:
-        watch.budget.begin_rounds()
+    watch.begin_rounds()
     try:
         for state in states:
             is_old = earlier is not None and state.n_rounds == watch.n_first + n_earlier

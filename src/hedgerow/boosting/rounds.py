@@ -155,6 +155,7 @@ def rounds(
     n_threads: int = 1,
     earlier: Rounds | None = None,
     first: Forest | None = None,
+    ready: Callable[[], None] = lambda: None,
 ) -> Generator[BoostState, None, None]:
     """Yield the state after each of ``params.n_estimators`` rounds.
 
@@ -175,6 +176,8 @@ def rounds(
         first, and the fit goes on from there.
     first : Forest, optional
         Trees of a model that the fit begins with; they are in ``start`` of the data.
+    ready : callable, optional
+        Called when all is there that rounds take, before the first of them.
 
     Yields
     ------
@@ -207,6 +210,7 @@ def rounds(
             earlier.check(base, matrix.n_features, n_columns)
             _replay(earlier, mode, train, objective, params, state)
             yield state
+        ready()
         for number in range(state.n_rounds, state.n_first + params.n_estimators):
             mode.start_round(number)
             now = _at_round(number, params, state.n_first, grower)

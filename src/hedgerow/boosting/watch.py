@@ -118,6 +118,11 @@ class Watch:
     seconds: list[float] = field(default_factory=list)
     stopped_by: StoppedBy = "rounds"
 
+    def begin_rounds(self) -> None:
+        """Note that the first round begins now: what it took to get there is not of its time."""
+        if self.budget is not None:
+            self.budget.begin_rounds()
+
     def after_round(self, state: RoundState) -> bool:
         """Note the scores, tell the callbacks; True if the fit should end."""
         stop = False
@@ -201,8 +206,7 @@ class Watch:
         out_of_patience = self._observe_again(earlier.n_rounds)
         if earlier.ended:
             self.stopped_by = "early_stopping" if out_of_patience else "callback"
-        if self.budget is not None:
-            self.budget.begin_rounds()
+        self.begin_rounds()
         return earlier.ended
 
     def _observe_again(self, n_rounds: int) -> bool:
