@@ -5,12 +5,13 @@
     python benchmarks/quality/time_budget.py                     # tables of 2,000 rows and more
     python benchmarks/quality/time_budget.py --rows 20000
     python benchmarks/quality/time_budget.py --tables r_fried,cardio,letter
+    python benchmarks/quality/time_budget.py --fixed hedgerow --times 0.5   # of its own defaults
 
 For each table a library is trained at its defaults, or Hedgerow with the 100 rounds at a
 rate of 0.1 that are about the defaults of the others, and then Hedgerow with
-``time_budget=`` the elapsed seconds of that fit.  Printed are the tables on which the budget
-scores better or worse (by 0.1% and more), the ratio of the scores, and elapsed seconds over
-the budget.
+``time_budget=`` the elapsed seconds of that fit, or so many ``--times`` these.  Printed are
+the tables on which the budget scores better or worse (by 0.1% and more), the ratio of the
+scores, and elapsed seconds over the budget.
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ def timed(model: str, problem: tables.Problem) -> tuple[float, float]:
     return problem.score(predict(problem.X_test)), elapsed
 
 
-def compare(fixed: str, problem: tables.Problem) -> Comparison | None:
+def compare(fixed: str, problem: tables.Problem, times: float) -> Comparison | None:
     """Both on one table; None if the fixed one is done too soon."""
     score, seconds = min((timed(fixed, problem) for _ in range(2)), key=lambda run: run[1])
     if seconds < SHORTEST:
         return None
+    seconds *= times
     with_budget, elapsed = timed(f'hedgerow{{"time_budget": {seconds:.4f}}}', problem)
     floor = 1e-12  # of losses that are all but none
     return Comparison(max(with_budget, floor) / max(score, floor), elapsed / seconds)
@@ -61,6 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--rows", type=int, default=2000, help="fewest training rows")
     parser.add_argument("--fixed", nargs="+", default=list(FIXED))
+    parser.add_argument("--times", type=float, default=1.0, help="the budget over the fixed time")
     parser.add_argument("--tables", help="names, with commas between them; all others are left out")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -76,7 +79,8 @@ def main() -> None:
     print("| fixed | tables | better | worse | median score | median time | longest |")
     print("|---|--:|--:|--:|--:|--:|--:|")
     for model in options.fixed:
-        found = [one for problem in problems if (one := compare(model, problem)) is not None]
+        compared = (compare(model, problem, options.times) for problem in problems)
+        found = [one for one in compared if one is not None]
         ratios, times = [one.score for one in found], [one.time for one in found]
         better = int(np.sum(np.array(ratios) < 1.0 - SMALLEST_DIFFERENCE))
         worse = int(np.sum(np.array(ratios) > 1.0 + SMALLEST_DIFFERENCE))

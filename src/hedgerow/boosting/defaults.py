@@ -228,7 +228,9 @@ def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
     return values | {"max_leaves": _HURRIED_LEAVES}, SHORT_PATH
 
 
-def within_time(values: Values, size: DataSize, seconds: float, began: float) -> Values:
+def within_time(
+    values: Values, size: DataSize, seconds: float, began: float, has_validation: bool = False
+) -> Values:
     """The recipe for a time budget: the slower the rounds, the larger the learning rate.
 
     Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
@@ -245,6 +247,8 @@ def within_time(values: Values, size: DataSize, seconds: float, began: float) ->
     seconds : float
     began : float
         When the fit began, in seconds of ``time.monotonic``.
+    has_validation : bool, default=False
+        Whether there are rows that tell when to stop: no folds are asked then.
 
     Examples
     --------
@@ -256,7 +260,8 @@ def within_time(values: Values, size: DataSize, seconds: float, began: float) ->
     seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
     n_rounds = seconds / seconds_a_round
     low, high = _RATES
-    if n_rounds >= _PATHS_FOR_FOLDS * USUAL_PATH / values["learning_rate"]:
+    of_folds = _PATHS_FOR_FOLDS * USUAL_PATH / values["learning_rate"]
+    if n_rounds >= of_folds and not has_validation:
         return values | {"finest_rate": low}
     hurried = n_rounds < _HURRIED_ROUNDS
     path = USUAL_PATH
@@ -315,7 +320,8 @@ def choose(
     size = _but_for_obstacles(size, params, automatic, objective)
     values = recipe(size)
     if stopping.time_budget is not None:
-        values = within_time(values, size, stopping.time_budget, stopping.began)
+        seconds, began = stopping.time_budget, stopping.began
+        values = within_time(values, size, seconds, began, has_validation)
     of_folds = {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
