@@ -7,9 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numba import types
+from numba.extending import intrinsic
 
 from hedgerow.compile import kernel
-from hedgerow.kernels.lanes import N_LANES, choose, lane_of, load_turned, spread, to_float
+from hedgerow.kernels.lanes import (
+    N_LANES,
+    Lanes,
+    choose,
+    lane_of,
+    load_lanes,
+    load_turned,
+    spread,
+    to_float,
+    two_halves_to_float,
+)
 
 places = arrays(np.int64, N_LANES, elements=st.integers(0, 50))
 
@@ -30,7 +42,8 @@ def arithmetic(a, b, at, out):
     f, g = to_float(x), to_float(y)
     sums, differences = x + y, x - y
     products, quotients = f * g, f / g
-    larger = choose((f > g) & (spread(np.int64(0)) >= y), f, spread(0.5))
+    larger = choose(f > g, f, spread(0.5))
+    larger = choose(spread(np.int64(0)) >= y, larger, spread(0.5))
     for j in range(N_LANES):
         out[0, j], out[1, j] = lane_of(sums, j), lane_of(differences, j)
         out[2, j], out[3, j] = lane_of(products, j), lane_of(quotients, j)
@@ -59,3 +72,46 @@ def test_operators_are_those_of_numbers(at, seed) -> None:
         quotient = x.astype(float) / y
     larger = np.where((x > y) & (y <= 0), x, 0.5)
     np.testing.assert_array_equal(out, [x + y, x - y, x * y, quotient, larger])
+
+
+@intrinsic
+def by_halves(typingctx, lanes):
+    """``to_float`` as it is where the processor has no instruction for it."""
+
+    def generate(context, builder, sig, args):
+        kinds = (context.get_value_type(kind) for kind in (lanes, sig.return_type))
+        return two_halves_to_float(builder, args[0], *kinds)
+
+    return Lanes(types.float64)(lanes), generate
+
+
+@kernel
+def converted(array, out):
+    words = load_lanes(array, np.int64(0))
+    plain, halves = to_float(words), by_halves(words)
+    for j in range(N_LANES):
+        out[0, j], out[1, j] = lane_of(plain, j), lane_of(halves, j)
+
+
+EDGES = (
+    0,
+    1,
+    -1,
+    2**31,
+    2**32,
+    -(2**32) - 1,
+    2**52 + 1,
+    2**53 + 1,
+    -(2**53) - 1,
+    2**54 + 2,
+    2**54 + 6,
+)
+
+
+@given(
+    arrays(np.int64, N_LANES, elements=st.integers(-(2**63), 2**63 - 1) | st.sampled_from(EDGES))
+)
+def test_whole_numbers_are_rounded_to_the_nearest_float(numbers) -> None:
+    out = np.zeros((2, N_LANES))
+    converted(numbers, out)
+    np.testing.assert_array_equal(out, [numbers.astype(np.float64)] * 2)

@@ -5,7 +5,7 @@ search of splits is a running sum over neighbours, so it runs over eight columns
 at a time instead, and says so with these types::
 
     a, b : eight int64 or eight float64           a + b, a - b, a * b, a / b
-    a >= b, a > b : eight truths                  truths & truths
+    a >= b, a > b : eight truths, for ``choose``
 
 spread(x)                    x in every lane
 load_turned(array, at, bin)  eight vectors: lane j of the k-th is array[at[j] + bin + k]
@@ -91,7 +91,6 @@ _define(operator.add, {_INTS: "add", _FLOATS: "fadd", _LINE: "add"}, None)
 _define(operator.sub, {_INTS: "sub", _FLOATS: "fsub", _LINE: "sub"}, None)
 _define(operator.mul, {_FLOATS: "fmul"}, None)
 _define(operator.truediv, {_FLOATS: "fdiv"}, None)
-_define(operator.and_, {_TRUTHS: "and_"}, None)
 _define(operator.gt, {_INTS: "int", _FLOATS: "float"}, _TRUTHS)
 _define(operator.ge, {_INTS: "int", _FLOATS: "float"}, _TRUTHS)
 
@@ -190,9 +189,38 @@ def to_float(typingctx: Any, lanes: Any) -> Any:
     """Eight int64 as float64, rounded to nearest."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.sitofp(args[0], context.get_value_type(_FLOATS))
+        ints, floats = (context.get_value_type(kind) for kind in (_INTS, _FLOATS))
+        if _converts_words(context):
+            return builder.sitofp(args[0], floats)
+        return two_halves_to_float(builder, args[0], ints, floats)
 
     return _FLOATS(_INTS), generate
+
+
+def _converts_words(context: Any) -> bool:
+    """Whether the processor turns vectors of int64 into float64; without, they go one by one."""
+    return "+avx512dq" in context.codegen().magic_tuple()[2]
+
+
+def two_halves_to_float(builder: Any, words: Any, ints: Any, floats: Any) -> Any:
+    """``words`` as float64 by operations on vectors that all processors have.
+
+    The halves become floats as the lower bits of a number that is large enough, so only the sum
+    of the two is rounded, as it is by the instruction::
+
+        word = 2**32 high + low        low | bits of 2**52            = 2**52 + low
+        high + 2**31 | bits of 2**84   = 2**84 + 2**63 + 2**32 high
+    """
+
+    def each(number: int) -> Any:
+        return ir.Constant(ints, [number] * N_LANES)
+
+    low = builder.or_(builder.and_(words, each(0xFFFFFFFF)), each(0x4330 << 48))
+    turned = builder.xor(words, each(-(1 << 63)))  # high + 2**31, in the upper half
+    high = builder.or_(builder.lshr(turned, each(32)), each(0x4530 << 48))
+    excess = ir.Constant(floats, [float(2**84 + 2**63 + 2**52)] * N_LANES)
+    without = builder.fsub(builder.bitcast(high, floats), excess)
+    return builder.fadd(without, builder.bitcast(low, floats))
 
 
 @intrinsic

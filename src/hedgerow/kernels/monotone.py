@@ -44,6 +44,7 @@ from hedgerow.kernels.split import (
     Split,
     SplitRules,
     Units,
+    if_allowed,
     leaf_weight,
     node_score,
     search_columns,
@@ -219,11 +220,9 @@ def pass_constrained(
     score = score + lane_scores(g_right, d_right, right, limits)
     # Behind all values only missing ones are left: no order between the sides.
     sign = choose(n_left >= n_present, spread(0.0), sign)
-    ordered = sign * (right - left) >= spread(0.0)
-    fewest, lightest = spread(limits.fewest), spread(limits.lightest)
-    enough_rows = (n_left >= fewest) & (spread(limits.n) - n_left >= fewest)
-    enough_weight = (h_left >= lightest) & (h_right >= lightest)
-    better = enough_rows & enough_weight & ordered & (score > cuts.score)
+    score = choose(sign * (right - left) >= spread(0.0), score, spread(-1.0))
+    score = if_allowed(score, n_left, h_left, h_right, spread(-1.0), limits)
+    better = score > cuts.score
     return Cuts(
         g_left,
         h_left,

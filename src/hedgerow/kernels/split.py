@@ -154,6 +154,22 @@ def side_score(g: Any, d: Any, limits: Limits) -> Any:
 
 
 @kernel(inline=True, inner=True)
+def if_allowed(
+    value: Any, n_left: Any, h_left: Any, h_right: Any, other: Any, limits: Limits
+) -> Any:
+    """``value`` where both sides have enough rows and hessian, else ``other``.
+
+    One choice after the other: a processor that has no registers for truths takes twice as long
+    for a bin if they are joined by ``&``, as each is first packed into smaller lanes.
+    """
+    n_right = spread(limits.n) - n_left
+    fewer = choose(n_right > n_left, n_left, n_right)
+    lighter = choose(h_right > h_left, h_left, h_right)
+    value = choose(fewer >= spread(limits.fewest), value, other)
+    return choose(lighter >= spread(limits.lightest), value, other)
+
+
+@kernel(inline=True, inner=True)
 def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits) -> Cuts:
     """Go on by one bin with the sums g, h, n: score the cuts behind it."""
     g_left, h_left, n_left = cuts.g + to_float(g), cuts.h + to_float(h), cuts.n + n
@@ -166,10 +182,8 @@ def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits) -> C
         score = both / (d_left * d_right)
     else:
         score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-    fewest, lightest = spread(limits.fewest), spread(limits.lightest)
-    enough_rows = (n_left >= fewest) & (spread(limits.n) - n_left >= fewest)
-    enough_weight = (h_left >= lightest) & (h_right >= lightest)
-    better = enough_rows & enough_weight & (score > cuts.score)
+    score = if_allowed(score, n_left, h_left, h_right, spread(-1.0), limits)
+    better = score > cuts.score
     return Cuts(
         g_left,
         h_left,

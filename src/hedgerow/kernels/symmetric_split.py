@@ -39,7 +39,7 @@ from hedgerow.kernels.lanes import (
     store_floats,
     to_float,
 )
-from hedgerow.kernels.split import Limits, side_score
+from hedgerow.kernels.split import Limits, if_allowed, side_score
 
 
 class Left(NamedTuple):
@@ -80,10 +80,8 @@ def pass_cut(left: Left, g: Any, h: Any, n: Any, limits: Limits, parent: float) 
         score = both / (d_left * d_right)
     else:
         score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-    fewest, lightest = spread(limits.fewest), spread(limits.lightest)
-    enough_rows = (n_left >= fewest) & (spread(limits.n) - n_left >= fewest)
-    enough_weight = (h_left >= lightest) & (h_right >= lightest)
-    gain = choose(enough_rows & enough_weight, score - spread(parent), spread(0.0))
+    gain = score - spread(parent)
+    gain = if_allowed(gain, n_left, h_left, h_right, spread(0.0), limits)
     return Left(g_left, h_left, n_left, gain)
 
 
