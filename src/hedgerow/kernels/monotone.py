@@ -220,8 +220,8 @@ def pass_constrained(
     score = score + lane_scores(g_right, d_right, right, limits)
     # Behind all values only missing ones are left: no order between the sides.
     sign = choose(n_left >= n_present, spread(0.0), sign)
-    score = choose(sign * (right - left) >= spread(0.0), score, spread(-1.0))
-    score = if_allowed(score, n_left, h_left, h_right, spread(-1.0), limits)
+    score = choose(sign * (right - left) >= spread(0.0), score, cuts.score)
+    score = if_allowed(score, n_left, h_left, h_right, cuts.score, limits)
     better = score > cuts.score
     return Cuts(
         g_left,

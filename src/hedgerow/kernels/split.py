@@ -182,7 +182,7 @@ def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits) -> C
         score = both / (d_left * d_right)
     else:
         score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-    score = if_allowed(score, n_left, h_left, h_right, spread(-1.0), limits)
+    score = if_allowed(score, n_left, h_left, h_right, cuts.score, limits)
     better = score > cuts.score
     return Cuts(
         g_left,
