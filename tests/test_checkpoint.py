@@ -875,3 +875,20 @@ def test_folders_are_opened_before_data_are_read(tmp_path) -> None:
     assert not calls
     train({"n_estimators": 2}, data, checkpoint=tmp_path / "free")
     train({"n_estimators": 3}, data, checkpoint=tmp_path / "free")
+
+
+def test_runs_with_little_time_have_trees_of_one_kind(tmp_path) -> None:
+    """A clock says how many rounds there are, and nothing else: the next run goes on with them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=400)
+    whole = HedgerowRegressor(random_state=0, time_budget=1e6).fit(X, y, checkpoint=tmp_path / "a")
+    runs = [
+        HedgerowRegressor(random_state=0, time_budget=seconds).fit(X, y, checkpoint=tmp_path / "b")
+        for seconds in (1e-6, 0.05, 1e6)
+    ]
+    for model in (whole, *runs):
+        assert len(model.chosen_params_["tried"]) == 1
+        assert model.chosen_params_["learning_rate"] == whole.chosen_params_["learning_rate"]
+    assert runs[0].n_iter_ == 1
+    assert model_to_bytes(runs[2].booster_.model) == model_to_bytes(whole.booster_.model)

@@ -295,6 +295,7 @@ def choose(
     objective: Objective,
     size: DataSize,
     has_validation: bool,
+    is_recorded: bool = False,
 ) -> tuple[BoostParams, StoppingParams]:
     """Give every automatic parameter its value.
 
@@ -309,6 +310,9 @@ def choose(
         Of the training rows.
     has_validation : bool
         Whether the user has given validation rows, which then tell when to stop.
+    is_recorded : bool, default=False
+        Whether another run may go on from a checkpoint of this one.  The number of rounds is
+        then all that hangs on a clock: the trees of both runs are to be of one kind.
 
     Returns
     -------
@@ -319,7 +323,8 @@ def choose(
         return params, stopping
     size = _but_for_obstacles(size, params, automatic, objective)
     values = recipe(size)
-    if stopping.time_budget is not None:
+    one_kind = is_recorded and stopping.time_budget is not None
+    if stopping.time_budget is not None and not one_kind:
         seconds, began = stopping.time_budget, stopping.began
         values = within_time(values, size, seconds, began, has_validation)
     of_folds = {name: values.pop(name) for name in _OF_FOLDS if name in values}
@@ -342,7 +347,7 @@ def choose(
         **of_folds,
     )
     chosen.pop("early_stopping", None)
-    if not stopping.by_folds:
+    if one_kind or not stopping.by_folds:
         return replace(params, **chosen), stopping
     free = may_be_chosen - {"max_leaves"} if is_symmetric(params) else may_be_chosen
     params = replace(params, **chosen)

@@ -335,7 +335,7 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
         automatic: frozenset[str] = frozenset() if goes_on else self._automatic()
         chosen, watched = choose(
             params, stopping, automatic, objective, DataSize.of(train, objective),
-            validation is not None,
+            validation is not None, checkpoint is not None,
         )  # fmt: skip
         return fit(
             train,
