@@ -27,7 +27,7 @@ from hedgerow.boosting.cross import GrownFold
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, draw_folds
 from hedgerow.boosting.following import TWICE
-from hedgerow.boosting.pace import SHORT_PATH, Pace
+from hedgerow.boosting.pace import HIGHEST_RATE, SHORT_PATH, Pace
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -39,8 +39,6 @@ from hedgerow.params import BoostParams
 
 _BEYOND_CHANCE = 3.0
 """Standard errors that a gain is to exceed to be believed."""
-
-_HIGHEST_RATE = 0.3
 
 _STILL_FALLING = 0.8
 _FURTHER = 2.0
@@ -215,7 +213,7 @@ def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: floa
     rate = params.learning_rate
     end = stopping.began + stopping.time_budget
     finest = min(stopping.finest_rate, rate)
-    pace = Pace(chosen.n_rounds * rate, end, seconds_a_round, finest, _HIGHEST_RATE)
+    pace = Pace(chosen.n_rounds * rate, end, seconds_a_round, finest, HIGHEST_RATE)
     most = math.ceil(params.n_estimators * rate / finest)
     params = replace(params, learning_rate=pace, n_estimators=most)
     of_folds = rate * stopping.stride

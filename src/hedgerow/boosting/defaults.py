@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 
 from hedgerow.boosting.alternatives import FEWEST_ROWS, MOST_LEVELS, alternatives
 from hedgerow.boosting.data_size import DataSize
-from hedgerow.boosting.pace import SHORT_PATH, USUAL_PATH, Pace
+from hedgerow.boosting.pace import HIGHEST_RATE, LOWEST_RATE, SHORT_PATH, USUAL_PATH, Pace
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.slopes import obstacle_to_slopes
 from hedgerow.boosting.stopping import StoppingParams
@@ -63,7 +63,6 @@ _DECISIVE = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 
 _OF_FOLDS = ("folds", "rounds_factor", "stride", "finest_rate")
 
-_RATES = (0.02, 0.3)
 _HURRIED_ROUNDS = 300
 _VERY_FEW_ROUNDS = 50
 _HURRIED_SMALL = 2_000
@@ -259,16 +258,15 @@ def within_time(
     cells = size.n_rows * size.n_features
     seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
     n_rounds = seconds / seconds_a_round
-    low, high = _RATES
     of_folds = _PATHS_FOR_FOLDS * USUAL_PATH / values["learning_rate"]
     if n_rounds >= of_folds and not has_validation:
-        return values | {"finest_rate": low}
+        return values | {"finest_rate": LOWEST_RATE}
     hurried = n_rounds < _HURRIED_ROUNDS
     path = USUAL_PATH
     if hurried:  # too few rounds to learn too much: no row is set aside
         values, path = in_a_hurry(size, n_rounds)
-    likely = min(max(path * seconds_a_round / seconds, low), high)
-    pace = Pace(path, began + seconds, seconds_a_round, low, high)
+    likely = min(max(path * seconds_a_round / seconds, LOWEST_RATE), HIGHEST_RATE)
+    pace = Pace(path, began + seconds, seconds_a_round, LOWEST_RATE, HIGHEST_RATE)
     paced = {"learning_rate": pace, "early_stopping": not hurried, **_many_rounds(likely)}
     return values | paced
 

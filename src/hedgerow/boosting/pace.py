@@ -25,6 +25,9 @@ from collections import deque
 from collections.abc import Callable
 from statistics import median_low
 
+LOWEST_RATE, HIGHEST_RATE = 0.02, 0.3
+"""Of automatic rates: lower ones gain no more, higher ones go past what they should learn."""
+
 USUAL_PATH = 20.0
 """Of most fits that end early."""
 
@@ -104,4 +107,4 @@ class Pace:
         return rate
 
 
-__all__ = ["SHORT_PATH", "USUAL_PATH", "Pace"]
+__all__ = ["HIGHEST_RATE", "LOWEST_RATE", "SHORT_PATH", "USUAL_PATH", "Pace"]
