@@ -24,7 +24,7 @@ FEWEST_ROWS = 100_000
 """Smaller fits gain less than it takes to compile the stages a second time, for pairs.
 
 40 trees of 28 columns: nothing of 0.09 s with 30,000 rows, 17% of 0.3 s with 100,000, 18% of 0.7 s
-with 300,000; the stages compile in ten seconds.
+with 300,000; to compile the stages takes many seconds.
 """
 
 _ROWS_PER_THREAD = 10_000
