@@ -28,7 +28,7 @@ from hedgerow.kernels.category_split import (
     find_set,
 )
 from hedgerow.kernels.histogram import Packing, Wide, add_wide, build_histogram, filled_cells
-from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.pairs import SPACING
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import (
@@ -203,8 +203,8 @@ def search(g, h, n, n_bins, node, rules, units=(1.0, 1.0)):
     sums, unit, engine_rules = NodeSums(*map(np.int64, node)), Units(*units), split_rules(rules)
     limits, counts = limits_of(sums, unit, engine_rules), np.asarray(n_bins, np.int32)
     best = NO_SPLIT
-    for first in range(0, len(n_bins), N_LANES):
-        features = np.minimum(np.arange(first, first + N_LANES), len(n_bins) - 1)
+    for first in range(0, len(n_bins), WIDTH):
+        features = np.minimum(np.arange(first, first + WIDTH), len(n_bins) - 1)
         best = search_columns(wide, features * stride, features, counts, stride, limits, best)
     best = complete_split(wide, np.int64(0), counts, stride, sums, unit, best)
     return best, split_gain(best.score, sums, unit, engine_rules)

@@ -1,4 +1,4 @@
-"""Eight lanes do what eight numbers do one by one."""
+"""Lanes do what numbers do one by one."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from numba.extending import intrinsic
 from hedgerow.compile import kernel
 from hedgerow.kernels.lanes import (
     N_LANES,
+    WIDTH,
     Lanes,
     choose,
     lane_of,
     load_lanes,
     load_turned,
+    short_to_float,
     spread,
+    sum_floats,
     to_float,
     two_halves_to_float,
 )
 
-places = arrays(np.int64, N_LANES, elements=st.integers(0, 50))
+places = arrays(np.int64, WIDTH, elements=st.integers(0, 50))
 
 
 @kernel
 def turned(array, at, offset, out):
     vectors = load_turned(array, at, offset)
-    for j in range(N_LANES):
-        out[0, j], out[1, j] = lane_of(vectors[0], j), lane_of(vectors[1], j)
-        out[2, j], out[3, j] = lane_of(vectors[2], j), lane_of(vectors[3], j)
-        out[4, j], out[5, j] = lane_of(vectors[4], j), lane_of(vectors[5], j)
-        out[6, j], out[7, j] = lane_of(vectors[6], j), lane_of(vectors[7], j)
+    for i in range(WIDTH):
+        for j in range(WIDTH):
+            out[i, j] = lane_of(vectors[i], j)
 
 
 @kernel
@@ -42,9 +43,8 @@ def arithmetic(a, b, at, out):
     f, g = to_float(x), to_float(y)
     sums, differences = x + y, x - y
     products, quotients = f * g, f / g
-    larger = choose(f > g, f, spread(0.5))
-    larger = choose(spread(np.int64(0)) >= y, larger, spread(0.5))
-    for j in range(N_LANES):
+    larger = choose((f > g) & (spread(np.int64(0)) >= y), f, spread(0.5))
+    for j in range(WIDTH):
         out[0, j], out[1, j] = lane_of(sums, j), lane_of(differences, j)
         out[2, j], out[3, j] = lane_of(products, j), lane_of(quotients, j)
         out[4, j] = lane_of(larger, j)
@@ -55,9 +55,9 @@ def arithmetic(a, b, at, out):
 def test_load_turned_is_a_transposed_gather(dtype, at, offset, seed) -> None:
     limits = np.iinfo(dtype)
     array = np.random.default_rng(seed).integers(limits.min, limits.max, 70, dtype, endpoint=True)
-    out = np.zeros((N_LANES, N_LANES), np.int64)
+    out = np.zeros((WIDTH, WIDTH), np.int64)
     turned(array, at, np.int64(offset), out)
-    expected = array[at[None, :] + offset + np.arange(N_LANES)[:, None]]
+    expected = array[at[None, :] + offset + np.arange(WIDTH)[:, None]]
     np.testing.assert_array_equal(out, expected)
 
 
@@ -65,7 +65,7 @@ def test_load_turned_is_a_transposed_gather(dtype, at, offset, seed) -> None:
 def test_operators_are_those_of_numbers(at, seed) -> None:
     rng = np.random.default_rng(seed)
     a, b = rng.integers(-3, 4, (2, 70))
-    out = np.zeros((5, N_LANES))
+    out = np.zeros((5, WIDTH))
     arithmetic(a, b, at, out)
     x, y = a[at], b[at]
     with np.errstate(all="ignore"):
@@ -87,10 +87,16 @@ def by_halves(typingctx, lanes):
 
 @kernel
 def converted(array, out):
-    words = load_lanes(array, np.int64(0))
-    plain, halves = to_float(words), by_halves(words)
-    for j in range(N_LANES):
-        out[0, j], out[1, j] = lane_of(plain, j), lane_of(halves, j)
+    for first in range(0, N_LANES, WIDTH):
+        words = load_lanes(array, first)
+        plain, halves, short = to_float(words), by_halves(words), short_to_float(words)
+        for j in range(WIDTH):
+            to = first + j
+            out[0, to], out[1, to], out[2, to] = (
+                lane_of(plain, j),
+                lane_of(halves, j),
+                lane_of(short, j),
+            )
 
 
 EDGES = (
@@ -112,6 +118,33 @@ EDGES = (
     arrays(np.int64, N_LANES, elements=st.integers(-(2**63), 2**63 - 1) | st.sampled_from(EDGES))
 )
 def test_whole_numbers_are_rounded_to_the_nearest_float(numbers) -> None:
-    out = np.zeros((2, N_LANES))
+    out = np.zeros((3, N_LANES))
     converted(numbers, out)
-    np.testing.assert_array_equal(out, [numbers.astype(np.float64)] * 2)
+    np.testing.assert_array_equal(out[:2], [numbers.astype(np.float64)] * 2)
+
+
+SHORT = 2**51 - 1
+
+
+@given(
+    arrays(
+        np.int64, N_LANES, elements=st.integers(-SHORT, SHORT) | st.sampled_from([-SHORT, SHORT])
+    )
+)
+def test_short_whole_numbers_become_the_same_floats(numbers) -> None:
+    out = np.zeros((3, N_LANES))
+    converted(numbers, out)
+    np.testing.assert_array_equal(out[2], numbers.astype(np.float64))
+
+
+@kernel
+def added_up(array, at):
+    return sum_floats(array, at)
+
+
+@given(arrays(np.float64, N_LANES + 3, elements=st.floats(-1e6, 1e6)), st.integers(0, 3))
+def test_sums_are_of_halves_and_their_halves(array, at) -> None:
+    a = array[at : at + N_LANES]
+    b = a[:4] + a[4:]
+    expected = (b[0] + b[2]) + (b[1] + b[3])
+    assert added_up(array, np.int64(at)) == expected

@@ -22,7 +22,7 @@ from hedgerow.growing.isotonic import common_bound, order_leaves
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.histogram import Wide
 from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import bounds_of, search_constrained
 from hedgerow.kernels.split import NO_SPLIT, NodeSums, Units, complete_split, limits_of
 from hedgerow.model.cells import Cells
@@ -163,8 +163,8 @@ def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
     at_node = bounds_of(asked, 1, sums, units, engine_rules)
     counts = np.asarray(n_bins, np.int32)
     best = NO_SPLIT
-    for first in range(0, n_features, N_LANES):
-        features = np.minimum(np.arange(first, first + N_LANES), n_features - 1)
+    for first in range(0, n_features, WIDTH):
+        features = np.minimum(np.arange(first, first + WIDTH), n_features - 1)
         lanes = (features * STRIDE, features)
         best = search_constrained(wide, lanes, counts, STRIDE, limits, at_node, asked, best)
     best = complete_split(wide, np.int64(0), counts, STRIDE, sums, units, best)

@@ -1,7 +1,7 @@
 """Search of the best split among features that share columns (bundles).
 
-Indicators, features with one cell that are at rest in bin 0, have one cut each: eight
-neighbouring cells of a bundle are eight features, and what is left of each cut is
+Indicators, features with one cell that are at rest in bin 0, have one cut each: some
+neighbouring cells of a bundle are as many features, and what is left of each cut is
 the node less the cell::
 
     bundle    rest  x3  x7  x9 ...        left of the cut of x7:   node - cell of x7
@@ -37,7 +37,7 @@ from hedgerow.growing.state import (
 )
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.intrinsics import bits_of_float
-from hedgerow.kernels.lanes import N_LANES, choose, lane_of, load_lanes, spread
+from hedgerow.kernels.lanes import WIDTH, choose, lane_of, load_lanes, spread
 from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of, is_scored, search_asked
 from hedgerow.kernels.split import (
     NO_SPLIT,
@@ -72,22 +72,23 @@ def search_indicators(
 ) -> tuple[float, int]:
     """Best score of the features whose cells are ``start`` and those behind it.
 
-    ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for eight
+    ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH``
     places behind the last.  Returns -1 if no split is possible; of equal scores
     the first.
     """
-    nothing, zero = spread(np.int64(0)), spread(0.0)
+    nothing = spread(np.int64(0))
     score, place = spread(-1.0), nothing
-    for k in range(0, n_cells, N_LANES):
+    for k in range(0, n_cells, WIDTH):
         g = spread(node.g) - load_lanes(wide.g, start + k)
         h = spread(node.h) - load_lanes(wide.h, start + k)
         n = spread(node.n) - load_lanes(wide.n, start + k)
         # With no row on the left a split is refused.
         n = choose(load_lanes(usable, usable_start + k) > nothing, n, nothing)
-        cuts = pass_bin(Cuts(zero, zero, nothing, score, place), g, h, n, k, limits)
+        cuts = Cuts(nothing, nothing, nothing, score, place)
+        cuts = pass_bin(cuts, g, h, n, spread(k), limits, False)
         score, place = cuts.score, cuts.bin
     best, cell = -1.0, np.int64(0)
-    for j in range(N_LANES):
+    for j in range(WIDTH):
         here = lane_of(place, j) + j
         if lane_of(score, j) > best or (lane_of(score, j) == best and here < cell):
             best, cell = lane_of(score, j), here
@@ -153,7 +154,7 @@ def search_written(
     features, at = lanes[0], lanes[1]
     _, limits, bounds = node
     most_bins = np.int64(0)
-    for j in range(N_LANES):
+    for j in range(WIDTH):
         if j >= n_lanes:
             features[j], at[j] = features[n_lanes - 1], at[n_lanes - 1]
         most_bins = max(most_bins, np.int64(bins.n_bins[features[j]]))
@@ -188,7 +189,7 @@ def search_members(
             lanes[0, n_lanes], lanes[1, n_lanes] = feature, scratch + n_lanes * bins.stride
             write_out(wide, start, bundles, feature, bins, node[0], lanes[1, n_lanes])
             n_lanes += 1
-        if n_lanes == N_LANES or (n_lanes > 0 and m + 1 == part[1]):
+        if n_lanes == WIDTH or (n_lanes > 0 and m + 1 == part[1]):
             best = search_written(wide, lanes, n_lanes, bins, node, parts[1], best)
             n_lanes = 0
     return best
@@ -212,7 +213,7 @@ def best_indicator(
         usable_start = np.int64(USABLE_OWN)
         for k in range(n_single):
             usable[usable_start + k] = allowed[bundles.members[first + k]]
-        for k in range(n_single, n_single + N_LANES):
+        for k in range(n_single, n_single + WIDTH):
             usable[usable_start + k] = 0
     score, k = search_indicators(wide, start + 1, n_single, node[0], node[1], usable, usable_start)
     feature = np.int64(bundles.members[first + k])
@@ -240,7 +241,7 @@ def search_bundles(
     (sums, units), number = node
     bounds = bounds_of(asked, number, sums, units, rules)
     numbers = (sums, limits_of(sums, units, rules), bounds)
-    scratch = bundles.scratch_start + thread * N_LANES * bins.stride
+    scratch = bundles.scratch_start + thread * WIDTH * bins.stride
     best = NO_SPLIT
     for k in range(mine[0], mine[1]):
         column = np.int64(columns[k])

@@ -20,7 +20,7 @@ from hedgerow.growing.goss import follows_gradients
 from hedgerow.growing.gradients import FIXED_BITS
 from hedgerow.growing.grower import make_categories
 from hedgerow.kernels.histogram import Columns
-from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.lanes import WIDTH
 from hedgerow.params import BoostParams
 
 
@@ -136,7 +136,7 @@ def own_of(
 ) -> list[Own]:
     """What each thread writes to while it searches."""
     found = aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64)
-    lanes = aligned_zeros((n_threads, 2, N_LANES), np.int64)
+    lanes = aligned_zeros((n_threads, 2, WIDTH), np.int64)
     own = []
     for _ in range(n_threads):
         mine = extras

@@ -50,7 +50,7 @@ from hedgerow.kernels.category_split import (
 )
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.pairs import SPACING
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.given import Given
@@ -253,7 +253,7 @@ def make_state(
     pause, sleep = wait_addresses()
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
-    scratch_cells = 0 if extras is None else n_threads * N_LANES * matrix.stride
+    scratch_cells = 0 if extras is None else n_threads * WIDTH * matrix.stride
     filled = matrix.layout is not None or min(matrix.spec.bin_counts()) >= matrix.stride - 1
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
@@ -377,7 +377,7 @@ def _make_threads(matrix: BinnedMatrix, n_threads: int, max_nodes: int) -> layou
 
 def _make_search(n_threads: int, n_features: int) -> layout.Search:
     return layout.Search(
-        lanes=aligned_zeros((n_threads, 2, N_LANES), np.int64),
+        lanes=aligned_zeros((n_threads, 2, WIDTH), np.int64),
         found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
         allowed=np.ones((3, n_features), dtype=np.int32),
     )

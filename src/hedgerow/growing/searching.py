@@ -2,7 +2,7 @@
 
 What a search has found is a row of integers (``FOUND_...``): the score and, as
 the rows are divided by it, the set of bins that go left.  Plain columns are
-searched eight at a time (:mod:`hedgerow.kernels.split`); columns of another kind
+searched a few at a time (:mod:`hedgerow.kernels.split`); columns of another kind
 come after them, and take the row over where they are better: categories
 (:mod:`hedgerow.kernels.category_split`) and bundles
 (:mod:`hedgerow.growing.bundle_search`).
@@ -41,7 +41,7 @@ from hedgerow.growing.state import (
 from hedgerow.kernels.category_split import CategorySplit, complete_set, find_set
 from hedgerow.kernels.histogram import Bins, Columns, Wide, filled_cells
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints, bounds_of, gain_of_sides, search_asked
 from hedgerow.kernels.split import (
     NO_SPLIT,
@@ -187,11 +187,11 @@ def search_plain(
             plain = not sampled or allowed[feature] == 1
         if plain:
             # This lane and the ones behind it, which may stay empty.
-            for j in range(n_lanes, N_LANES):
+            for j in range(n_lanes, WIDTH):
                 chosen[j] = feature
                 at[j] = slot_start + column * bins.stride
             n_lanes += 1
-        if n_lanes == N_LANES or (n_lanes > 0 and k + 1 == mine[1]):
+        if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == mine[1]):
             if extras is None:
                 best = search_columns(wide, at, chosen, bins.n_bins, bins.stride, limits, best)
             else:

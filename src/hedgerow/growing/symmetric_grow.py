@@ -90,7 +90,7 @@ from hedgerow.growing.symmetric_level import (
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.intrinsics import bits_of_float
-from hedgerow.kernels.lanes import N_LANES, lane_of
+from hedgerow.kernels.lanes import WIDTH, lane_of
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, limits_of
 from hedgerow.kernels.symmetric_category import (
@@ -195,10 +195,10 @@ def add_node_gains(
     cells, n_groups = groups
     for group in range(n_groups):
         first = group * GROUP_CELLS
-        for j in range(N_LANES):
+        for j in range(WIDTH):
             at[j] = slot_start + cells[first + j] * stride
         n_bins, lacks = cells[first + GROUP_BINS], cells[first + GROUP_LACKS] != 0
-        to = group * 2 * stride * N_LANES
+        to = group * 2 * stride * WIDTH
         add_columns(wide, at, n_bins, stride, lacks, limits, parent, gains, to)
     if sets is not None:
         sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
@@ -221,13 +221,13 @@ def find_cut(
     """Note the best cut of a thread's columns of numbers; a score of -1 means none."""
     best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
     for group in range(n_groups):
-        first, to = group * GROUP_CELLS, group * 2 * stride * N_LANES
+        first, to = group * GROUP_CELLS, group * 2 * stride * WIDTH
         n_bins = groups[first + GROUP_BINS]
         right = best_lanes(gains, to, n_bins)
         left = right
         if groups[first + GROUP_LACKS] != 0:
-            left = best_lanes(gains, to + stride * N_LANES, n_bins)
-        for j in range(N_LANES):
+            left = best_lanes(gains, to + stride * WIDTH, n_bins)
+        for j in range(WIDTH):
             if lane_of(right[0], j) > best:
                 best, feature = lane_of(right[0], j), groups[first + j]
                 bin_, missing_left = lane_of(right[1], j), np.int64(0)

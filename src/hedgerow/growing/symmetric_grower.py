@@ -20,7 +20,7 @@ from hedgerow.growing.symmetric_level import (
     Sets,
 )
 from hedgerow.kernels.category_split import CATEGORY_PLACES, SCRATCH_SIZE
-from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.symmetric_category import INFO
 from hedgerow.objectives.base import Objective
 
@@ -56,10 +56,10 @@ class SymmetricGrower(TreeGrower):
 def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Level:
     """Space for the search of a level."""
     most_columns = -(-matrix.n_features // n_threads)
-    n_groups = -(-most_columns // N_LANES)
+    n_groups = -(-most_columns // WIDTH)
     categories = None if state.extras is None else state.extras.categories
     return Level(
-        gains=aligned_zeros((n_threads, n_groups * 2 * matrix.stride * N_LANES), np.float64),
+        gains=aligned_zeros((n_threads, n_groups * 2 * matrix.stride * WIDTH), np.float64),
         groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),
         lacks=np.zeros(matrix.n_features, dtype=np.int32),
         entries=aligned_zeros((2, len(state.tree.table), ENTRY_FIELDS), np.int64),

@@ -63,7 +63,7 @@ from hedgerow.kernels.category_split import score_sides
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, limits_of, node_score
 from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_groups
 
@@ -91,8 +91,8 @@ SUBTRACTED = 2  # of the smaller child from its rows, of the larger by subtracti
 BOTH_BUILT = 3
 UNUSED = 4  # neither node is open
 
-# Cells of a group of columns behind the eight features.
-GROUP_BINS, GROUP_LACKS, GROUP_CELLS = N_LANES, N_LANES + 1, N_LANES + 2
+# Cells of a group of columns behind its features.
+GROUP_BINS, GROUP_LACKS, GROUP_CELLS = WIDTH, WIDTH + 1, WIDTH + 2
 
 
 class Sets(NamedTuple):
@@ -116,7 +116,7 @@ class Level(NamedTuple):
     """What symmetric growth needs beside the state.
 
     gains    float64 (threads, cells): gains of all cuts of the thread's columns
-    groups   int64 (threads, cells): its groups of eight columns, GROUP_CELLS each
+    groups   int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
     lacks    int32 (n_features,): 1 where a row of the tree has no value
     entries  int64 (2, nodes, ENTRY_FIELDS): of this level and of the next, in turns
     choice   int64 (FOUND_FIELDS,)
@@ -195,7 +195,7 @@ def plan_groups(
     gains: FloatArray,
     sets: Sets | None,
 ) -> int:
-    """Put a thread's columns of numbers in groups of eight, their gains to 0; how many groups."""
+    """Put a thread's columns of numbers in groups, their gains to 0; how many groups."""
     sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     n_groups, n_lanes = np.int64(0), 0
     for k in range(mine[0], mine[1]):
@@ -213,16 +213,16 @@ def plan_groups(
             groups[at + GROUP_BINS] = 0
             groups[at + GROUP_LACKS] = 0
         # This lane and the ones behind it, which may stay empty.
-        for j in range(n_lanes, N_LANES):
+        for j in range(n_lanes, WIDTH):
             groups[at + j] = feature
         groups[at + GROUP_BINS] = max(groups[at + GROUP_BINS], np.int64(bins.n_bins[feature]))
         groups[at + GROUP_LACKS] |= np.int64(lacks[feature])
         n_lanes += 1
-        if n_lanes == N_LANES:
+        if n_lanes == WIDTH:
             n_lanes = 0
             n_groups += 1
     n_groups += np.int64(n_lanes > 0)
-    for i in range(n_groups * 2 * bins.stride * N_LANES):
+    for i in range(n_groups * 2 * bins.stride * WIDTH):
         gains[i] = 0.0
     return n_groups
 
@@ -327,7 +327,7 @@ def gain_of_node(
     g, h, n = row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT]
     least = rules.min_child_weight
     if penalty < 0.0:
-        # As eight columns at a time are compared: in units.
+        # As several columns at a time are compared: in units.
         limits = limits_of(node, units, rules)
         lightest = min(float(h), float(node.h - h))
         if min(n, node.n - n) < limits.fewest or lightest < limits.lightest:

@@ -143,6 +143,7 @@ def note_cut(
         rest.shrink,
         rest.longest,
         rest.plain,
+        False,
     )
     if n < limits.fewest or limits.n - n < limits.fewest:
         return

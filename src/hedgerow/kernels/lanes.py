@@ -1,22 +1,26 @@
-"""Eight numbers side by side: the vectors of the processor as a Numba type.
+"""Numbers side by side: the vectors of the processor as a Numba type.
 
 LLVM finds vectors by itself where neighbours in memory are independent.  The
-search of splits is a running sum over neighbours, so it runs over eight columns
+search of splits is a running sum over neighbours, so it runs over ``WIDTH`` columns
 at a time instead, and says so with these types::
 
-    a, b : eight int64 or eight float64           a + b, a - b, a * b, a / b
-    a >= b, a > b : eight truths, for ``choose``
+    a, b : int64 or float64 in ``WIDTH`` lanes     a + b, a - b, a * b, a / b
+    a >= b, a > b, t & u : truths, for ``choose``
 
-spread(x)                    x in every lane
-load_turned(array, at, bin)  eight vectors: lane j of the k-th is array[at[j] + bin + k]
-load_lanes(array, at)        lane j is array[at + j]
-gather(array, at)            array[at[j]] in lane j
-load_floats(array, at)       lane j is array[at + j], of float64 or int32, as float64
-store_floats(array, at, a)   array[at + j] = lane j, to float64
-to_float(a)                  int64 to float64
-choose(truths, a, b)         a where true, else b
-lane_of(a, j)                one of the eight numbers
-sum_lanes(a)                 their sum, always in the same order
+spread(x)                       x in every lane
+load_turned(array, at, bin)     ``WIDTH`` vectors: lane j of the i-th is array[at[j] + bin + i]
+load_lanes(array, at)           lane j is array[at + j], as int64
+gather(array, at)               array[at[j]] in lane j
+load_floats(array, at)          lane j is array[at + j], of float64 or int32, as float64
+store_floats(array, at, a)      array[at + j] = lane j, to float64
+to_float(a)                     int64 to float64
+short_to_float(a)               the same in a third of the time, for int64 below 2**51
+choose(truths, a, b)            a where true, else b
+lane_of(a, j)                   one of the numbers
+sum_floats(array, at)           sum of eight neighbours, always in the same order
+
+What has a meaning of its own in memory stands side by side in eights, ``N_LANES``, on every
+processor, whatever ``WIDTH`` is.
 
 What stands in memory as a line of sixteen int32 is added and subtracted as it is::
 
@@ -24,8 +28,8 @@ load_line(array, at)         sixteen neighbours of an int32 array
 store_line(array, at, a)     and back
 keep_line(a, word)           each of them ``&`` the int32 ``word``
 
-All are compiled for any processor: four or two lanes at a time where it has
-shorter vectors.  Division by zero follows IEEE 754.
+All are compiled for any processor: two lanes at a time where it has shorter vectors.
+Division by zero follows IEEE 754.
 """
 
 from __future__ import annotations
@@ -36,19 +40,37 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.registry import cpu_target
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 N_LANES = 8
+"""Numbers that stand side by side in memory."""
+
 LINE = 16
 """Numbers of a line: 64 bytes, as many as a processor fetches at once."""
+
+
+def _has(feature: str) -> bool:
+    """Whether code is compiled for a processor with this; Numba may be told what to count on."""
+    return f"+{feature}" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+
+
+WIDTH = N_LANES if _has("avx512f") else N_LANES // 2
+"""Lanes that are worked on at once.
+
+Four where a vector of the processor holds four or two: what a search keeps in sight from bin to
+bin fills sixteen registers then.  With eight lanes half of its instructions only put numbers away
+and fetched them back, on an AMD EPYC of 2021.  No result depends on it.
+"""
+
 _INT32 = ir.IntType(32)
 
 
 class Lanes(types.Type):  # type: ignore[misc]
-    """Numba type of eight numbers of one kind, or of another number of them."""
+    """Numba type of ``WIDTH`` numbers of one kind, or of another number of them."""
 
-    def __init__(self, dtype: Any, width: int = N_LANES) -> None:
+    def __init__(self, dtype: Any, width: int = WIDTH) -> None:
         self.dtype = dtype
         self.width = width
         super().__init__(name=f"lanes({dtype}, {width})")
@@ -91,8 +113,16 @@ _define(operator.add, {_INTS: "add", _FLOATS: "fadd", _LINE: "add"}, None)
 _define(operator.sub, {_INTS: "sub", _FLOATS: "fsub", _LINE: "sub"}, None)
 _define(operator.mul, {_FLOATS: "fmul"}, None)
 _define(operator.truediv, {_FLOATS: "fdiv"}, None)
+_define(operator.and_, {_TRUTHS: "and_"}, None)
 _define(operator.gt, {_INTS: "int", _FLOATS: "float"}, _TRUTHS)
 _define(operator.ge, {_INTS: "int", _FLOATS: "float"}, _TRUTHS)
+
+
+def _filled(builder: Any, vector: Any, value: Any) -> Any:
+    """A vector with ``value`` in every lane."""
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _INT32(0))
+    zeros = ir.Constant(ir.VectorType(_INT32, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, first, zeros)
 
 
 @intrinsic
@@ -100,83 +130,98 @@ def spread(typingctx: Any, value: Any) -> Any:
     """``value`` (int64 or float64) in every lane."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        vector = context.get_value_type(sig.return_type)
-        first = builder.insert_element(ir.Constant(vector, ir.Undefined), args[0], _INT32(0))
-        zeros = ir.Constant(ir.VectorType(_INT32, N_LANES), [0] * N_LANES)
-        return builder.shuffle_vector(first, first, zeros)
+        return _filled(builder, context.get_value_type(sig.return_type), args[0])
 
     kind = types.float64 if isinstance(value, types.Float) else types.int64
     return Lanes(kind)(kind), generate
 
 
 def _turn(builder: Any, rows: list[Any]) -> list[Any]:
-    """Transpose eight vectors: swap blocks of 4, then 2, then 1, across the diagonal."""
-    for size in (4, 2, 1):
-        low = [(i if not i & size else i - size + N_LANES) for i in range(N_LANES)]
-        high = [(i + size if not i & size else i + N_LANES) for i in range(N_LANES)]
-        masks = [ir.Constant(ir.VectorType(_INT32, N_LANES), mask) for mask in (low, high)]
+    """Transpose as many vectors as each has lanes: swap blocks of 4, 2 and 1 over the diagonal."""
+    n, size = len(rows), len(rows) // 2
+    while size > 0:
+        low = [(i if not i & size else i - size + n) for i in range(n)]
+        high = [(i + size if not i & size else i + n) for i in range(n)]
+        masks = [ir.Constant(ir.VectorType(_INT32, n), mask) for mask in (low, high)]
         turned = list(rows)
-        for i in range(N_LANES):
+        for i in range(n):
             if not i & size:
                 pair = rows[i], rows[i + size]
                 turned[i] = builder.shuffle_vector(*pair, masks[0])
                 turned[i + size] = builder.shuffle_vector(*pair, masks[1])
-        rows = turned
+        rows, size = turned, size // 2
     return rows
+
+
+def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def _load(context: Any, builder: Any, width: int, array_type: Any, array: Any, at: Any) -> Any:
+    """``array[at : at + width]`` as a vector."""
+    row = ir.VectorType(context.get_value_type(array_type.dtype), width)
+    pointer = builder.gep(_data(context, builder, array_type, array), [at])
+    pointer = builder.bitcast(pointer, row.as_pointer())
+    return builder.load(pointer, align=array_type.dtype.bitwidth // 8)
+
+
+def _store(context: Any, builder: Any, array_type: Any, array: Any, at: Any, lanes: Any) -> Any:
+    """``array[at : ...] = lanes``."""
+    pointer = builder.gep(_data(context, builder, array_type, array), [at])
+    pointer = builder.bitcast(pointer, lanes.type.as_pointer())
+    builder.store(lanes, pointer, align=array_type.dtype.bitwidth // 8)
+    return context.get_dummy_value()
+
+
+def _places(context: Any, builder: Any, array_type: Any, array: Any) -> list[Any]:
+    """The first ``WIDTH`` numbers of an array."""
+    start = _data(context, builder, array_type, array)
+    return [builder.load(builder.gep(start, [ir.IntType(64)(lane)])) for lane in range(WIDTH)]
+
+
+def _to_ints(context: Any, builder: Any, lanes: Any) -> Any:
+    ints = context.get_value_type(_INTS)
+    return lanes if lanes.type == ints else builder.sext(lanes, ints)
 
 
 @intrinsic
 def load_turned(typingctx: Any, array: Any, at: Any, offset: Any) -> Any:
-    """Eight vectors of int64: lane j of the k-th is ``array[at[j] + offset + k]``.
+    """``WIDTH`` vectors of int64: lane j of the i-th is ``array[at[j] + offset + i]``.
 
-    ``array`` holds int64 or int32; ``at`` is an int64 array of eight places.
+    ``array`` holds int64 or int32; ``at`` int64.
     """
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        places = context.make_array(sig.args[1])(context, builder, args[1]).data
-        width = sig.args[0].dtype.bitwidth
-        row_type = ir.VectorType(ir.IntType(width), N_LANES)
-        rows = []
-        for lane in range(N_LANES):
-            place = builder.load(builder.gep(places, [ir.IntType(64)(lane)]))
-            pointer = builder.gep(data, [builder.add(place, args[2])])
-            pointer = builder.bitcast(pointer, row_type.as_pointer())
-            rows.append(builder.load(pointer, align=width // 8))
-        columns = _turn(builder, rows)
-        if width < 64:
-            vector = context.get_value_type(_INTS)
-            columns = [builder.sext(column, vector) for column in columns]
+        places = _places(context, builder, sig.args[1], args[1])
+        rows = [
+            _load(context, builder, WIDTH, sig.args[0], args[0], builder.add(place, args[2]))
+            for place in places
+        ]
+        columns = [_to_ints(context, builder, column) for column in _turn(builder, rows)]
         return context.make_tuple(builder, sig.return_type, columns)
 
-    return types.UniTuple(_INTS, N_LANES)(array, at, types.int64), generate
+    result = types.UniTuple(_INTS, WIDTH)
+    return result(array, at, types.int64), generate
 
 
 @intrinsic
 def load_lanes(typingctx: Any, array: Any, at: Any) -> Any:
-    """Eight neighbours of an int64 or int32 array as int64."""
+    """Neighbours of an int64 or int32 array as int64."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        width = sig.args[0].dtype.bitwidth
-        row_type = ir.VectorType(ir.IntType(width), N_LANES)
-        pointer = builder.bitcast(builder.gep(data, [args[1]]), row_type.as_pointer())
-        row = builder.load(pointer, align=width // 8)
-        return row if width == 64 else builder.sext(row, context.get_value_type(_INTS))
+        return _to_ints(context, builder, _load(context, builder, WIDTH, sig.args[0], *args))
 
     return _INTS(array, types.int64), generate
 
 
 @intrinsic
 def gather(typingctx: Any, array: Any, at: Any) -> Any:
-    """Eight numbers of a float64 array, from the places in an int64 array of eight."""
+    """Numbers of a float64 array, from the places in an int64 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        data = context.make_array(sig.args[0])(context, builder, args[0]).data
-        places = context.make_array(sig.args[1])(context, builder, args[1]).data
+        data = _data(context, builder, sig.args[0], args[0])
         lanes = ir.Constant(context.get_value_type(_FLOATS), ir.Undefined)
-        for lane in range(N_LANES):
-            place = builder.load(builder.gep(places, [ir.IntType(64)(lane)]))
+        for lane, place in enumerate(_places(context, builder, sig.args[1], args[1])):
             number = builder.load(builder.gep(data, [place]))
             lanes = builder.insert_element(lanes, number, _INT32(lane))
         return lanes
@@ -186,20 +231,40 @@ def gather(typingctx: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def to_float(typingctx: Any, lanes: Any) -> Any:
-    """Eight int64 as float64, rounded to nearest."""
+    """int64 as float64, rounded to nearest."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        ints, floats = (context.get_value_type(kind) for kind in (_INTS, _FLOATS))
-        if _converts_words(context):
+        floats = context.get_value_type(_FLOATS)
+        if _converts_words():
             return builder.sitofp(args[0], floats)
-        return two_halves_to_float(builder, args[0], ints, floats)
+        return two_halves_to_float(builder, args[0], context.get_value_type(_INTS), floats)
 
     return _FLOATS(_INTS), generate
 
 
-def _converts_words(context: Any) -> bool:
+@intrinsic
+def short_to_float(typingctx: Any, lanes: Any) -> Any:
+    """int64 between -2**51 and 2**51 as float64.
+
+    They become the last bits of a large number, which is taken away again::
+
+        bits of 1.5 * 2**52 + word = bits of (1.5 * 2**52 + word)
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        ints, floats = (context.get_value_type(kind) for kind in (_INTS, _FLOATS))
+        if _converts_words():
+            return builder.sitofp(args[0], floats)
+        bits = ir.Constant(ints, [0x4338 << 48] * WIDTH)
+        excess = ir.Constant(floats, [1.5 * 2**52] * WIDTH)
+        return builder.fsub(builder.bitcast(builder.add(args[0], bits), floats), excess)
+
+    return _FLOATS(_INTS), generate
+
+
+def _converts_words() -> bool:
     """Whether the processor turns vectors of int64 into float64; without, they go one by one."""
-    return "+avx512dq" in context.codegen().magic_tuple()[2]
+    return _has("avx512dq")
 
 
 def two_halves_to_float(builder: Any, words: Any, ints: Any, floats: Any) -> Any:
@@ -213,12 +278,12 @@ def two_halves_to_float(builder: Any, words: Any, ints: Any, floats: Any) -> Any
     """
 
     def each(number: int) -> Any:
-        return ir.Constant(ints, [number] * N_LANES)
+        return ir.Constant(ints, [number] * ints.count)
 
     low = builder.or_(builder.and_(words, each(0xFFFFFFFF)), each(0x4330 << 48))
     turned = builder.xor(words, each(-(1 << 63)))  # high + 2**31, in the upper half
     high = builder.or_(builder.lshr(turned, each(32)), each(0x4530 << 48))
-    excess = ir.Constant(floats, [float(2**84 + 2**63 + 2**52)] * N_LANES)
+    excess = ir.Constant(floats, [float(2**84 + 2**63 + 2**52)] * ints.count)
     without = builder.fsub(builder.bitcast(high, floats), excess)
     return builder.fadd(without, builder.bitcast(low, floats))
 
@@ -243,55 +308,47 @@ def lane_of(typingctx: Any, lanes: Any, lane: Any) -> Any:
     return lanes.dtype(lanes, types.int64), generate
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any, row: Any) -> Any:
-    """Where ``array[at]`` begins, as a vector of type ``row``."""
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [at]), row.as_pointer())
-
-
-@intrinsic
-def sum_lanes(typingctx: Any, lanes: Any) -> Any:
-    """The sum of eight float64: halves are added, then their halves, then the last two."""
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        total = args[0]
-        for size in (4, 2, 1):
-            mask = ir.Constant(
-                ir.VectorType(_INT32, N_LANES), [(i + size) % N_LANES for i in range(N_LANES)]
-            )
-            total = builder.fadd(total, builder.shuffle_vector(total, total, mask))
-        return builder.extract_element(total, _INT32(0))
-
-    return types.float64(_FLOATS), generate
-
-
 @intrinsic
 def load_floats(typingctx: Any, array: Any, at: Any) -> Any:
-    """Eight neighbours of a float64 or int32 array as float64."""
+    """Neighbours of a float64 or int32 array as float64."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        row = _load(context, builder, WIDTH, sig.args[0], *args)
         floats = context.get_value_type(_FLOATS)
-        if isinstance(sig.args[0].dtype, types.Float):
-            pointer = _pointer(context, builder, sig.args[0], args[0], args[1], floats)
-            return builder.load(pointer, align=8)
-        words = ir.VectorType(_INT32, N_LANES)
-        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], words)
-        return builder.sitofp(builder.load(pointer, align=4), floats)
+        return row if row.type == floats else builder.sitofp(row, floats)
 
     return _FLOATS(array, types.int64), generate
 
 
 @intrinsic
 def store_floats(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
-    """Write eight neighbours of a float64 array."""
+    """Write neighbours of a float64 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        floats = context.get_value_type(_FLOATS)
-        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], floats)
-        builder.store(args[2], pointer, align=8)
-        return context.get_dummy_value()
+        return _store(context, builder, sig.args[0], *args)
 
     return types.void(array, types.int64, lanes), generate
+
+
+@intrinsic
+def sum_floats(typingctx: Any, array: Any, at: Any) -> Any:
+    """The sum of ``N_LANES`` float64 neighbours, whatever ``WIDTH`` is.
+
+    Halves are added, then their halves, then the last two.
+    """
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        total, size = _load(context, builder, N_LANES, sig.args[0], *args), N_LANES // 2
+        while size > 0:
+            halves = [
+                ir.Constant(ir.VectorType(_INT32, size), list(range(first, first + size)))
+                for first in (0, size)
+            ]
+            low, high = (builder.shuffle_vector(total, total, half) for half in halves)
+            total, size = builder.fadd(low, high), size // 2
+        return builder.extract_element(total, _INT32(0))
+
+    return types.float64(array, types.int64), generate
 
 
 @intrinsic
@@ -299,9 +356,7 @@ def load_line(typingctx: Any, array: Any, at: Any) -> Any:
     """Sixteen neighbours of an int32 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        line = context.get_value_type(_LINE)
-        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], line)
-        return builder.load(pointer, align=4)
+        return _load(context, builder, LINE, sig.args[0], *args)
 
     return _LINE(array, types.int64), generate
 
@@ -311,10 +366,7 @@ def store_line(typingctx: Any, array: Any, at: Any, lanes: Any) -> Any:
     """Write sixteen neighbours of an int32 array."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        line = context.get_value_type(_LINE)
-        pointer = _pointer(context, builder, sig.args[0], args[0], args[1], line)
-        builder.store(args[2], pointer, align=4)
-        return context.get_dummy_value()
+        return _store(context, builder, sig.args[0], *args)
 
     return types.void(array, types.int64, lanes), generate
 
@@ -324,10 +376,7 @@ def keep_line(typingctx: Any, lanes: Any, word: Any) -> Any:
     """Each of sixteen int32 ``&`` the lower half of ``word``: -1 keeps them, 0 makes them 0."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        line = context.get_value_type(_LINE)
         low = builder.trunc(args[1], _INT32)
-        first = builder.insert_element(ir.Constant(line, ir.Undefined), low, _INT32(0))
-        zeros = ir.Constant(ir.VectorType(_INT32, LINE), [0] * LINE)
-        return builder.and_(args[0], builder.shuffle_vector(first, first, zeros))
+        return builder.and_(args[0], _filled(builder, args[0].type, low))
 
     return _LINE(lanes, types.int64), generate

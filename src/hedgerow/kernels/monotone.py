@@ -22,7 +22,7 @@ The gain of a split is
     factor of its column * (1/2 [score(L) + score(R) - score(node)] - gamma)
 
 and the search compares gains, as columns have different factors.  It runs over
-eight columns at a time, as that of :mod:`hedgerow.kernels.split`; that one needs
+some columns at a time, as that of :mod:`hedgerow.kernels.split`; that one needs
 no leaf values, only one division for a cut, and stays as it is.
 """
 
@@ -36,7 +36,15 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histogram import Wide
-from hedgerow.kernels.lanes import N_LANES, choose, gather, lane_of, load_turned, spread, to_float
+from hedgerow.kernels.lanes import (
+    WIDTH,
+    choose,
+    gather,
+    lane_of,
+    load_turned,
+    spread,
+    to_float,
+)
 from hedgerow.kernels.split import (
     Cuts,
     Limits,
@@ -44,7 +52,7 @@ from hedgerow.kernels.split import (
     Split,
     SplitRules,
     Units,
-    if_allowed,
+    is_allowed,
     leaf_weight,
     node_score,
     search_columns,
@@ -183,7 +191,7 @@ def cut_gain(
 
 @kernel(inline=True, inner=True)
 def lane_weights(g: Any, d: Any, limits: Limits, bounds: Bounds) -> Any:
-    """Leaf values of eight sides within the bounds, ``d`` being ``H + lambda``."""
+    """Leaf values of some sides within the bounds, ``d`` being ``H + lambda``."""
     zero, longest = spread(0.0), spread(limits.longest)
     low, high = spread(bounds.low), spread(bounds.high)
     size = choose(g > zero, g, zero - g) - spread(limits.shrink)
@@ -197,7 +205,7 @@ def lane_weights(g: Any, d: Any, limits: Limits, bounds: Bounds) -> Any:
 
 @kernel(inline=True, inner=True)
 def lane_scores(g: Any, d: Any, weight: Any, limits: Limits) -> Any:
-    """:func:`score_at` of eight sides."""
+    """:func:`score_at` of some sides."""
     zero = spread(0.0)
     size = choose(weight > zero, weight, zero - weight)
     linear = (g + g) * weight + spread(limits.shrink + limits.shrink) * size
@@ -210,7 +218,8 @@ def pass_constrained(
     n_present: Any,
 ) -> Cuts:  # fmt: skip
     """Go on by one bin, as :func:`hedgerow.kernels.split.pass_bin`, with bounds and order."""
-    g_left, h_left, n_left = cuts.g + to_float(g), cuts.h + to_float(h), cuts.n + n
+    g_sum, h_sum, n_left = cuts.g + g, cuts.h + h, cuts.n + n
+    g_left, h_left = to_float(g_sum), to_float(h_sum)
     g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
     d_left = h_left + spread(limits.penalty)
     d_right = h_right + spread(limits.penalty)
@@ -220,16 +229,10 @@ def pass_constrained(
     score = score + lane_scores(g_right, d_right, right, limits)
     # Behind all values only missing ones are left: no order between the sides.
     sign = choose(n_left >= n_present, spread(0.0), sign)
-    score = choose(sign * (right - left) >= spread(0.0), score, cuts.score)
-    score = if_allowed(score, n_left, h_left, h_right, cuts.score, limits)
-    better = score > cuts.score
-    return Cuts(
-        g_left,
-        h_left,
-        n_left,
-        choose(better, score, cuts.score),
-        choose(better, spread(bin_), cuts.bin),
-    )
+    allowed = is_allowed(n_left, h_left, h_right, limits)
+    better = allowed & (sign * (right - left) >= spread(0.0)) & (score > cuts.score)
+    score, bin_ = choose(better, score, cuts.score), choose(better, spread(bin_), cuts.bin)
+    return Cuts(g_sum, h_sum, n_left, score, bin_)
 
 
 @kernel(inner=True)
@@ -244,18 +247,18 @@ def search_constrained_lanes(
     sign: Any,
 ) -> Cuts:
     """Best cuts of the columns whose bins start at ``at``."""
-    nothing = spread(np.int64(0))
-    n_missing = load_turned(wide.n, at, stride - 8)[7]
+    nothing, b, last = spread(np.int64(0)), stride - WIDTH, WIDTH - 1
+    n_missing = load_turned(wide.n, at, b)[last]
     n_present = spread(limits.n) - n_missing
-    cuts = Cuts(spread(0.0), spread(0.0), nothing, spread(-np.inf), nothing)
+    cuts = Cuts(nothing, nothing, nothing, spread(-np.inf), nothing)
     if missing_left:
-        g = load_turned(wide.g, at, stride - 8)[7]
-        h = load_turned(wide.h, at, stride - 8)[7]
-        cuts = Cuts(to_float(g), to_float(h), n_missing, spread(-np.inf), nothing)
+        g, h = load_turned(wide.g, at, b)[last], load_turned(wide.h, at, b)[last]
+        cuts = Cuts(g, h, n_missing, spread(-np.inf), nothing)
         n_present = spread(limits.n)
-    for b in range(0, n_bins, 8):
-        g, h, n = load_turned(wide.g, at, b), load_turned(wide.h, at, b), load_turned(wide.n, at, b)
-        for k in range(8):
+    for b in range(0, n_bins, WIDTH):
+        g, h = load_turned(wide.g, at, b), load_turned(wide.h, at, b)
+        n = load_turned(wide.n, at, b)
+        for k in range(WIDTH):
             cuts = pass_constrained(cuts, g[k], h[k], n[k], b + k, limits, bounds, sign, n_present)
     return cuts
 
@@ -271,14 +274,14 @@ def search_constrained(
     asked: Constraints,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of up to eight columns, where gains are compared.
+    """The better of ``best`` and the best cut of up to ``WIDTH`` columns, where gains are compared.
 
     As :func:`hedgerow.kernels.split.search_columns`, whose ``at`` and ``features``
     are ``lanes``; ``score`` of a split is its gain.
     """
     at, features = lanes
     most_bins, missing = np.int64(0), np.int64(0)
-    for j in range(N_LANES):
+    for j in range(WIDTH):
         most_bins = max(most_bins, np.int64(n_bins[features[j]]))
         missing |= np.int64(wide.n[at[j] + stride - 1])
     sign = gather(asked.sign, features)
@@ -286,7 +289,7 @@ def search_constrained(
     left = right
     if missing > 0:
         left = search_constrained_lanes(wide, at, most_bins, stride, True, limits, bounds, sign)
-    for j in range(N_LANES):
+    for j in range(WIDTH):
         factor = asked.factor[features[j]]
         gain = gain_of(lane_of(right.score, j), factor, bounds)
         if gain > best.score:

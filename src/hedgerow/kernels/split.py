@@ -10,9 +10,9 @@ Guestrin 2016, eq. 7, with the L1 term).  Missing values go right in a first
 pass over the cuts and, where the node has any, left in a second.  Where it has
 none, one that comes later goes with the larger part.
 
-Eight columns are searched at once, a lane each (:mod:`hedgerow.kernels.lanes`),
-so that the running sums, which depend on one another along a column, cost no
-more than a sum over neighbours::
+Eight or four columns, as suits the processor, are searched at once, a lane each
+(:mod:`hedgerow.kernels.lanes`), so that the running sums, which depend on one
+another along a column, cost no more than a sum over neighbours::
 
               column 0  1  2 ... 7
     bin 0            .  .  .     .     +  running sums of g, h, n
@@ -20,7 +20,9 @@ more than a sum over neighbours::
     ...                                   best score and its bin so far
 
 One column after the other, as three loops (running sums, scores, largest score),
-took about twice as long (stage "search" of ``benchmarks/stages.py``).
+took about twice as long (stage "search" of ``benchmarks/stages.py``).  Running sums
+are whole numbers, turned into floats for the scores; where none of them can be
+large, which is so in all small nodes, in two instructions.
 
 Ties go to the larger gain, then the lower feature, then missing values to the
 right, then the lower bin.
@@ -36,7 +38,15 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.histogram import Wide
-from hedgerow.kernels.lanes import N_LANES, choose, lane_of, load_turned, spread, to_float
+from hedgerow.kernels.lanes import (
+    WIDTH,
+    choose,
+    lane_of,
+    load_turned,
+    short_to_float,
+    spread,
+    to_float,
+)
 
 
 class SplitRules(NamedTuple):
@@ -77,6 +87,9 @@ class Split(NamedTuple):
     n_left: np.int64
 
 
+_MOST_SHORT = 1 << 20
+"""So many rows have sums below 2**51: g and h of a row are at most 2**30."""
+
 NO_SPLIT = Split(-1.0, -1, 0, 0, 0, 0, 0)
 """A split that every valid one beats."""
 
@@ -111,10 +124,11 @@ class Limits(NamedTuple):
     shrink: np.float64  # alpha
     longest: np.float64  # max_delta_step
     plain: bool  # neither alpha nor max_delta_step is set
+    easy: bool  # plain, and no sum reaches 2**51
 
 
 class Cuts(NamedTuple):
-    """Eight columns up to some bin: running sums, best score and the bin before its cut."""
+    """Some columns up to some bin: running sums, best score and the bin before its cut."""
 
     g: Any
     h: Any
@@ -129,6 +143,7 @@ def limits_of(node: NodeSums, units: Units, rules: SplitRules) -> Limits:
     penalty = rules.reg_lambda / units.h
     # A side needs H + lambda > 0, and H is a whole number.
     least = 0.0 if penalty > 0.0 else 1.0
+    plain = rules.reg_alpha == 0.0 and math.isinf(rules.max_delta_step)
     return Limits(
         float(node.g),
         float(node.h),
@@ -138,13 +153,14 @@ def limits_of(node: NodeSums, units: Units, rules: SplitRules) -> Limits:
         penalty,
         rules.reg_alpha / units.g,
         rules.max_delta_step * (units.h / units.g),
-        rules.reg_alpha == 0.0 and math.isinf(rules.max_delta_step),
+        plain,
+        plain and node.n <= _MOST_SHORT,
     )
 
 
 @kernel(inline=True, inner=True)
 def side_score(g: Any, d: Any, limits: Limits) -> Any:
-    """:func:`node_score` of eight sides, ``d`` being ``H + lambda``."""
+    """:func:`node_score` of some sides, ``d`` being ``H + lambda``."""
     zero, longest = spread(0.0), spread(limits.longest)
     size = choose(g > zero, g, zero - g) - spread(limits.shrink)
     size = choose(size > zero, size, zero)
@@ -154,43 +170,57 @@ def side_score(g: Any, d: Any, limits: Limits) -> Any:
 
 
 @kernel(inline=True, inner=True)
-def if_allowed(
-    value: Any, n_left: Any, h_left: Any, h_right: Any, other: Any, limits: Limits
-) -> Any:
-    """``value`` where both sides have enough rows and hessian, else ``other``.
-
-    One choice after the other: a processor that has no registers for truths takes twice as long
-    for a bin if they are joined by ``&``, as each is first packed into smaller lanes.
-    """
-    n_right = spread(limits.n) - n_left
-    fewer = choose(n_right > n_left, n_left, n_right)
-    lighter = choose(h_right > h_left, h_left, h_right)
-    value = choose(fewer >= spread(limits.fewest), value, other)
-    return choose(lighter >= spread(limits.lightest), value, other)
+def is_allowed(n_left: Any, h_left: Any, h_right: Any, limits: Limits) -> Any:
+    """Whether both sides have enough rows and hessian."""
+    lightest = spread(limits.lightest)
+    too_few, too_many = spread(limits.fewest - 1), spread(limits.n - limits.fewest + 1)
+    enough = (n_left > too_few) & (too_many > n_left)
+    return enough & (h_left >= lightest) & (h_right >= lightest)
 
 
 @kernel(inline=True, inner=True)
-def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: int, limits: Limits) -> Cuts:
-    """Go on by one bin with the sums g, h, n: score the cuts behind it."""
-    g_left, h_left, n_left = cuts.g + to_float(g), cuts.h + to_float(h), cuts.n + n
+def sum_to_float(number: Any, easy: bool) -> Any:
+    """Sums of g or h as float64."""
+    return short_to_float(number) if easy else to_float(number)
+
+
+@kernel(inline=True, inner=True)
+def pass_bin(cuts: Cuts, g: Any, h: Any, n: Any, bin_: Any, limits: Limits, easy: bool) -> Cuts:
+    """Go on by one bin with the sums g, h, n: score the cuts behind it.
+
+    ``easy`` is ``limits.easy``, or False; where the caller names it, the compiler leaves out
+    the other way.
+    """
+    g_sum, h_sum, n_left = cuts.g + g, cuts.h + h, cuts.n + n
+    g_left, h_left = sum_to_float(g_sum, easy), sum_to_float(h_sum, easy)
     g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
     d_left = h_left + spread(limits.penalty)
     d_right = h_right + spread(limits.penalty)
-    if limits.plain:
+    if easy or limits.plain:
         # One division instead of two: S(L)^2 / D(L) + S(R)^2 / D(R).
         both = g_left * g_left * d_right + g_right * g_right * d_left
         score = both / (d_left * d_right)
     else:
         score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
-    score = if_allowed(score, n_left, h_left, h_right, cuts.score, limits)
-    better = score > cuts.score
-    return Cuts(
-        g_left,
-        h_left,
-        n_left,
-        choose(better, score, cuts.score),
-        choose(better, spread(bin_), cuts.bin),
-    )
+    better = is_allowed(n_left, h_left, h_right, limits) & (score > cuts.score)
+    score, bin_ = choose(better, score, cuts.score), choose(better, bin_, cuts.bin)
+    return Cuts(g_sum, h_sum, n_left, score, bin_)
+
+
+@kernel(inline=True, inner=True)
+def pass_bins(
+    cuts: Cuts, wide: Wide, at: IntArray, n_bins: int, limits: Limits, easy: bool
+) -> Cuts:
+    """Go on by ``n_bins`` bins, and up to the next multiple of ``WIDTH``."""
+    # The last may reach up to the missing bin: a cut behind it leaves no row.
+    for b in range(0, n_bins, WIDTH):
+        g, h = load_turned(wide.g, at, b), load_turned(wide.h, at, b)
+        n = load_turned(wide.n, at, b)
+        bin_ = spread(b)
+        for k in range(WIDTH):
+            cuts = pass_bin(cuts, g[k], h[k], n[k], bin_, limits, easy)
+            bin_ = bin_ + spread(np.int64(1))
+    return cuts
 
 
 @kernel(inner=True)
@@ -200,24 +230,14 @@ def search_lanes(wide: Wide, at: IntArray, n_bins: int, missing_bin: int, limits
     With ``missing_bin`` >= 0 the sums of this bin are on the left from the start.
     """
     nothing = spread(np.int64(0))
-    cuts = Cuts(spread(0.0), spread(0.0), nothing, spread(-1.0), nothing)
+    cuts = Cuts(nothing, nothing, nothing, spread(-1.0), nothing)
     if missing_bin >= 0:
-        g = load_turned(wide.g, at, missing_bin - 7)[7]
-        h = load_turned(wide.h, at, missing_bin - 7)[7]
-        n = load_turned(wide.n, at, missing_bin - 7)[7]
-        cuts = Cuts(to_float(g), to_float(h), n, spread(-1.0), nothing)
-    # The last eight may reach up to the missing bin: a cut behind it leaves no row.
-    for b in range(0, n_bins, 8):
-        g, h, n = load_turned(wide.g, at, b), load_turned(wide.h, at, b), load_turned(wide.n, at, b)
-        cuts = pass_bin(cuts, g[0], h[0], n[0], b, limits)
-        cuts = pass_bin(cuts, g[1], h[1], n[1], b + 1, limits)
-        cuts = pass_bin(cuts, g[2], h[2], n[2], b + 2, limits)
-        cuts = pass_bin(cuts, g[3], h[3], n[3], b + 3, limits)
-        cuts = pass_bin(cuts, g[4], h[4], n[4], b + 4, limits)
-        cuts = pass_bin(cuts, g[5], h[5], n[5], b + 5, limits)
-        cuts = pass_bin(cuts, g[6], h[6], n[6], b + 6, limits)
-        cuts = pass_bin(cuts, g[7], h[7], n[7], b + 7, limits)
-    return cuts
+        b, last = missing_bin - (WIDTH - 1), WIDTH - 1
+        g, h = load_turned(wide.g, at, b)[last], load_turned(wide.h, at, b)[last]
+        cuts = Cuts(g, h, load_turned(wide.n, at, b)[last], cuts.score, nothing)
+    if limits.easy:
+        return pass_bins(cuts, wide, at, n_bins, limits, True)
+    return pass_bins(cuts, wide, at, n_bins, limits, False)
 
 
 @kernel(inner=True)
@@ -230,20 +250,20 @@ def search_columns(
     limits: Limits,
     best: Split,
 ) -> Split:
-    """The better of ``best`` and the best cut of up to eight columns, in units.
+    """The better of ``best`` and the best cut of up to ``WIDTH`` columns, in units.
 
-    ``at`` and ``features`` have eight entries: fewer columns are filled up with
+    ``at`` and ``features`` have so many entries: fewer columns are filled up with
     the last one again.  The rest is done by :func:`complete_split`, once a node.
     """
     most_bins, missing = np.int64(0), np.int64(0)
-    for j in range(N_LANES):
+    for j in range(WIDTH):
         most_bins = max(most_bins, np.int64(n_bins[features[j]]))
         missing |= np.int64(wide.n[at[j] + stride - 1])
     right = search_lanes(wide, at, most_bins, np.int64(-1), limits)
     left = right
     if missing > 0:
         left = search_lanes(wide, at, most_bins, stride - 1, limits)
-    for j in range(N_LANES):
+    for j in range(WIDTH):
         if lane_of(right.score, j) > best.score:
             best = Split(lane_of(right.score, j), features[j], lane_of(right.bin, j), 0, 0, 0, 0)
         if lane_of(left.score, j) > best.score:

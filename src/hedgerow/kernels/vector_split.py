@@ -37,7 +37,15 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.lanes import N_LANES, choose, load_floats, spread, store_floats, sum_lanes
+from hedgerow.kernels.lanes import (
+    N_LANES,
+    WIDTH,
+    choose,
+    load_floats,
+    spread,
+    store_floats,
+    sum_floats,
+)
 from hedgerow.kernels.split import Limits, Split, SplitRules, Units, node_score, side_score
 from hedgerow.kernels.vector_histogram import Sums, list_filled, place_of_g
 
@@ -118,6 +126,7 @@ def start_search(node: VectorNode, rules: SplitRules) -> Limits:
         rules.reg_alpha / largest.g,
         rules.max_delta_step * (largest.h / largest.g),
         rules.reg_alpha == 0.0 and math.isinf(rules.max_delta_step),
+        False,
     )
 
 
@@ -136,15 +145,16 @@ def score_totals(node: VectorNode, rules: SplitRules) -> float:
 def score_cuts(
     sums: Sums, at: int, missing: int, n_filled: int, node: VectorNode, limits: Limits
 ) -> None:
-    """Score the cuts behind the ``filled`` bins of the column at ``at``, eight outputs at a time.
+    """Score the cuts behind ``filled`` bins of the column at ``at``, ``WIDTH`` outputs at a time.
 
     Bin ``missing`` is on the left from the start, if not negative.  A side whose ``H +
     lambda`` is 0 makes the score minus infinity.
     """
     lanes, cells, n, size, filled = node.lanes, sums.cells, sums.n, node.size, node.filled
     scores, weights = node.cuts[0], node.cuts[1]
-    constant, word = sums.constant == 1, np.int64(0)
-    for k in range(0, size, N_LANES):
+    constant = sums.constant == 1
+    for k in range(0, size, WIDTH):
+        word, part = place_of_g(sums, k), k % N_LANES
         g_unit, h_unit = (
             load_floats(lanes, _G_UNIT * size + k),
             load_floats(lanes, _H_UNIT * size + k),
@@ -169,13 +179,12 @@ def score_cuts(
             else:
                 score = side_score(g_left, d_left, limits) + side_score(g_right, d_right, limits)
             score = choose(product > spread(0.0), score, spread(-math.inf))
-            weight, to = h_left, e * N_LANES
-            if k > 0:
+            weight, to = h_left, e * N_LANES + part
+            if k >= N_LANES:
                 score = load_floats(scores, to) + score
                 weight = load_floats(weights, to) + weight
             store_floats(scores, to, score)
             store_floats(weights, to, weight)
-        word += N_LANES if constant else 2 * N_LANES
 
 
 @kernel(inner=True)
@@ -200,9 +209,9 @@ def search_column(
             n_left += np.int64(n[at + filled[e]])
             if min(n_left, node.n_rows - n_left) < limits.fewest:
                 continue
-            score = sum_lanes(load_floats(scores, e * N_LANES))
+            score = sum_floats(scores, e * N_LANES)
             if score > best.score:
-                left = sum_lanes(load_floats(weights, e * N_LANES))
+                left = sum_floats(weights, e * N_LANES)
                 if min(left, limits.h - left) >= limits.lightest:
                     zero = np.int64(0)
                     best = Split(score, feature, filled[e], np.int64(side), zero, zero, zero)
