@@ -181,7 +181,8 @@ def estimate_memory(
         n_aside = round(stopping.validation_fraction * n_rows)
     n_train = n_rows - n_aside
     leaves = most_leaves(trees, n_train)
-    n_threads = threads_for(resolve_threads(n_jobs), n_train, given.n_features)
+    # Of trees with one output a leaf there may be fewer threads.
+    n_threads = threads_for(resolve_threads(n_jobs), n_train, given.n_features, n_outputs)
     prepared = prepared_shape(objective, n_train)
     form = _binned if trees.tree_method == "hist" else _sorted
     form_bytes = form(given, trees, n_train, n_aside, leaves, n_threads)

@@ -48,9 +48,17 @@ from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number, rate_at
 
 _CELLS_PER_THREAD = 8_000
-"""Bins (rows x features) that pay for a helper.  On two free cores two threads
-are faster even with 300 rows of 28 features (28 against 37 ms for 100 trees), as
-they divide the search for splits; the margin is for cores that are not free."""
+"""Bins (rows x features) that pay for a helper which searches columns of its own."""
+
+_COLUMNS_PER_THREAD = 12
+_CELLS_TO_SHARE = 40
+"""A thread needs so many columns, or so many times as many bins.
+
+Of few columns each thread fetches the rows of small nodes for little work.  Two threads
+(``benchmarks/threads.py``) are 1.3 and 1.7 times as fast with 500 rows of 30 columns and with 1,000
+of 100, but 1.0 and 1.2 times with 32,000 and 100,000 rows of 10, for almost twice the processor
+time.
+"""
 
 
 class Grower(Protocol):
@@ -191,7 +199,8 @@ def rounds(
     params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
     params = resolve_strategy(params, objective)
     matrix = data.matrix
-    n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features)
+    outputs_of_leaf = objective.n_outputs if holds_vectors(params) else 1
+    n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features, outputs_of_leaf)
     # An offset is itself the start, as in the C++ libraries: a prior would count twice.
     base = np.zeros(objective.n_outputs)
     if first is not None:
@@ -238,9 +247,12 @@ def _at_round(number: int, params: BoostParams, n_first: int, grower: Grower) ->
     return params
 
 
-def threads_for(n_threads: int, n_rows: int, n_features: int) -> int:
-    """How many of the threads pay."""
-    return max(1, min(n_threads, n_rows * n_features // _CELLS_PER_THREAD))
+def threads_for(n_threads: int, n_rows: int, n_features: int, n_outputs: int = 1) -> int:
+    """How many of the threads pay, for trees with so many outputs in each leaf."""
+    n_columns = n_features * n_outputs
+    for_helper = n_rows * n_columns // _CELLS_PER_THREAD
+    by_columns = min(for_helper, n_columns // _COLUMNS_PER_THREAD)
+    return max(1, min(n_threads, max(by_columns, for_helper // _CELLS_TO_SHARE)))
 
 
 def _replay(
