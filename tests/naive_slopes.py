@@ -37,9 +37,11 @@ def fit_leaf(X, g, h, columns, penalty):
     zeroed = np.where(there, part, 0.0)
     mass = (h[:, None] * there).sum(axis=0)
     center = (h[:, None] * zeroed).sum(axis=0) / np.where(mass > 0.0, mass, 1.0)
+    lowest = np.where(there, part, np.inf).min(axis=0)
+    center = np.where(lowest == np.where(there, part, -np.inf).max(axis=0), lowest, center)
     d = np.where(there, part - center, 0.0)
     S = (h[:, None] * d).T @ d
-    S += np.diag(mass == 0.0)  # a column that is missing in the whole leaf: slope 0
+    S += np.diag(np.diag(S) == 0.0)  # a column with one value, or none, in the leaf: slope 0
     A = S + penalty / h.sum() * np.diag(np.diag(S))
     return columns, center, np.linalg.solve(A, -(g[:, None] * d).sum(axis=0))
 

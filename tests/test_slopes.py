@@ -228,6 +228,37 @@ def test_missing_constant_and_huge_columns_do_no_harm() -> None:
     assert np.isfinite(model.predict(np.full((3, 4), [[np.nan], [np.inf], [-1e308]]))).all()
 
 
+def test_a_column_with_one_value_in_a_leaf_has_no_slope() -> None:
+    """The mean of equal numbers is rounded, which is not a variance to divide by."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.choice([0.1, 0.7], (300, 1)), rng.normal(size=300), rng.random(300)
+    model = train({**LINES, "n_estimators": 5, "min_samples_leaf": 5}, Dataset(X, y, weight))
+    assert len(model.model.forest.slopes.slope) == 0
+
+
+@pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
+def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
+    """Statistics that no tree splits are dropped: a term stays with its column."""
+    rng = np.random.default_rng(0)
+    levels = rng.integers(0, [5, 8, 300, 6], (600, 4))
+    frame = pd.DataFrame(levels, columns=list("abcd")).astype("category")
+    frame["x"] = rng.normal(size=600)
+    y = (levels[:, 2] % 3) * frame["x"] + (levels[:, 3] > 2) + 0.1 * rng.normal(size=600)
+    asked = {**LINES, "target_statistics": True, "n_estimators": 3, "max_depth": 3}
+    model = train({**asked, "grow_policy": grow_policy, "max_leaves": None}, Dataset(frame, y))
+    forest = model.model.forest
+    terms = 0
+    for number in range(forest.n_trees):
+        tree = forest.tree(number)
+        for leaf, above in naive_slopes.paths(tree.feature, tree.left, tree.right).items():
+            columns = tree.slopes.column[tree.slopes.start[leaf] : tree.slopes.start[leaf + 1]]
+            assert set(columns) <= set(above), (number, leaf)
+            terms += len(columns)
+    assert terms > 0
+    assert forest.n_features < 12  # as many are split in 300 rounds
+    model_from_bytes(model_to_bytes(model.model))
+
+
 def test_twins_of_a_column_share_the_slope() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 1))

@@ -445,6 +445,9 @@ def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
     tables = forest.categories
     if tables is not None:  # statistics stand last, and have no levels
         tables = replace(tables, level_start=tables.level_start[: n_inputs + 1])
+    slopes = forest.slopes
+    if slopes is not None:  # of columns that were split on the way to the leaf
+        slopes = slopes._replace(column=place[slopes.column])
     fields = {**node_arrays(forest), "feature": place[forest.feature]}
-    pruned = replace(forest, **fields, n_features=n_inputs, categories=tables)
+    pruned = replace(forest, **fields, n_features=n_inputs, categories=tables, slopes=slopes)
     return Inputs(inputs.kept, tuple(statistics)), pruned

@@ -257,7 +257,8 @@ def add_chosen_lines(
 def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
     """Write the centers of a leaf's columns, and the space of its rows; return the sum of h.
 
-    The center is the mean of what is finite, weighted by h.  The space of a leaf is where
+    The center is the mean of what is finite, weighted by h; of a column with one value it is
+    that value, as the rounded mean would leave it a variance.  The space of a leaf is where
     its rows stand in ``data.rows``: first g, then h, then ``x - center`` of each term, 0
     where x is not finite or there is no term.  Rows that lie far apart are thus read once.
     """
@@ -277,14 +278,16 @@ def find_centers(data: LeafRows, terms: LeafTerms, leaf: int) -> float:
             for i in range(first, last):
                 space[place, i] = 0.0
             continue
-        total, present = 0.0, 0.0
+        total, present, lowest, highest = 0.0, 0.0, np.inf, -np.inf
         for i in range(first, last):
             x = data.numbers[np.uint64(data.rows[i]), column]
             there = is_finite(x)
             space[place, i] = x
             total += space[1, i] * x if there else 0.0
             present += space[1, i] if there else 0.0
-        center = total / present
+            lowest = min(lowest, x) if there else lowest
+            highest = max(highest, x) if there else highest
+        center = total / present if lowest < highest else lowest
         terms.center[leaf, t] = center
         for i in range(first, last):
             x = space[place, i]
