@@ -236,14 +236,19 @@ def test_a_column_with_one_value_in_a_leaf_has_no_slope() -> None:
     assert len(model.model.forest.slopes.slope) == 0
 
 
-@pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
-def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
-    """Statistics that no tree splits are dropped: a term stays with its column."""
+def table_of_categories():
     rng = np.random.default_rng(0)
     levels = rng.integers(0, [5, 8, 300, 6], (600, 4))
     frame = pd.DataFrame(levels, columns=list("abcd")).astype("category")
     frame["x"] = rng.normal(size=600)
     y = (levels[:, 2] % 3) * frame["x"] + (levels[:, 3] > 2) + 0.1 * rng.normal(size=600)
+    return frame, y
+
+
+@pytest.mark.parametrize("grow_policy", ["leafwise", "symmetric"])
+def test_terms_follow_statistics_that_are_numbered_anew(grow_policy) -> None:
+    """Statistics that no tree splits are dropped: a term stays with its column."""
+    frame, y = table_of_categories()
     asked = {**LINES, "target_statistics": True, "n_estimators": 3, "max_depth": 3}
     model = train({**asked, "grow_policy": grow_policy, "max_leaves": None}, Dataset(frame, y))
     forest = model.model.forest
@@ -349,6 +354,16 @@ def test_the_mean_of_the_folds(rows) -> None:
     found = cross_fit(model, X, y, model="average")
     each = np.mean([fold.predict(X) for fold in found.boosters], axis=0)
     np.testing.assert_allclose(found.model.predict(X), each, rtol=1e-12)
+
+
+def test_the_mean_of_folds_with_statistics_of_their_own() -> None:
+    frame, y = table_of_categories()
+    model = HedgerowRegressor(
+        n_estimators=5, early_stopping=False, linear_leaves=True, target_statistics=True
+    )
+    found = cross_fit(model, frame, y, model="average")
+    each = np.mean([fold.predict(frame) for fold in found.boosters], axis=0)
+    np.testing.assert_allclose(found.model.predict(frame), each, rtol=1e-12)
 
 
 def test_going_on_from_other_leaves(rows) -> None:

@@ -62,7 +62,7 @@ from hedgerow.kernels.statistics import (
     ordered_means,
     shuffle,
 )
-from hedgerow.model.forest import Forest, node_arrays
+from hedgerow.model.forest import Forest, asked_columns, renumbered
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.threads import run_blocks
@@ -431,7 +431,7 @@ def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
     Kept columns stay, and one statistic where there are none.
     """
     used = np.zeros(inputs.n_inputs, dtype=np.bool_)
-    used[forest.feature[forest.feature >= 0]] = True
+    used[asked_columns(forest)] = True
     used[: len(inputs.kept)] = True
     used[0] = True
     statistics, begin = [], len(inputs.kept)
@@ -440,14 +440,9 @@ def without_unused(inputs: Inputs, forest: Forest) -> tuple[Inputs, Forest]:
         begin += len(statistic.classes)
         if chosen.any():
             statistics.append(statistic.with_classes(chosen))
-    place = np.append(np.cumsum(used) - 1, -1).astype(np.int32)  # of a leaf's -1: the last
     n_inputs = int(used.sum())
     tables = forest.categories
     if tables is not None:  # statistics stand last, and have no levels
         tables = replace(tables, level_start=tables.level_start[: n_inputs + 1])
-    slopes = forest.slopes
-    if slopes is not None:  # of columns that were split on the way to the leaf
-        slopes = slopes._replace(column=place[slopes.column])
-    fields = {**node_arrays(forest), "feature": place[forest.feature]}
-    pruned = replace(forest, **fields, n_features=n_inputs, categories=tables, slopes=slopes)
-    return Inputs(inputs.kept, tuple(statistics)), pruned
+    pruned = renumbered(forest, (np.cumsum(used) - 1).astype(np.int32), n_inputs)
+    return Inputs(inputs.kept, tuple(statistics)), replace(pruned, categories=tables)

@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.data.statistics import Inputs
 from hedgerow.kernels.slopes import Slopes, joined_slopes
-from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
+from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest, renumbered
 
 
 def average_forests(forests: Sequence[Forest]) -> Forest:
@@ -93,20 +93,14 @@ def with_inputs_of_all(
     joined = Inputs(inputs[0].kept, tuple(s for one in inputs for s in one.statistics))
     moved, first = [], 0
     for forest, one in zip(forests, inputs, strict=True):
-        feature = forest.feature + np.where(forest.feature >= n_kept, first, 0)
+        place = np.arange(one.n_inputs, dtype=np.int32)
+        place[n_kept:] += np.int32(first)
         tables = forest.categories
         if tables is not None:  # statistics have no levels
             end = np.full(joined.n_inputs - n_kept, tables.level_start[n_kept])
             tables = replace(
                 tables, level_start=np.concatenate([tables.level_start[: n_kept + 1], end])
             )
-        moved.append(
-            replace(
-                forest,
-                feature=feature.astype(np.int32),
-                n_features=joined.n_inputs,
-                categories=tables,
-            )
-        )
+        moved.append(replace(renumbered(forest, place, joined.n_inputs), categories=tables))
         first += one.n_inputs - n_kept
     return moved, joined

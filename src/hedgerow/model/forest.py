@@ -26,7 +26,7 @@ vector     one value for each output: where leaves hold vectors, a tree adds to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -192,6 +192,26 @@ def without_vectors(forest: Forest) -> Forest:
         n_features=forest.n_features,
         categories=forest.categories,
     )
+
+
+def asked_columns(forest: Forest) -> IntArray:
+    """The columns that splits, or terms of leaves, ask for; ascending."""
+    splits = forest.feature[forest.feature >= 0]
+    terms = splits[:0] if forest.slopes is None else forest.slopes.column
+    return np.unique(np.concatenate([splits, terms])).astype(np.int64)
+
+
+def renumbered(forest: Forest, place: npt.NDArray[np.int32], n_features: int) -> Forest:
+    """The forest where column ``j`` is column ``place[j]`` of ``n_features``.
+
+    ``place`` has an entry for each column of ``forest``, of any value for those that are not
+    asked for; the tables of categories are left to the caller.
+    """
+    feature = np.where(forest.feature >= 0, place[forest.feature], np.int32(-1))
+    slopes = forest.slopes
+    if slopes is not None:
+        slopes = slopes._replace(column=place[slopes.column])
+    return replace(forest, feature=feature, slopes=slopes, n_features=n_features)
 
 
 NODE_FIELDS: tuple[str, ...] = tuple(

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,7 +35,7 @@ from hedgerow.kernels.predict import (
 )
 from hedgerow.kernels.slopes import Slopes, lines_at, writable_slopes
 from hedgerow.model.categories import CategoryReader
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, asked_columns, renumbered
 from hedgerow.model.layout import (
     CODINGS,
     MaskTables,
@@ -389,18 +388,12 @@ class Predictor:
     @functools.cached_property
     def _compact(self) -> tuple[IntArray, Predictor]:
         """The columns that the forest asks, and a predictor for these alone."""
-        feature = self.forest.feature
-        slopes = self.forest.slopes
-        of_terms = np.zeros(0, dtype=np.int32) if slopes is None else slopes.column
-        columns = np.unique(np.concatenate([feature[feature >= 0], of_terms, [0]]))
-        places = np.where(feature >= 0, np.searchsorted(columns, feature), -1)
         assert self.forest.categories is None, "sparse tables have no category columns"
-        forest = replace(self.forest, feature=places.astype(np.int32), n_features=len(columns))
-        if slopes is not None:
-            places = np.searchsorted(columns, slopes.column)
-            forest = replace(forest, slopes=slopes._replace(column=places.astype(np.int32)))
-        kinds = [self._kinds[int(column)] for column in columns]
-        return columns.astype(np.int64), Predictor(forest, kinds)
+        columns = np.union1d(asked_columns(self.forest), [0])
+        place = np.zeros(self.forest.n_features, dtype=np.int32)
+        place[columns] = np.arange(len(columns))
+        forest = renumbered(self.forest, place, len(columns))
+        return columns, Predictor(forest, [self._kinds[int(column)] for column in columns])
 
     @functools.cached_property
     def _category_reader(self) -> CategoryReader | None:
