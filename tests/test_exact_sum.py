@@ -73,10 +73,12 @@ def test_many_values(n, scale) -> None:
     assert float(exact_sum(values)) == math.fsum(values)
     assert float(exact_sum(values[::2])) == math.fsum(values[::2])
     assert np.array_equal(values, before)
+    values.flags.writeable = False
+    assert float(exact_sum(values)) == math.fsum(values)
 
 
-def test_values_of_one_binade_fill_a_slice() -> None:
-    """The most that the sums of a slice may hold."""
+def test_values_of_one_binade() -> None:
+    """All bits of all values are set, at the same places."""
     values = np.full(16_384, np.nextafter(2.0, 0.0))
     assert float(exact_sum(values)) == math.fsum(values)
     assert exact_sum(-values) + exact_sum(values) == ExactSum()

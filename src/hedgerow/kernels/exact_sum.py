@@ -1,19 +1,16 @@
 """Sums of float64 without rounding: the same for every order and every cutting of the rows.
 
-A float64 is a whole number of units of 2**-1074, so a sum of them is one, too.
-Blocks of values are cut into slices of some 40 bits by rounding to a grid::
+A float64 is a whole number of units of 2**-1074, so a sum of them is one, too.  It is kept
+in digits of 32 bits, and each value is added where its 53 bits lie::
 
-    value                 110010111 010011010 1101
-    nearest on grid 1     110010111                    sums of these are exact in
-    nearest on grid 2               010011010          float64, as long as a sum
-    nearest on grid 3                         1101     has at most 53 bits
+    digit of the sum       ... | k + 2 | k + 1 |   k   | ...    units of 2**(32 k - 1074)
+    bits of a value                 1101 0111000 11
 
-and what the slices add up to is kept as one long integer.  It is rounded once,
-at the very end (as by ``math.fsum``).  A block of losses takes three or four
-slices: a few nanoseconds a value, nothing to compile.
+A digit is an int64, so carries can wait: 2**28 values cannot make it overflow.  The sum is
+rounded once, at the very end (as by ``math.fsum``).
 
-Ranks hand each other the integer as an array of small ones, which may be added
-up element by element (:meth:`hedgerow.comm.base.Communicator.allreduce`).
+Ranks hand each other the digits, which may be added up element by element
+(:meth:`hedgerow.comm.base.Communicator.allreduce`).
 """
 
 from __future__ import annotations
@@ -24,16 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.kernels.intrinsics import bits_of_float
 
-_BLOCK = 1 << 13
-"""Values that are cut together; BLAS multiplies longer vectors with threads of its own."""
-_ONES = np.ones(_BLOCK)
+_MOST = 1 << 28
+"""Values that are added before digits are carried."""
 
 _UNIT = -1074
-_LARGE = 2.0**900
-"""From here on a value is made smaller first: the rounding would overflow."""
-_SHIFT = 200
-_SMALL = 2.0**-400
 
 _LIMB_BITS = 32
 _LIMBS = 69
@@ -41,6 +35,12 @@ _LIMBS = 69
 
 ARRAY_SIZE = _LIMBS + 3
 """Length of :meth:`ExactSum.to_array`."""
+
+_N_NAN, _N_POSITIVE, _N_NEGATIVE = range(_LIMBS, ARRAY_SIZE)
+_LOW_BITS = (1 << _LIMB_BITS) - 1
+_FRACTION_BITS = 52
+_FRACTION = (1 << _FRACTION_BITS) - 1
+_NOT_FINITE = 2047
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,7 @@ class ExactSum:
     @staticmethod
     def from_array(array: IntArray) -> ExactSum:
         """Inverse of :meth:`to_array`, and of a sum of such arrays."""
-        units = 0
-        for limb in reversed(array[:_LIMBS].tolist()):
-            units = (units << _LIMB_BITS) + limb
-        return ExactSum(units, *array[_LIMBS:].tolist())
+        return ExactSum(_units_of(array[:_LIMBS].tolist()), *array[_LIMBS:].tolist())
 
     def _rounded(self) -> float:
         if self.n_nan or (self.n_positive and self.n_negative):
@@ -118,6 +115,37 @@ class ExactSum:
         if self.n_positive or self.n_negative:
             return math.inf if self.n_positive else -math.inf
         return self.over(1)
+
+
+@kernel
+def add_digits(values: FloatArray, digits: IntArray) -> tuple[int, int]:
+    """Add ``values``, shape (n,), to ``digits``, those of :meth:`ExactSum.to_array`.
+
+    Returns
+    -------
+    tuple of two int
+        Digits from the first to before the second may have changed; both 0: none has.
+    """
+    lowest, highest = np.int64(_LIMBS), np.int64(-3)
+    for i in range(np.uint64(len(values))):
+        bits = bits_of_float(values[i])
+        sign = bits >> 63  # -1 where negative: (x ^ sign) - sign is then -x
+        exponent, whole = (bits >> _FRACTION_BITS) & 2047, bits & _FRACTION
+        if exponent == _NOT_FINITE:
+            infinite = _N_NEGATIVE if sign < 0 else _N_POSITIVE
+            digits[_N_NAN if whole != 0 else infinite] += 1
+            continue
+        whole |= np.int64(exponent > 0) << _FRACTION_BITS
+        place = max(exponent - 1, np.int64(0))  # the value is whole * 2**place units
+        limb, offset = place >> 5, place & 31
+        low = (whole & _LOW_BITS) << offset
+        high = (whole >> _LIMB_BITS) << offset
+        at = np.uint64(limb)
+        digits[at] += ((low & _LOW_BITS) ^ sign) - sign
+        digits[at + np.uint64(1)] += (((low >> 32) + (high & _LOW_BITS)) ^ sign) - sign
+        digits[at + np.uint64(2)] += ((high >> 32) ^ sign) - sign
+        lowest, highest = min(lowest, limb), max(highest, limb)
+    return min(lowest, highest + 3), highest + 3
 
 
 def exact_sum(values: FloatArray) -> ExactSum:
@@ -128,42 +156,21 @@ def exact_sum(values: FloatArray) -> ExactSum:
     >>> float(exact_sum(np.array([0.1] * 10)))
     1.0
     """
-    units, n_nan, n_positive, n_negative = 0, 0, 0, 0
-    for start in range(0, len(values), _BLOCK):
-        block = np.array(values[start : start + _BLOCK], dtype=np.float64)  # is written to
-        with np.errstate(all="ignore"):
-            largest = math.sqrt(block.dot(block))  # no value is above it
-        if not _SMALL < largest < _LARGE:  # squares may have overflowed, or vanished
-            largest = max(float(block.max()), -float(block.min()))
-        if not largest < _LARGE:  # or NaN
-            n_nan += int(np.count_nonzero(np.isnan(block)))
-            n_positive += int(np.count_nonzero(block == np.inf))
-            n_negative += int(np.count_nonzero(block == -np.inf))
-            huge = np.abs(block) >= _LARGE
-            some = block[huge & np.isfinite(block)]
-            units += _units_of(np.ldexp(some, -_SHIFT), 2.0**824) << _SHIFT
-            block = block[np.abs(block) < _LARGE]
-            largest = _LARGE
-        units += _units_of(block, largest)
-    return ExactSum(units, n_nan, n_positive, n_negative)
+    if len(values) > _MOST:
+        return exact_sum(values[:_MOST]) + exact_sum(values[_MOST:])
+    if not (values.flags.carray and values.dtype == np.float64):  # what the kernel is compiled for
+        values = np.array(values, dtype=np.float64)
+    digits = np.zeros(ARRAY_SIZE, dtype=np.int64)
+    first, stop = add_digits(values, digits)
+    units = _units_of(digits[first:stop].tolist()) << (_LIMB_BITS * first)
+    return ExactSum(units, *digits[_LIMBS:].tolist())
 
 
-def _units_of(block: FloatArray, largest: float) -> int:
-    """Sum of at most ``_BLOCK`` values within ``largest`` of 0, in units; leaves zeros."""
-    units, near, ones = 0, np.empty_like(block), _ONES[: len(block)]
-    # So many bits that the sum has 53, and that the magnet stays between powers of two.
-    slice_ = min(53 - len(block).bit_length(), 51)
-    top = math.frexp(largest)[1]  # all values are below 2**top
-    while np.count_nonzero(block):
-        grid = max(top - slice_, _UNIT)
-        # Added to a number this large, a value is rounded to a multiple of 2**grid.
-        magnet = math.ldexp(1.5, grid + 52)
-        np.add(block, magnet, out=near)
-        np.subtract(near, magnet, out=near)
-        np.subtract(block, near, out=block)
-        # A product of vectors is the fastest sum; any order of exact additions will do.
-        units += int(math.ldexp(float(near.dot(ones)), -grid)) << (grid - _UNIT)
-        top = grid
+def _units_of(digits: list[int]) -> int:
+    """The whole number that has these digits, the lowest first."""
+    units = 0
+    for digit in reversed(digits):
+        units = (units << _LIMB_BITS) + digit
     return units
 
 
