@@ -34,12 +34,16 @@ from hedgerow.growing.state import (
 )
 from hedgerow.kernels.barrier import Crew, barrier, share
 from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.split import Units
 from hedgerow.kernels.vector_histogram import Sums, place_of_g
 from hedgerow.objectives.derivatives import LossData
 
 _LARGEST = 2**31 - 1
+
+_ROWS_AT_ONCE = 64
+"""Their words, of a few dozen outputs, stay in the first-level cache."""
 
 
 class Outputs(NamedTuple):
@@ -87,25 +91,46 @@ def choose_dropped(outputs: Outputs, n_rows: int) -> None:
             outputs.dropped[output, part] = dropped
 
 
+@kernel(inline=True, inner=True)
+def write_part(
+    fixed: np.ndarray, part: int, dropped: int, noise: FloatArray, shift: int, words: np.ndarray,
+    to: int, width: int, place: tuple[int, int],
+) -> None:  # fmt: skip
+    """Write one word of each row of ``place``: g (part 0) or h (1) without its lower bits."""
+    first, two, at = np.uint64(place[0]), np.uint64(2), np.uint64(to)
+    lower, second = (np.int64(1) << dropped) - 1, np.uint64(part)
+    for i in range(first, np.uint64(place[1])):
+        chance = (bits_of_float(noise[i - first]) >> shift) & lower
+        words[i * width + at] = np.int32((np.int64(fixed[two * i + second]) + chance) >> dropped)
+
+
 @kernel(inner=True)
 def write_words(
-    settings: Settings, rows: Rows, outputs: Outputs, tree: int, start: int, stop: int
+    settings: Settings,
+    rows: Rows,
+    outputs: Outputs,
+    tree: int,
+    place: tuple[int, int],
+    noise: FloatArray,
 ) -> None:
-    """Write the words of rows ``start`` to ``stop``."""
+    """Write the words of rows ``place``, output after output for some rows at a time.
+
+    Row after row, each with the places and bits of all outputs, a fifth more of the time of trees
+    of 26 classes was gone.  ``noise`` is scratch for the random bits of some rows.
+    """
     words, fixed, dropped = outputs.words, outputs.fixed, outputs.dropped
-    width, two, one = np.uint64(outputs.sums.width), np.uint64(2), np.uint64(1)
-    for i in range(np.uint64(start), np.uint64(stop)):
-        noise = np.int64(hash64(settings.seed, np.uint64(tree), i) >> one)
+    width, seed = np.uint64(outputs.sums.width), settings.seed
+    for first in range(place[0], place[1], _ROWS_AT_ONCE):
+        some = (first, min(first + _ROWS_AT_ONCE, place[1]))
+        for i in range(some[0], some[1]):
+            bits = hash64(seed, np.uint64(tree), np.uint64(i)) >> np.uint64(1)
+            noise[i - first] = float_of_bits(np.int64(bits))
         for output in range(len(dropped)):
-            to = i * width + np.uint64(place_of_g(outputs.sums, output))
-            d = dropped[output, 0]
-            g = np.int64(fixed[output, two * i]) + (noise & ((np.int64(1) << d) - 1))
-            words[to] = np.int32(g >> d)
+            to, mine = place_of_g(outputs.sums, output), fixed[output]
+            write_part(mine, 0, dropped[output, 0], noise, 0, words, to, width, some)
             if settings.constant_hessian == 0:
-                d = dropped[output, 1]
-                h = np.int64(fixed[output, two * i + one])
-                h += (noise >> 31) & ((np.int64(1) << d) - 1)
-                words[to + np.uint64(N_LANES)] = np.int32(h >> d)
+                to += N_LANES
+                write_part(mine, 1, dropped[output, 1], noise, 31, words, to, width, some)
 
 
 @kernel(inner=True)
@@ -122,17 +147,18 @@ def pass_gradients(
     counts = threads.counts[thread]
     for output in range(outputs.scalars.shape[0]):
         target = outputs.target[min(output, outputs.target.shape[0] - 1)]
-        mine = LossData(target, data.weight, data.raw, data.probability, data.level)
+        loss = LossData(target, data.weight, data.raw, data.probability, data.level)
         of_output = rows_of(rows, outputs, output)
-        gradient_pass(thread, crew, settings, mine, of_output, threads, outputs.scalars[output])
+        gradient_pass(thread, crew, settings, loss, of_output, threads, outputs.scalars[output])
         outputs.measured[thread, output, 0] = counts[COUNT_G_SUM]
         outputs.measured[thread, output, 1] = counts[COUNT_H_SUM]
     barrier(crew)
     if thread == 0:
         choose_dropped(outputs, settings.n_rows)
     barrier(crew)
-    start, stop = share(settings.n_rows, thread, crew.n_threads)
-    write_words(settings, rows, outputs, outputs.scalars[0, IS_TREE], start, stop)
+    mine = share(settings.n_rows, thread, crew.n_threads)
+    noise = threads.blocks[thread, 0]
+    write_words(settings, rows, outputs, outputs.scalars[0, IS_TREE], mine, noise)
 
 
 @kernel(inner=True)
