@@ -108,6 +108,30 @@ def test_a_stride_is_a_larger_rate_of_the_folds(sample: Sample, stride: float) -
     assert of_folds(LARGER, 1.0) is LARGER
 
 
+@pytest.mark.parametrize(("easy", "times"), [(1000, 1.0), (20, None), (1, 3.0)])
+def test_a_long_way_is_gone_in_larger_steps(sample: Sample, easy: int, times: float | None) -> None:
+    plain = fitted(sample, LARGER, stride=3.0)
+    model = fitted(sample, LARGER, stride=3.0, easy_rounds=easy)
+    n_rounds = plain.forest.n_rounds
+    times = times or round(math.sqrt(n_rounds / easy), 2)
+    assert model.forest.n_rounds == round(n_rounds / times)
+    assert 20 <= model.forest.n_rounds <= n_rounds
+    rate = model.training["parameters"]["learning_rate"]
+    assert rate == pytest.approx(0.1 * times)
+    assert model.training["folds"]["stride"] == round(3.0 / times, 3)
+    assert model.training["history"] == plain.training["history"]
+    by_hand = replace(LARGER, learning_rate=rate, n_estimators=model.forest.n_rounds)
+    alone = fit(sample, SQUARES, by_hand, stopping=StoppingParams(False))
+    assert np.array_equal(alone.forest.value, model.forest.value)
+
+
+def test_a_model_at_its_most_rounds_was_not_stopped(sample: Sample) -> None:
+    few = replace(LARGER, n_estimators=12)
+    model = fitted(sample, few, stride=2.0, easy_rounds=1)
+    assert model.forest.n_rounds == 6
+    assert model.training["stopped_by"] == "rounds"
+
+
 @pytest.mark.parametrize("wrong", [0.5, 0.0, float("nan"), float("inf")])
 def test_strides_are_at_least_one(wrong: float) -> None:
     with pytest.raises(ParameterError, match="stride must be a number at least 1"):

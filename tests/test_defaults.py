@@ -237,6 +237,7 @@ def test_little_time_is_paced_and_much_time_asks_folds() -> None:
     assert all(isinstance(v["learning_rate"], Pace) for v in values[:2])
     for plenty in values[2:]:  # the folds are as without a budget, the model is finer
         finest = plenty.pop("finest_rate")
+        assert plenty.pop("easy_rounds") is None
         assert plenty == recipe(size)
         assert finest < plenty["learning_rate"]
     now = time.monotonic()

@@ -7,6 +7,7 @@
     python benchmarks/quality/algorithms.py --rows 3000 --folds 0 1
     python benchmarks/quality/algorithms.py --tasks regression --variants 'constant leaves'
     python benchmarks/quality/algorithms.py --rows 3000 --variants 'nothing tried'
+    python benchmarks/quality/algorithms.py --tables letter r_mv --variants 'small steps'
 
 Tables of few rows and few classes, so that one run over all of them takes about a minute of
 processor time.  Each line compares a variant with the defaults on the same tables: mean
@@ -107,6 +108,8 @@ VARIANTS = {
     "no categories one by one": _without(max_cat_to_onehot=254),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, kept=lambda values: False),
+    "long ways in small steps": Variant(recipe={"easy_rounds": None}),
+    "long ways in larger steps": Variant(recipe={"easy_rounds": 300}),
     "nothing tried, steps x 4": Variant(recipe={"stride": 4.0}, kept=lambda values: False),
 }
 
@@ -193,10 +196,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=MOST_ROWS, help="tables of fewer rows")
     parser.add_argument("--from-rows", type=int, default=0, help="and of at least so many")
     parser.add_argument("--tasks", nargs="+", choices=("regression", "binary", "multiclass"))
+    parser.add_argument("--tables", nargs="+", help="these, whatever their size and task")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     index = tables._index()
-    names = [
+    names = options.tables or [
         name for name in index
         if tables.half(name) in options.half
         and options.from_rows <= int(index[name]["rows"]) < options.rows

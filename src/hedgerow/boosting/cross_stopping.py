@@ -190,12 +190,35 @@ def _found(
     if stopping.is_cautious:
         n_rounds = max(1, round(n_rounds * trust(best.rows.sample, folds, grown.folds, alike)))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
+    params, times = best.params, times_larger(n_rounds, stopping)
+    if times > 1.0:
+        params, n_rounds = of_folds(params, times), round(n_rounds / times)
+        params = replace(params, learning_rate=round(params.learning_rate, 6))
+    record = {**record, "stride": round(stopping.stride / times, 3)}
     if interrupted:
         _tell(n_rounds, n_seen)
-    found = ChosenRounds(best.params, n_rounds, grown.curves, best.rows, record, interrupted)
+    found = ChosenRounds(params, n_rounds, grown.curves, best.rows, record, interrupted)
     if stopping.finest_rate is None:
         return found
     return _paced(found, stopping, best.seconds / (len(folds) * n_seen))
+
+
+def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
+    """By how much the steps of a model are larger, which would have so many rounds otherwise.
+
+    Small steps are worth their time where few rounds do.  Where many are needed, larger ones
+    learn as well: `docs/defaults.md` has the figures.
+
+    Examples
+    --------
+    >>> stopping = StoppingParams("cv", stride=2.0, easy_rounds=500)
+    >>> [times_larger(n, stopping) for n in (500, 1_125, 3_000)]
+    [1.0, 1.5, 2.0]
+    """
+    easy = stopping.easy_rounds
+    if easy is None or n_rounds <= easy:
+        return 1.0
+    return round(min(math.sqrt(n_rounds / easy), stopping.stride), 2)
 
 
 def _likely(n_rounds: float, part: float, rate: float) -> float:

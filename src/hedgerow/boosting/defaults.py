@@ -61,7 +61,7 @@ AUTOMATIC = (
 
 _DECISIVE = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 
-_OF_FOLDS = ("folds", "rounds_factor", "stride", "finest_rate")
+_OF_FOLDS = ("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate")
 
 _HURRIED_ROUNDS = 300
 _VERY_FEW_ROUNDS = 50
@@ -96,6 +96,8 @@ _FEW_LEVELS = 4
 """Of columns whose categories are each tried against all others; of others sets are."""
 _LEAST_PATIENCE = 10
 _STRIDE_OF_SMALL, _STRIDE = 3.0, 2.0
+_EASY_ROUNDS = 500
+"""More are taken in larger steps."""
 _LONGER = 1.15
 """Small steps bear to go a little further than large ones."""
 _LEVELS = 7
@@ -260,7 +262,7 @@ def within_time(
     n_rounds = seconds / seconds_a_round
     of_folds = _PATHS_FOR_FOLDS * USUAL_PATH / values["learning_rate"]
     if n_rounds >= of_folds and not has_validation:
-        return values | {"finest_rate": LOWEST_RATE}
+        return values | {"finest_rate": LOWEST_RATE, "easy_rounds": None}
     hurried = n_rounds < _HURRIED_ROUNDS
     path = USUAL_PATH
     if hurried:  # too few rounds to learn too much: no row is set aside
@@ -325,6 +327,7 @@ def choose(
     if stopping.time_budget is not None and not one_kind:
         seconds, began = stopping.time_budget, stopping.began
         values = within_time(values, size, seconds, began, has_validation)
+    values = {"easy_rounds": None if one_kind else _EASY_ROUNDS, **values}
     of_folds = {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be

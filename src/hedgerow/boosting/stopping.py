@@ -65,6 +65,10 @@ class StoppingParams:
     stride : float >= 1
         For ``"cv"``: learning rate of the folds over that of the model.  A round of theirs
         stands for as many rounds of the model; ``patience`` is in rounds of the model.
+    easy_rounds : int >= 1 or None
+        For ``"cv"``: a model of n rounds, more than these, has the square root of
+        ``n * easy_rounds`` instead, whose steps are larger in proportion, but no larger than
+        those of the folds.  None: it has all n.
     least_patience : int >= 1 or None
         For ``"cv"`` with ``is_cautious``: patience at the first round, which grows by a fifth
         of the rounds up to ``patience``.  None: it is ``patience`` from the start.
@@ -92,6 +96,7 @@ class StoppingParams:
     folds: tuple[int, int] = (5, 5)
     rounds_factor: float = 1.0
     stride: float = 1.0
+    easy_rounds: int | None = None
     least_patience: int | None = None
     alternatives: tuple[BoostParams, ...] = ()
     finest_rate: float | None = None
