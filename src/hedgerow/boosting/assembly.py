@@ -44,10 +44,10 @@ def make_forest(
 def with_sets(forest: Forest, left_bins: npt.NDArray[np.uint64], spec: BinSpec) -> Forest:
     """Give the splits of category columns their sets of bins, one row of ``left_bins`` a node."""
     chosen = np.append(spec.is_category, False)[forest.feature]
-    sets = left_bins[chosen]
+    sets, n_bins = left_bins[chosen], spec.bin_counts()
     for j in np.flatnonzero(spec.is_category).tolist():  # only bins of levels stay in a set
         kept = np.zeros(256, dtype=np.uint8)
-        kept[: spec.n_bins(j)] = 1
+        kept[: n_bins[j]] = 1
         mask = np.packbits(kept, bitorder="little").view("<u8").astype(np.uint64)
         sets[forest.feature[chosen] == j] &= mask
     threshold = forest.threshold.copy()

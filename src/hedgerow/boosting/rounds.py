@@ -130,13 +130,18 @@ class BoostState:
         forest = make_forest(trees, self.base_score, self._n_features, self._spec)
         return forest if self._first is None else joined(self._first, forest)
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether a round adds its trees to the scores, and does nothing else to them."""
+        return isinstance(self._mode, Additive)
+
     def validation_scores(self, n_rounds: int, interrupted: bool = False) -> FloatArray:
         """Raw scores of the validation rows by the first ``n_rounds`` rounds alone.
 
         If a round was ``interrupted``, a part of it may be in the scores that are kept up.
         """
         assert self._validation is not None
-        if n_rounds == self.n_rounds and isinstance(self._mode, Additive) and not interrupted:
+        if n_rounds == self.n_rounds and self.adds_up and not interrupted:
             return self._validation.raw
         scores = self._validation.restarted(self.base_score)
         for number, tree in enumerate(self._mode.trees(n_rounds - self.n_first)):

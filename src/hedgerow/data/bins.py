@@ -114,8 +114,11 @@ class BinSpec:
     def bin_counts(self) -> IntArray:
         """``n_bins`` of every feature."""
         counts = np.diff(self.cut_start) + 1
-        for j in np.flatnonzero(self.is_category).tolist():
-            counts[j] = 1 + int(self.bins_of(j).max(initial=0))
+        counts[self.is_category] = 1
+        with_levels = np.flatnonzero(np.diff(self.level_start))
+        if len(with_levels) > 0:
+            first = self.level_start[with_levels]
+            counts[with_levels] = 1 + np.maximum.reduceat(self.level_bin, first).astype(np.int64)
         return counts
 
     @property
