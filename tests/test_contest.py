@@ -125,6 +125,33 @@ def test_a_long_way_is_gone_in_larger_steps(sample: Sample, easy: int, times: fl
     assert np.array_equal(alone.forest.value, model.forest.value)
 
 
+@pytest.mark.parametrize("room", [0, 2_000])
+def test_scores_of_folds_that_are_not_kept_are_added_up_again(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """The scores of the best round say how far it is beyond chance."""
+    asked = {"is_cautious": True, "stride": 2.0, "alternatives": (LARGER,)}
+    plain = fitted(sample, LEVELS, **asked)
+    monkeypatch.setattr(cross_module, "_RECENT_BYTES", room)
+    assert model_to_bytes(fitted(sample, LEVELS, **asked)) == model_to_bytes(plain)
+
+
+def test_the_latest_scores_are_kept_from_the_best_round_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recent, raw = cross_module._Recent(), np.zeros((1, 10))
+    for number, best in ((1, 0), (2, 0), (3, 2), (4, 2)):
+        raw += 1.0
+        recent.note(raw, best)
+    assert recent.after(1) is None
+    assert [recent.after(n)[0, 0] for n in (2, 3, 4)] == [2.0, 3.0, 4.0]
+    assert recent.after(5) is None
+    monkeypatch.setattr(cross_module, "_RECENT_BYTES", 2 * raw.nbytes)
+    recent.note(raw, 2)
+    assert recent.after(3) is None
+    assert recent.after(5) is not None
+
+
 def test_a_model_at_its_most_rounds_was_not_stopped(sample: Sample) -> None:
     few = replace(LARGER, n_estimators=12)
     model = fitted(sample, few, stride=2.0, easy_rounds=1)

@@ -25,6 +25,26 @@ def spec_of(cuts):
     return BinSpec(keys_of_floats(cuts), np.array([0, len(cuts)]), schema, 256, *no_levels)
 
 
+@given(st.lists(st.none() | st.lists(st.integers(0, 254), max_size=5), min_size=1, max_size=6))
+def test_a_column_has_as_many_bins_as_its_levels_or_cuts_ask_for(columns):
+    """None is a column of numbers with two cuts, a list the bins of the levels of another."""
+    kinds = ["float" if levels is None else "category" for levels in columns]
+    schema = Schema(tuple(Column(f"x{j}", kind) for j, kind in enumerate(kinds)))
+    n_cuts = [2 if levels is None else 0 for levels in columns]
+    n_levels = [len(levels or []) for levels in columns]
+    spec = BinSpec(
+        np.tile([0, 1], n_cuts.count(2)),
+        np.concatenate([[0], np.cumsum(n_cuts)]).astype(np.int64),
+        schema,
+        256,
+        np.array([b for levels in columns for b in levels or []], dtype=np.uint8),
+        np.concatenate([[0], np.cumsum(n_levels)]).astype(np.int64),
+    )
+    expected = [3 if levels is None else 1 + max(levels, default=0) for levels in columns]
+    assert spec.bin_counts().tolist() == expected
+    assert [spec.n_bins(j) for j in range(len(columns))] == expected
+
+
 def neighbours(value):
     """A float with those next to it, in float64 and in float32."""
     narrow = np.float32(value)
