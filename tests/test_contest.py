@@ -140,7 +140,7 @@ def test_the_latest_scores_are_kept_from_the_best_round_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recent, raw = cross_module._Recent(), np.zeros((1, 10))
-    for number, best in ((1, 0), (2, 0), (3, 2), (4, 2)):
+    for _, best in ((1, 0), (2, 0), (3, 2), (4, 2)):
         raw += 1.0
         recent.note(raw, best)
     assert recent.after(1) is None
