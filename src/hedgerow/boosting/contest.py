@@ -44,8 +44,8 @@ _WITHOUT_EFFECT = frozenset({"bundle_features"})
 """Settled by the kind of the trees, and without a part in the model."""
 
 _PATIENCE_SHARE = 0.2
-_ROUNDS_TO_JUDGE = 30
-_FAR = 1.5
+_ROUNDS_TO_JUDGE = 40
+_FAR = 1.3
 
 
 @dataclass(slots=True)
