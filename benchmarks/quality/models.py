@@ -6,6 +6,7 @@ named ``library`` or ``library{"parameter": value}``: the latter serves to choos
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -134,7 +135,7 @@ def fit(name: str, problem: Problem) -> Predict:
 
 
 def version_of(name: str) -> str:
-    """What a result depends on: the library's version; of Hedgerow the sources' digest too."""
+    """What a result depends on: the library's version; of Hedgerow the code's digest too."""
     library, _ = parse(name)
     if library != "hedgerow":
         return version(LIBRARIES[library][1])
@@ -144,5 +145,20 @@ def version_of(name: str) -> str:
     folder = Path(hedgerow.__file__).parent
     for path in sorted(folder.rglob("*.py")):
         if path.parent.name not in ("cli", "plot", "report", "io", "distributed"):
-            digest.update(path.read_bytes())
+            digest.update(_code_of(path).encode())
     return f"{hedgerow.__version__}+{digest.hexdigest()[:10]}"
+
+
+def _code_of(path: Path) -> str:
+    """A source without comments and texts about it, on which no result depends."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            node.body = [statement for statement in node.body if not _is_text(statement)]
+    return ast.unparse(tree)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
+        return False
+    return isinstance(statement.value.value, str)

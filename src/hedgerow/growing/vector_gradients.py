@@ -115,8 +115,8 @@ def write_words(
 ) -> None:
     """Write the words of rows ``place``, output after output for some rows at a time.
 
-    Row after row, each with the places and bits of all outputs, a fifth more of the time of trees
-    of 26 classes was gone.  ``noise`` is scratch for the random bits of some rows.
+    Row after row, each with the places and bits of all outputs, they took an eighth of the time of
+    trees of 26 classes.  ``noise`` is scratch for the random bits of some rows.
     """
     words, fixed, dropped = outputs.words, outputs.fixed, outputs.dropped
     width, seed = np.uint64(outputs.sums.width), settings.seed
