@@ -53,6 +53,7 @@ tables of the comparison: 0.6 with 8,000 values, 0.9 with 35,000, 1.3 with 52,00
 """
 
 _RECENT_BYTES = 32_000_000
+"""Scores that a fold keeps; of many test rows those of the best round may be added up again."""
 
 
 @dataclass(frozen=True, slots=True)

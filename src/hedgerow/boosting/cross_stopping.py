@@ -2,8 +2,8 @@
 
 ``early_stopping="cv"``: the rows are divided into five folds, these are grown abreast
 until the loss of all test rows together stops falling, and the model is then trained
-on all rows for as many rounds as were best.  No row is lost to validation, and what
-decides are as many rows as there are.
+on all rows for as many rounds as were best, or for fewer and larger ones.  No row is lost
+to validation, and what decides are as many rows as there are.
 
 An interrupt (Ctrl-C) ends the folds, once each has done a round: the model of all rows then
 has as many rounds as were best by then.
