@@ -1,4 +1,4 @@
-"""Compiled kernels: kept, found again, callable from where they should be."""
+"""Kernels compiled just in time: kept, found again, callable from where they should be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.compile import _Flags
+pytest.importorskip("numba")
 
 MODULE = """
 import numpy as np
@@ -48,12 +48,8 @@ def sum_of_rows(table):
         sum_ += first_of(table[row])
     return sum_
 
-@kernel(allocates=True)
-def declared(values):
-    return (values + values)[0]
-
 @kernel
-def undeclared(values):
+def makes_an_array(values):
     return (values + values)[0]
 """
 
@@ -70,77 +66,159 @@ class Listener(event.Listener):
         pass
 
 event.register("numba:compile", Listener())
-from kernels_of_test import add, total, total_float
+from kernels_of_test import add, total, total_float, sum_of_rows
 print(total(np.arange(5)), total_float(np.arange(5.0)), total(np.arange(5)))
-print(*(name for name in compiled if name in ("add", "add_twice", "total", "total_float")))
+print(sum_of_rows(np.ones((3, 2))))
+print(*sorted(compiled))
 """
+NAMES = ["add", "add", "add_twice", "add_twice", "first_of", "sum_of_rows", "total", "total_float"]
 
 
-def run(folder: Path, cache: Path, code: str = RUN, **variables: str) -> list[str]:
-    (folder / "kernels_of_test.py").write_text(MODULE)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), **variables}
-    environment["PYTHONPATH"] = os.pathsep.join([str(folder), *sys.path])
-    done = subprocess.run(
+def run(
+    folder: Path, cache: Path, code: str = RUN, module: str = MODULE, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "kernels_of_test.py").write_text(module)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(cache),
+        "HEDGEROW_COMPILE": "auto",
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+        **variables,
+    }
+    return subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("opened", ["", "1"])
 def test_second_process_compiles_nothing(tmp_path, opened) -> None:
-    first = run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened)
-    assert first[0] == "20 20.0 20"
-    assert sorted(first[1].split()) == [
-        "add", "add", "add_twice", "add_twice", "total", "total_float",
-    ]  # fmt: skip
-    assert run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened) == [first[0], ""]
+    first = lines(run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened))
+    assert first[:2] == ["20 20.0 20", "3.0"]
+    assert first[2].split() == NAMES
+    again = lines(run(tmp_path, tmp_path / "cache", HEDGEROW_OPEN_KERNELS=opened))
+    assert again == [*first[:2], ""]
+
+
+def test_an_edit_compiles_what_depends_on_it(tmp_path) -> None:
+    lines(run(tmp_path, tmp_path / "cache"))
+    commented = MODULE.replace("return a + b", "return a + b  # a comment\n\n")
+    assert lines(run(tmp_path, tmp_path / "cache", module=commented))[2] == ""
+    edited = MODULE.replace("return row[0]", "return row[1] + 1.0")
+    after = lines(run(tmp_path, tmp_path / "cache", module=edited))
+    assert after == ["20 20.0 20", "6.0", "first_of sum_of_rows"]
+    edited = MODULE.replace("return a + b", "return a + b + 1")
+    after = lines(run(tmp_path, tmp_path / "cache", module=edited))
+    assert after[0] == "30 30.0 30"
+    assert "sum_of_rows" not in after[2]
 
 
 def test_cache_that_cannot_be_written_only_costs_time(tmp_path) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file where the folder should be")
     for _ in range(2):
-        out = run(tmp_path, blocked)
+        out = lines(run(tmp_path, blocked))
         assert out[0] == "20 20.0 20"
-        assert "total" in out[1].split()
+        assert out[2].split() == NAMES
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_cache_that_can_only_be_read_is_used(tmp_path) -> None:
+    lines(run(tmp_path, tmp_path / "cache"))
+    folder = next((tmp_path / "cache" / "hedgerow").iterdir())
+    folder.chmod(0o500)
+    try:
+        assert lines(run(tmp_path, tmp_path / "cache"))[2] == ""
+    finally:
+        folder.chmod(0o700)
 
 
 def test_inner_kernel_called_from_python_is_an_error_not_a_crash(tmp_path) -> None:
     code = RUN + "\ntry:\n    add(1, 2)\nexcept TypeError:\n    print('TypeError')\n"
     for _ in range(2):  # compiled here, then with the others from the cache
-        assert run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="")[2] == "TypeError"
+        done = run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="")
+        assert lines(done)[3] == "TypeError"
 
 
 def test_inner_kernel_can_be_opened_for_tests(tmp_path) -> None:
     code = RUN + "\nprint(add(1, 2))\n"
-    out = run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="1")
-    assert out[2] == "3"
+    done = run(tmp_path, tmp_path / "cache", code, HEDGEROW_OPEN_KERNELS="1")
+    assert lines(done)[3] == "3"
 
 
 COUNTED = """
 import numpy as np
 from numba.core.errors import NumbaError
-from kernels_of_test import declared, sum_of_rows, undeclared
+from kernels_of_test import makes_an_array, sum_of_rows
 
-print(sum_of_rows(np.ones((3, 2))), declared(np.arange(2.0, 5.0)))
-counted = ["NRT_incref" in code for code in sum_of_rows.inspect_llvm().values()]
-print(counted)
+print(sum_of_rows(np.ones((3, 2))))
+print(["NRT_incref" in code for code in sum_of_rows.dispatcher.inspect_llvm().values()])
 try:
-    undeclared(np.arange(3.0))
+    makes_an_array(np.arange(3.0))
 except NumbaError as error:
     print("NRT required" in str(error))
 """
 
 
 @pytest.mark.parametrize("opened", ["", "1"])
-def test_references_are_not_counted_unless_a_kernel_makes_arrays(tmp_path, opened) -> None:
-    out = run(tmp_path, tmp_path / "cache", COUNTED, HEDGEROW_OPEN_KERNELS=opened)
-    assert out == ["3.0 4.0", "[False]", "True"]
+def test_no_kernel_makes_arrays_or_counts_references(tmp_path, opened) -> None:
+    done = run(tmp_path, tmp_path / "cache", COUNTED, HEDGEROW_OPEN_KERNELS=opened)
+    assert lines(done) == ["3.0", "[False]", "True"]
+
+
+CALL = "import numpy as np\nfrom kernels_of_test import total\nprint(total(np.arange(5)))\n"
+
+
+def test_never_makes_compilation_an_error(tmp_path) -> None:
+    done = run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_COMPILE="never")
+    assert done.returncode == 1
+    assert "CompilationError: kernels_of_test:total has to be compiled" in done.stderr
+    assert "HEDGEROW_COMPILE is 'never'" in done.stderr
+
+
+def test_another_policy_is_an_error_that_lists_the_three(tmp_path) -> None:
+    done = run(tmp_path, tmp_path / "cache", CALL, HEDGEROW_COMPILE="sometimes")
+    assert done.returncode == 1
+    assert "must be 'auto', 'never' or 'always', got 'sometimes'" in done.stderr
+
+
+def test_without_numba_the_error_names_the_extra(tmp_path) -> None:
+    code = "import sys\nsys.modules['numba'] = None\n" + CALL
+    done = run(tmp_path, tmp_path / "cache", code)
+    assert done.returncode == 1
+    assert "pip install 'hedgerow[jit]'" in done.stderr
+
+
+def test_a_loss_of_the_users_without_numba_names_the_extra(tmp_path) -> None:
+    code = (
+        "import sys\nsys.modules['numba'] = None\nimport numpy as np\n"
+        "from hedgerow.objectives.own_kernels import loops_of\n"
+        "loops_of(lambda y, raw: (y - raw) ** 2, np.zeros(3))\n"
+    )
+    done = run(tmp_path, tmp_path / "cache", code)
+    assert done.returncode == 1
+    assert "a loss of your own has to be compiled, and Numba is not installed" in done.stderr
+    assert "pip install 'hedgerow[jit]'" in done.stderr
+
+
+def test_compilation_is_announced_unless_told_to_be_quiet(tmp_path) -> None:
+    cache = tmp_path / "cache"
+    quiet = run(tmp_path, cache / "1", CALL, HEDGEROW_QUIET="1")
+    assert (quiet.stdout, quiet.stderr) == ("20\n", "")
+    loud = run(tmp_path, cache / "2", CALL, HEDGEROW_QUIET="")
+    assert loud.stdout == "20\n"
+    assert loud.stderr.startswith("hedgerow: compiling kernels (once per machine, kept in ")
+    assert run(tmp_path, cache / "2", CALL, HEDGEROW_QUIET="").stderr == ""
 
 
 def test_quick_flags_compare_like_those_of_numba() -> None:
     from numba.core.compiler import Flags
+
+    from hedgerow.compile.just_in_time import _Flags
 
     plain, other = Flags(), Flags()
     other.nrt = True

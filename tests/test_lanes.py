@@ -14,7 +14,6 @@ from hedgerow.compile import kernel
 from hedgerow.kernels.lanes import (
     N_LANES,
     WIDTH,
-    Lanes,
     choose,
     lane_of,
     load_lanes,
@@ -23,8 +22,8 @@ from hedgerow.kernels.lanes import (
     spread,
     sum_floats,
     to_float,
-    two_halves_to_float,
 )
+from hedgerow.kernels.lanes_llvm import Lanes, two_halves_to_float
 
 places = arrays(np.int64, WIDTH, elements=st.integers(0, 50))
 

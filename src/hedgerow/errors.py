@@ -47,6 +47,10 @@ class StorageError(HedgerowError, OSError):
     """A file that a training reads or writes is unreadable, has changed, or the disk is full."""
 
 
+class CompilationError(HedgerowError, RuntimeError):
+    """Code would have to be compiled, but must not be, or Numba is not installed."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest known word, or ``""``."""
     close = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)

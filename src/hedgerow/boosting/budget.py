@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.compile import compile_seconds
+from hedgerow.compile.kernels import compile_seconds
 
 _LAST = 3
 """Rounds whose times tell that of the next one."""
@@ -104,8 +104,8 @@ def budget_of(stopping: StoppingParams) -> Iterator[Budget | None]:
     if stopping.time_budget is None:
         yield None
         return
-    with compile_seconds() as compiled:
-        yield Budget(float(stopping.time_budget), stopping.began, compiled)
+    before = compile_seconds()
+    yield Budget(float(stopping.time_budget), stopping.began, lambda: compile_seconds() - before)
 
 
 __all__ = ["Budget", "budget_of"]

@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 
 from hedgerow import __version__
@@ -149,7 +148,6 @@ def settings_of(
     texts = {
         "Hedgerow": f"{__version__} ({_digest_of_sources()})",
         "NumPy": np.__version__,
-        "Numba": numba.__version__,
         "processor": platform.machine(),
         "objective": objective.name,
         "n_outputs": str(objective.n_outputs),

@@ -88,10 +88,10 @@ def _folder(path: str) -> Path:
 
 def announce() -> None:
     """Say that the first use takes a while, if it does."""
-    from hedgerow.compile import is_cached
+    from hedgerow.compile import library
 
-    if not is_cached():
-        print("First use on this machine: compiling the kernels, some seconds ...", flush=True)
+    if not library.is_usable():
+        print("First use on this machine: compiling the kernels, half a minute ...", flush=True)
 
 
 def _fit(settings: dict[str, Any], X: Any, y: Any, names: list[str]) -> Any:

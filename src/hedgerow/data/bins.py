@@ -41,7 +41,6 @@ from hedgerow.data.sparse_cuts import find_sparse_cuts, present
 from hedgerow.data.table import Table
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.binning import (
-    FAN_OUT,
     LOOKUP_WIDTH,
     choose_cuts,
     find_runs,
@@ -49,6 +48,7 @@ from hedgerow.kernels.binning import (
     sample_rows,
 )
 from hedgerow.kernels.hashing import BIN_SAMPLE_STREAM
+from hedgerow.kernels.intrinsics import FAN_OUT
 from hedgerow.kernels.keys import float32_threshold_keys, floats_of_keys, keys_of_floats
 from hedgerow.threads import run_blocks
 

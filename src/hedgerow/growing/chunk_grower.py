@@ -29,7 +29,6 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
 from hedgerow.comm.base import Alone, Communicator
-from hedgerow.compile import announce_compilation
 from hedgerow.data.matrix import tile_shape
 from hedgerow.data.row_store import Chunk, RowStore, Uses
 from hedgerow.growing import chunk_pass as passes
@@ -115,7 +114,6 @@ class ChunkGrower:
         n_copies: int = 1,
         whole: WholeRows | None = None,
     ) -> None:
-        announce_compilation()
         check(params, mode)
         self._store, self._objective = store, objective
         self._adds_scores = adds_scores

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
-from hedgerow.compile import announce_compilation
 from hedgerow.data.bins import integer_midpoints, midpoints
 from hedgerow.data.blocks import PADDING, ColumnBlocks
 from hedgerow.data.schema import ColumnKind
@@ -85,7 +84,6 @@ class ExactGrower:
         n_threads: int,
         adds_scores: bool = True,
     ) -> None:
-        announce_compilation()
         self._blocks = blocks
         self._params = params
         state = _make_state(blocks, target, weight, raw, objective, params, n_threads)

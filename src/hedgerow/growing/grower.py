@@ -16,7 +16,7 @@ from hedgerow.arrays import (
     aligned_empty,
     aligned_zeros,
 )
-from hedgerow.compile import announce_compilation, entry_of
+from hedgerow.compile import entry_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
@@ -102,7 +102,6 @@ class TreeGrower:
         n_copies: int = 1,
         numbers: FloatArray | None = None,
     ) -> None:
-        announce_compilation()
         self._matrix = matrix
         self._params = params
         self._finish = partial(finish_nodes, cuts_of(matrix.spec))

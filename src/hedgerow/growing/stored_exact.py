@@ -30,7 +30,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
-from hedgerow.compile import announce_compilation
 from hedgerow.data.block_files import BlockFile
 from hedgerow.data.column_files import ColumnFiles
 from hedgerow.data.scratch import explained
@@ -125,7 +124,6 @@ class StoredExactGrower:
         memory_limit: int | None = None,
     ) -> None:
         check_supported(params)
-        announce_compilation()
         self._columns, self._params, self._n_threads = columns, params, n_threads
         self._raw, self._adds_scores = raw, adds_scores
         n_rows, n_features = columns.n_rows, columns.n_features

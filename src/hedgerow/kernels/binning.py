@@ -31,16 +31,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.intrinsics import FAN_OUT, count_below
 
-FAN_OUT = 16
 MOST_CUTS = FAN_OUT * FAN_OUT - 1
 LOOKUP_WIDTH = FAN_OUT + FAN_OUT * FAN_OUT
 
@@ -60,34 +56,6 @@ _ROWS = np.uint64(512)
 _PLAY = 1e-9
 
 _HEAVY_PASSES = 8
-
-
-@intrinsic
-def count_below(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
-    """How many of ``array[start : start + 16]`` are smaller than ``value``."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        array_type = signature.args[0]
-        data = context.make_array(array_type)(context, builder, args[0]).data
-        element = context.get_value_type(array_type.dtype)
-        vector = ir.VectorType(element, FAN_OUT)
-        pointer = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
-        numbers = builder.load(pointer, align=array_type.dtype.bitwidth // 8)
-        undefined = ir.Constant(vector, ir.Undefined)
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), FAN_OUT), [0] * FAN_OUT)
-        copies = builder.insert_element(undefined, args[2], ir.IntType(32)(0))
-        copies = builder.shuffle_vector(copies, undefined, lanes)
-        if isinstance(array_type.dtype, types.Float):
-            below = builder.fcmp_ordered("<", numbers, copies)
-        else:
-            below = builder.icmp_signed("<", numbers, copies)
-        mask = ir.IntType(FAN_OUT)
-        count = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(mask, [mask]), f"llvm.ctpop.i{FAN_OUT}"
-        )
-        return builder.zext(builder.call(count, [builder.bitcast(below, mask)]), ir.IntType(64))
-
-    return types.uint64(array, types.uint64, array.dtype), generate
 
 
 @kernel

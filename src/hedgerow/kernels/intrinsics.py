@@ -8,139 +8,32 @@ fused_multiply_add  ``a * b + c`` rounded once, on every machine
 call_address    call a C function at an address (yield, sleep)
 float_of_bits   read an int64 as the float64 with the same bits, and back
 pointer_at      an address as a pointer, for arrays that are named by a table
+trailing_zeros  index of the lowest bit that is set; the number must not be 0
+count_below     how many of ``FAN_OUT`` neighbours are smaller than a value
 with_field      a named tuple with another number in one field
 """
 
 from __future__ import annotations
 
-from typing import Any
+from hedgerow.compile import Intrinsic
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-_INT32 = ir.IntType(32)
-_BYTES = ir.IntType(8).as_pointer()
+FAN_OUT = 16
+"""Neighbours that :data:`count_below` compares at once."""
 
 
-def _element(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.gep(data, [index])
+def _declare(name: str) -> Intrinsic:
+    return Intrinsic("hedgerow.kernels.intrinsics_llvm", name)
 
 
-@intrinsic
-def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Fetch the cache line of ``array[index]`` (any address is allowed)."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_element(context, builder, signature.args[0], *args), _BYTES)
-        signature_ir = ir.FunctionType(ir.VoidType(), [_BYTES, _INT32, _INT32, _INT32])
-        function = cgutils.get_or_insert_function(builder.module, signature_ir, "llvm.prefetch.p0")
-        read, keep, data = _INT32(0), _INT32(3), _INT32(1)
-        builder.call(function, [pointer, read, keep, data])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
-
-
-@intrinsic
-def atomic_add(typingctx: Any, array: Any, index: Any, amount: Any) -> Any:
-    """``array[index] += amount`` as one step; returns the value before."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _element(context, builder, signature.args[0], args[0], args[1])
-        return builder.atomic_rmw("add", pointer, args[2], "acq_rel")
-
-    return types.int64(array, types.intp, types.int64), generate
-
-
-@intrinsic
-def atomic_load(typingctx: Any, array: Any, index: Any) -> Any:
-    """``array[index]``, ordered after the writes that came before its store."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _element(context, builder, signature.args[0], *args)
-        return builder.load_atomic(pointer, "acquire", 8)
-
-    return types.int64(array, types.intp), generate
-
-
-@intrinsic
-def atomic_store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """``array[index] = value``, ordered after all earlier writes of this thread."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _element(context, builder, signature.args[0], args[0], args[1])
-        builder.store_atomic(args[2], pointer, "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, types.int64), generate
-
-
-@intrinsic
-def fused_multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """``a * b + c`` with one rounding (IEEE 754 fusedMultiplyAdd)."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fma(*args)
-
-    return types.float64(types.float64, types.float64, types.float64), generate
-
-
-@intrinsic
-def call_address(typingctx: Any, address: Any, argument: Any) -> Any:
-    """Call the C function ``int f(int)`` that lies at ``address``.
-
-    The address is data, not a constant of the code, so that compiled kernels
-    can be kept on disk.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        function_type = ir.FunctionType(_INT32, [_INT32])
-        function = builder.inttoptr(args[0], function_type.as_pointer())
-        builder.call(function, [builder.trunc(args[1], _INT32)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
-
-
-@intrinsic
-def float_of_bits(typingctx: Any, bits: Any) -> Any:
-    """The float64 whose bit pattern is the int64 ``bits``."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
-@intrinsic
-def bits_of_float(typingctx: Any, value: Any) -> Any:
-    """The bit pattern of a float64 as an int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic
-def pointer_at(typingctx: Any, address: Any) -> Any:
-    """The pointer to ``address``: for ``numba.carray``, of arrays that tables name."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), generate
-
-
-@intrinsic(prefer_literal=True)
-def with_field(typingctx: Any, numbers: Any, name: Any, value: Any) -> Any:
-    """The named tuple ``numbers`` with another int64 in one field."""
-    index = numbers.fields.index(name.literal_value)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.insert_value(args[0], args[2], index)
-
-    return numbers(numbers, name, types.int64), generate
+prefetch = _declare("prefetch")
+atomic_add = _declare("atomic_add")
+atomic_load = _declare("atomic_load")
+atomic_store = _declare("atomic_store")
+fused_multiply_add = _declare("fused_multiply_add")
+call_address = _declare("call_address")
+float_of_bits = _declare("float_of_bits")
+bits_of_float = _declare("bits_of_float")
+pointer_at = _declare("pointer_at")
+with_field = _declare("with_field")
+trailing_zeros = _declare("trailing_zeros")
+count_below = _declare("count_below")

@@ -45,11 +45,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.extending import intrinsic
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.intrinsics import trailing_zeros
 from hedgerow.kernels.slopes import add_lines
 
 EXITS = 32
@@ -75,16 +74,6 @@ _ALL = np.uint32(0xFFFFFFFF)
 _ONE = np.uint64(1)
 _LINK_BITS = np.uint64(32)
 _LOW_BITS = np.uint64(0xFFFFFFFF)
-
-
-@intrinsic
-def trailing_zeros(typingctx: Any, number: Any) -> Any:
-    """Index of the lowest bit that is set; the number must not be 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return number(number), generate
 
 
 @kernel(inner=True)

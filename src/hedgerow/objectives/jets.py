@@ -31,7 +31,7 @@ from numba.extending import (
     register_model,
 )
 
-from hedgerow.compile import compile_inner
+from hedgerow.compile.just_in_time import compile_inner
 
 
 class JetType(types.Type):  # type: ignore[misc]

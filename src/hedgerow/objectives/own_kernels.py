@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.compile import compile_inner
+from hedgerow.compile.kernels import compiler_of_functions
+from hedgerow.errors import CompilationError
 
 _STEP = 2.0**-7
 """Step of numeric differentiation, for raw scores up to 1: differences of fourth order
@@ -45,6 +46,8 @@ def loops_of(function: Callable[..., Any], target: FloatArray) -> RowLoops:
         raw, out = np.zeros(len(target)), np.empty((2, len(target)))
         loops.derivatives(target, raw, out[0], out[1])
         loops.losses(target, raw, out[0])
+    except CompilationError:  # not allowed, or no Numba
+        raise
     except Exception:  # whatever Numba finds: it is then run as it stands
         return _by_numpy(function)
     return loops
@@ -64,6 +67,7 @@ def _constants(function: Any) -> tuple[Any, ...]:
 @functools.lru_cache(maxsize=32)
 def _compiled(function: Callable[..., Any], constants: tuple[Any, ...]) -> RowLoops:
     """Compile the loops; ``constants`` tell a function from itself with others."""
+    compile_inner = compiler_of_functions("a loss of your own")
     from hedgerow.objectives.jets import jet, lift
 
     loss = compile_inner(function)

@@ -1,0 +1,71 @@
+"""Build hooks: compile the kernels into shared libraries inside the wheel.
+
+With ``HEDGEROW_PURE=1``, and on systems for which no library is built, nothing is
+compiled: the wheel is for every platform and depends on Numba, which compiles kernels when
+they are first called.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+SUPPORTED = {("linux", "x86_64"), ("linux", "aarch64")}
+LINKERS = ("cc", "gcc", "clang")
+
+
+def _is_pure() -> bool:
+    """Whether the wheel is to hold no compiled kernels."""
+    if os.environ.get("HEDGEROW_PURE", "") not in ("", "0"):
+        return True
+    return (sys.platform, platform.machine().lower()) not in SUPPORTED
+
+
+class DependencyHook(MetadataHookInterface):
+    """A wheel without compiled kernels depends on Numba."""
+
+    PLUGIN_NAME = "custom"
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the dependencies that ``pyproject.toml`` lists for this hook."""
+        extras = metadata.get("optional-dependencies", {})
+        numba = extras.get("jit", []) if _is_pure() else []
+        metadata["dependencies"] = [*self.config["dependencies"], *numba]
+
+
+class KernelBuildHook(BuildHookInterface[Any]):
+    """Runs ``python -m hedgerow.compile.build`` and adds what it makes to the wheel."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What the compilation needs: none for a pure wheel."""
+        if _is_pure():
+            return []
+        linker = [] if any(map(shutil.which, LINKERS)) else ["ziglang"]
+        return [*self.config["compilers"], *linker]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Compile; ``version`` is "editable" for an editable install."""
+        built = Path(self.root) / "src" / "hedgerow" / "built"
+        if _is_pure():
+            shutil.rmtree(built, ignore_errors=True)
+            return
+        # The packages of an isolated build are found by this process's path alone.
+        path = os.pathsep.join([str(built.parents[1]), *filter(None, sys.path)])
+        environment = {**os.environ, "PYTHONPATH": path}
+        command = [sys.executable, "-m", "hedgerow.compile.build", "--folder", str(built)]
+        subprocess.run(command, env=environment, check=True)
+        system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{system}"
+        build_data["artifacts"].append("src/hedgerow/built/*")

@@ -1,0 +1,111 @@
+"""What compiled code depends on, as a digest.
+
+The digest of a kernel covers its own code, the kernels and constants that it uses, and
+theirs in turn: an edit of one kernel changes the digests of its callers and of nothing
+else.  Comments, docstrings and the places of lines do not count.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_PACKAGE = Path(__file__).parents[1]
+_KERNEL_SOURCES = ("arrays.py", "compile", "kernels", "growing", "objectives")
+
+
+@functools.cache
+def source_digest() -> str:
+    """Digest of all files that kernels are made from."""
+    digest = hashlib.blake2b(digest_size=10)
+    for name in _KERNEL_SOURCES:
+        place = _PACKAGE / name
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0")
+            digest.update(file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def digest_of(function: Callable[..., Any]) -> str:
+    """Digest of a kernel, or of its Python function, and of all that it uses."""
+    function = getattr(function, "py_func", function)
+    return _digest_of(function)
+
+
+@functools.cache
+def _digest_of(function: Any) -> str:
+    digest = hashlib.blake2b(digest_size=10)
+    digest.update(sys.implementation.cache_tag.encode())
+    for part in _parts_of(function):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _parts_of(function: Any) -> Iterator[str]:
+    """Everything that decides what the code of a function does."""
+    yield from _code_parts(function.__code__)
+    yield repr(function.__defaults__)
+    names = sorted(set(_global_names(function.__code__)))
+    for name in names:
+        if name in function.__globals__:
+            yield name
+            yield from _value_parts(function.__globals__[name])
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name
+        yield from _value_parts(cell.cell_contents)
+
+
+def _code_parts(code: types.CodeType) -> Iterator[str]:
+    yield code.co_code.hex()
+    yield repr((code.co_names, code.co_varnames, code.co_freevars))
+    # The first constant is the docstring, or None.
+    for constant in code.co_consts[1:]:
+        if isinstance(constant, types.CodeType):
+            yield from _code_parts(constant)
+        else:
+            yield repr(constant)
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _value_parts(value: Any) -> Iterator[str]:
+    """A global of a kernel: another kernel, an intrinsic, a constant, a class or a module."""
+    from hedgerow.compile.kernels import Intrinsic, Kernel
+
+    if isinstance(value, Kernel):
+        yield f"{_digest_of(value.py_func)} {value.inline} {value.inner}"
+    elif isinstance(value, Intrinsic):
+        yield f"{_file_digest(value.module)} {value.name}"
+    elif isinstance(value, types.FunctionType):
+        yield _digest_of(value)
+    elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
+        yield f"{value.__qualname__}{value._fields}"
+    elif isinstance(value, types.ModuleType):
+        yield value.__name__
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    elif isinstance(value, int | float | str | tuple | np.generic | None):
+        yield f"{type(value).__name__} {value!r}"
+    else:
+        yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+
+
+@functools.cache
+def _file_digest(module: str) -> str:
+    found = importlib.util.find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return hashlib.blake2b(Path(found.origin).read_bytes(), digest_size=10).hexdigest()

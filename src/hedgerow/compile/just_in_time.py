@@ -1,0 +1,363 @@
+r"""Numba: the only module that knows its private interfaces, and LLVM's.
+
+Imported where code is compiled: for kernels without built code that fits, for losses of
+the user's, and to build the package.
+
+Numba's own on-disk cache notices a change of the file in which a kernel stands, but not
+of the kernels that it calls in other files, and it may end with an error where no folder
+can be written.  Here
+
+* a file of the cache is named by the digest of all that its kernel depends on
+  (:mod:`hedgerow.compile.digests`), so code compiled from an older source can never run,
+  and after an edit only what depends on it is compiled again;
+* a folder that can only be read is used as it is; a missing or unusable one means that
+  kernels are compiled in each process, and nothing else changes.
+
+The folder is ``$NUMBA_CACHE_DIR`` or, without it, ``$XDG_CACHE_HOME/hedgerow``
+(``~/.cache/hedgerow``, ``%LOCALAPPDATA%\hedgerow``).  Numba's cache files are
+pickles: the folder must be as trusted as the code, and is made readable by
+its owner only.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core import caching, event
+from numba.core.codegen import AOTCPUCodegen, JITCodeLibrary
+from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import register_pass
+from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
+from numba.core.typed_passes import NativeLowering
+
+from hedgerow.compile import digests, progress, unpack
+from hedgerow.compile.kernels import Kernel
+
+VERSIONS = f"numba-{numba.__version__}-llvmlite-{llvmlite.__version__}"
+
+_LISTENER = event.TimingListener()
+event.register("numba:compiler_lock", _LISTENER)
+
+
+def seconds_so_far() -> float:
+    """Seconds that this process has compiled, or loaded compiled code."""
+    return _LISTENER.duration if _LISTENER.done else 0.0
+
+
+# -- code kept on disk --------------------------------------------------------------------
+
+
+def cache_root() -> Path:
+    """Folder below which compiled kernels are kept (it need not exist)."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen) / "hedgerow"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "hedgerow"
+
+
+@functools.cache
+def cache_folder() -> Path | None:
+    """The folder for compiled kernels, or None where there is none and none can be made."""
+    try:
+        folder = cache_root() / VERSIONS
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.listdir(folder)
+    except (OSError, RuntimeError):  # RuntimeError: no home directory
+        return None
+    return folder
+
+
+@functools.cache
+def keeps_code() -> bool:
+    """Whether compiled kernels can be written to the folder."""
+    folder = cache_folder()
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return folder is not None
+
+
+class _DigestLocator(caching._CacheLocator):  # noqa: SLF001  (no public way)
+    """Tells Numba to keep a kernel in :func:`cache_folder`, under the digest of its sources."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        relative = Path(py_file).with_suffix("").parts[-2:]
+        self._digest = digests.digest_of(py_func)
+        self._name = ".".join((*relative, self._digest))
+
+    def ensure_cache_path(self) -> None:
+        """The folder is there; whether it can be written shows when it is."""
+
+    def get_cache_path(self) -> str:
+        return str(cache_folder())
+
+    def get_source_stamp(self) -> str:
+        return self._digest
+
+    def get_disambiguator(self) -> str:
+        return self._name
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _DigestLocator:
+        return cls(py_func, py_file)
+
+
+class _KernelCacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes = (_DigestLocator,)
+
+
+class _KernelCache(caching.FunctionCache):
+    _impl_class = _KernelCacheImpl
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if keeps_code():
+            super().save_overload(sig, data)
+
+
+# -- compilers ----------------------------------------------------------------------------
+
+
+class _InnerLibrary(JITCodeLibrary):
+    """Code that is only ever linked into that of a caller.
+
+    It is neither optimised nor turned into machine code by itself: the caller's
+    is, with this in it.  Otherwise LLVM works on a kernel anew at each level of
+    calls above it.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _InnerLowering(NativeLowering):
+    """Write LLVM code for callers to link, without an entry for Python."""
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        # Callers know the code by this object, which has to be a built-in function
+        # and unlike any other; called from Python, this one ends with a TypeError.
+        lowered = lowered._replace(cfunc=object().__reduce_ex__)
+        state.targetctx.insert_user_function(lowered.cfunc, lowered.fndesc, [state.library])
+        state["cr"] = lowered
+        return True
+
+
+class _Flags(Flags):
+    """Compiler options that hash and compare by what is set, not by all fifty values.
+
+    Numba looks functions up by them a hundred thousand times.
+    """
+
+    _HASH = hash(Flags())
+
+    def __hash__(self) -> int:
+        return self._HASH
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Flags) and self._values == other._values
+        return same or super().__eq__(other)
+
+
+class _KernelCompiler(Compiler):
+    """Numba's compiler with two brakes off.
+
+    The garbage collector: it would look through a million objects that live to
+    the end, again and again.  And the comparison of options (:class:`_Flags`).
+    """
+
+    def __init__(
+        self,
+        typingctx: Any,
+        targetctx: Any,
+        library: Any,
+        args: Any,
+        return_type: Any,
+        flags: Any,
+        locals: Any,  # noqa: A002  (Numba's name)
+    ) -> None:
+        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+    def compile_extra(self, func: Any) -> Any:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if enabled:
+                gc.enable()
+
+
+class _EntryCompiler(_KernelCompiler):
+    """For kernels that Python calls: tells the user that this takes a while."""
+
+    def compile_extra(self, func: Any) -> Any:
+        with progress.PROGRESS.compiling(func, cache_folder() if keeps_code() else None):
+            return super().compile_extra(func)
+
+
+class _InnerCompiler(_KernelCompiler):
+    """For kernels that only other kernels call."""
+
+    def define_pipelines(self) -> list[Any]:
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes = [
+            (_InnerLowering if step is NativeLowering else step, text)
+            for step, text in pipeline.passes
+        ]
+        pipeline.passes = passes
+        pipeline._finalized = False  # noqa: SLF001  (no public way to replace a pass)
+        pipeline.finalize()
+        return [pipeline]
+
+
+def make_dispatcher(kernel: Kernel, inner: bool) -> Any:
+    """Numba's object for a kernel, compiled for callers (``inner``) or for Python."""
+    dispatcher = numba.njit(
+        nogil=True,
+        pipeline_class=_InnerCompiler if inner else _EntryCompiler,
+        error_model="numpy",
+        forceinline=kernel.inline,
+        no_cpython_wrapper=inner,
+        no_cfunc_wrapper=True,
+        # An atomic addition for each array that is handed on or looked at took a quarter
+        # to a third of the time of trees on two thousand rows.
+        _nrt=kernel.allocates,
+    )(kernel.py_func)
+    if not inner and cache_folder() is not None:
+        dispatcher._cache = _KernelCache(kernel.py_func)  # noqa: SLF001
+    return dispatcher
+
+
+def entry_of(dispatcher: Any, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """Compiled code for arguments of these types."""
+    entry: Callable[..., Any] = dispatcher.compile(tuple(map(dispatcher.typeof_pyval, arguments)))
+    return entry
+
+
+def type_of_intrinsic(intrinsic: Any) -> Any:
+    """Numba's type of one of its own intrinsics."""
+    cpu_target.typing_context.refresh()  # its module may have been loaded just now
+    cpu_target.target_context.refresh()
+    return cpu_target.typing_context.resolve_value_type(intrinsic)
+
+
+def processor_has(feature: str) -> bool:
+    """Whether code is compiled for a processor with this; Numba may be told what to count on."""
+    features = cpu_target.target_context.codegen().magic_tuple()[2]
+    return f"+{feature}" in features.split(",")
+
+
+def compile_inner(function: Callable[..., Any]) -> Any:
+    """Compile a function of a user's, or one that is made while the program runs.
+
+    It is compiled in each process anew: what it means depends on more than the sources
+    of this package, by whose digest kernels are kept.
+    """
+    if isinstance(function, Dispatcher | Kernel):
+        return function
+    return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+# -- machine code for the package ---------------------------------------------------------
+
+
+@functools.cache
+def _codegen(processor: str) -> AOTCPUCodegen:
+    return AOTCPUCodegen("hedgerow", processor)
+
+
+@functools.cache
+def _for_callers(kernel: Kernel) -> Any:
+    return make_dispatcher(kernel, inner=True)
+
+
+@global_compiler_lock
+def build_entry(
+    kernel: Kernel, argument_types: tuple[Any, ...], symbol: str, processor: str
+) -> tuple[bytes, str]:
+    """Compile a kernel for a processor, with an entry that takes Python objects.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    argument_types : tuple of Numba types
+    symbol : str
+        Name of the entry (:mod:`hedgerow.compile.unpack` says how it is called).
+    processor : str
+        LLVM's name.  The process must run with ``NUMBA_CPU_NAME`` and
+        ``NUMBA_CPU_FEATURES`` set accordingly.
+
+    Returns
+    -------
+    bytes
+        An object file.
+    str
+        Format of the result, of :mod:`struct`.
+    """
+    dispatcher = _for_callers(kernel)
+    dispatcher.compile(argument_types)
+    compiled = dispatcher.overloads[argument_types]
+    codegen = _codegen(processor)
+    entry = codegen.create_library(symbol)
+    module = entry.create_ir_module(symbol)
+    result = unpack.write_entry(module, compiled, symbol)
+    entry.add_ir_module(module)
+    entry.add_linking_library(compiled.library)
+    entry.finalize()
+    _hide_all_but(entry._final_module, symbol)  # noqa: SLF001
+    return entry.emit_native_object(), result
+
+
+@global_compiler_lock
+def build_support(build: str, processor: str) -> bytes:
+    """An object file with what all entries of a library share.
+
+    Parameters
+    ----------
+    build : str
+        Name of the build, ``hedgerow_build`` in the library.
+    processor : str
+        LLVM's name.
+    """
+    codegen = _codegen(processor)
+    support = codegen.create_library("hedgerow_support")
+    module = support.create_ir_module("hedgerow_support")
+    unpack.write_support(module, build)
+    support.add_ir_module(module)
+    support.finalize()
+    code: bytes = support.emit_native_object()
+    return code
+
+
+def _hide_all_but(module: Any, symbol: str) -> None:
+    """Keep names inside the object file: other entries hold copies of the same functions."""
+    for item in (*module.functions, *module.global_variables):
+        if item.is_declaration:
+            # Numba's frexp and ldexp are those of C, in a library of its own.
+            item.name = item.name.removeprefix("numba_")
+        elif item.name not in (symbol, unpack.TABLE):
+            item.linkage = "internal"

@@ -1,0 +1,224 @@
+"""Kernels and intrinsics as they stand in the modules of the package."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.compile import library
+from hedgerow.compile.library import OTHER_TYPES
+from hedgerow.compile.policy import compile_policy
+from hedgerow.compile.variants import recorder
+from hedgerow.errors import CompilationError
+
+if TYPE_CHECKING:
+    from hedgerow.compile.library import Entry
+
+_RECORDER = recorder()
+
+
+class Kernel:
+    """A function of arrays and numbers that runs as machine code.
+
+    Called with arguments of types that were built, it runs the built code; with others
+    it is compiled just in time, if ``HEDGEROW_COMPILE`` allows.
+
+    Attributes
+    ----------
+    py_func : callable
+        The Python function.
+    name : str
+        ``module:function``, the name in the list of variants.
+    inline, inner : bool
+        See :func:`kernel`.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], inline: bool, inner: bool, allocates: bool = False
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.name = f"{function.__module__}:{function.__qualname__}"
+        self.inline, self.inner = inline, inner
+        self.allocates = allocates
+        self._entries: tuple[Entry, ...] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel.
+
+        Raises
+        ------
+        CompilationError
+            If no built code fits and ``HEDGEROW_COMPILE=never``, or Numba is not there.
+        TypeError
+            If this is an inner kernel (:func:`kernel`).
+        """
+        entries = self._entries
+        if entries is None:
+            entries = self._entries = self._find_entries()
+        for entry in entries:
+            result = entry(arguments)
+            if result is not OTHER_TYPES:
+                return result
+        dispatcher = self.dispatcher
+        if _RECORDER is not None:
+            _RECORDER.note(self.name, dispatcher, arguments)
+        return dispatcher(*arguments)
+
+    def entry(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        """The code for arguments of these types, without a search at each call."""
+        if self._entries is None:
+            self._entries = self._find_entries()
+        for entry in self._entries:
+            if entry.fits(arguments):
+                return entry.bound()
+        from hedgerow.compile import just_in_time
+
+        if _RECORDER is not None:
+            _RECORDER.note(self.name, self.dispatcher, arguments)
+        return just_in_time.entry_of(self.dispatcher, arguments)
+
+    def _find_entries(self) -> tuple[Entry, ...]:
+        if self.inner or compile_policy() == "always":
+            return ()
+        return library.entries_of(self)
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """Numba's object for this kernel, as Python calls it."""
+        if self.inner and os.environ.get("HEDGEROW_OPEN_KERNELS", "") in ("", "0"):
+            raise TypeError(f"{self.name} is an inner kernel: only other kernels call it.")
+        _check_may_compile(self.name)
+        from hedgerow.compile import just_in_time
+
+        return just_in_time.make_dispatcher(self, inner=False)
+
+    @functools.cached_property
+    def inner_dispatcher(self) -> Any:
+        """Numba's object for this kernel, as other kernels call it."""
+        from hedgerow.compile import just_in_time
+
+        return (
+            just_in_time.make_dispatcher(self, inner=self.inner) if self.inner else self.dispatcher
+        )
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes this object for, where it stands in a kernel."""
+        return self.inner_dispatcher._numba_type_
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}>"
+
+
+class Intrinsic:
+    """An instruction of LLVM by name; a module that is loaded to compile defines it.
+
+    Parameters
+    ----------
+    module, name : str
+        Where the definition for Numba stands.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Not possible: an intrinsic stands in kernels only."""
+        raise TypeError(f"{self.name} is an instruction of compiled code: only kernels use it.")
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        """What Numba takes this object for, where it stands in a kernel."""
+        from hedgerow.compile import just_in_time
+
+        return just_in_time.type_of_intrinsic(
+            getattr(importlib.import_module(self.module), self.name)
+        )
+
+    def __repr__(self) -> str:
+        return f"<intrinsic {self.name}>"
+
+
+def kernel(
+    function: Callable[..., Any] | None = None,
+    *,
+    inline: bool = False,
+    inner: bool = False,
+    allocates: bool = False,
+) -> Any:
+    """Let ``function`` run as machine code: no Python objects, no interpreter lock.
+
+    Division by zero follows IEEE 754 (``error_model="numpy"``) and no fast-math is
+    allowed, so that NaN, infinities and the order of operations keep their meaning and
+    results have the same bits on every machine.  A kernel makes no arrays and counts no
+    references: its callers hold all arrays.
+
+    Parameters
+    ----------
+    function : callable
+        A pure function of arrays and numbers.
+    inline : bool, default=False
+        Ask LLVM to copy the body into each caller.  For small functions that
+        stand in an inner loop.
+    inner : bool, default=False
+        Only other kernels call this one, so it is compiled as part of them and has no
+        entry of its own.  With ``HEDGEROW_OPEN_KERNELS=1`` in the environment a call from
+        Python compiles the kernel once more, with an entry, for tests that call such a
+        kernel by itself.
+    """
+    if function is None:
+        return functools.partial(kernel, inline=inline, inner=inner, allocates=allocates)
+    if os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
+        return function
+    return Kernel(function, inline, inner, allocates)
+
+
+def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """The code of a kernel for arguments of the same types as ``arguments``.
+
+    A call of the kernel itself looks for this code each time, which is much beside a tree
+    of few rows (``benchmarks/calls.py``).  Who calls what this returns vouches for the
+    types.
+    """
+    return kernel.entry(arguments) if isinstance(kernel, Kernel) else kernel
+
+
+def compiler_of_functions(what: str) -> Callable[[Callable[..., Any]], Any]:
+    """What compiles a function of a user's, or one that is made while the program runs.
+
+    Raises
+    ------
+    CompilationError
+        If nothing may be compiled, or Numba is not installed.
+    """
+    _check_may_compile(what)
+    from hedgerow.compile import just_in_time
+
+    return just_in_time.compile_inner
+
+
+def compile_seconds() -> float:
+    """Seconds that this process has compiled kernels, or loaded them from disk."""
+    module = sys.modules.get("hedgerow.compile.just_in_time")
+    return 0.0 if module is None else module.seconds_so_far()
+
+
+def _check_may_compile(name: str) -> None:
+    """Raise CompilationError unless kernels may be compiled now."""
+    if compile_policy() == "never":
+        raise CompilationError(
+            f"{name} has to be compiled, and HEDGEROW_COMPILE is 'never'. "
+            f"{library.state()} Unset HEDGEROW_COMPILE to let Numba compile it."
+        )
+    try:
+        import numba  # noqa: F401
+    except ImportError as error:
+        raise CompilationError(
+            f"{name} has to be compiled, and Numba is not installed. {library.state()} "
+            "Install it with: pip install 'hedgerow[jit]'"
+        ) from error

@@ -1,0 +1,251 @@
+"""The built library: found, checked, loaded; its entries by kernel.
+
+``built/`` in the package holds one shared library for each level of processors and
+``manifest.json``, which says what they hold::
+
+    {"format": 1, "machine": "x86_64", "system": "linux", "sources": "<digest>",
+     "build": "<name>", "libraries": {"x86-64-v3": {
+        "file": "kernels-x86-64-v3.so", "size": 1234567,
+        "entries": {"hedgerow.growing.grow:work": [["hedgerow_17", "", "<digest>"], ...]}}}}
+
+An entry has a symbol, the format of its result and the digest of what it was built from.
+What does not fit is not used: a library that is truncated, of another version or for
+another processor gives one warning, and kernels are compiled just in time.  In a checkout
+whose sources have changed, entries of kernels that have not are used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import platform
+import struct
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.compile import digests
+from hedgerow.compile.policy import target_levels, target_system
+
+if TYPE_CHECKING:
+    from hedgerow.compile.kernels import Kernel
+
+FOLDER = Path(__file__).parents[1] / "built"
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+# What the code of an entry (:mod:`hedgerow.compile.unpack`) looks up, in this order.
+FUNCTIONS = (
+    "PyTuple_Size",
+    "PyTuple_GetItem",
+    "PyLong_AsLongLong",
+    "PyLong_AsUnsignedLongLong",
+    "PyFloat_AsDouble",
+    "PyNumber_Index",
+    "PyObject_IsTrue",
+    "PyType_IsSubtype",
+    "PyErr_Occurred",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "Py_DecRef",
+)
+OBJECTS: dict[str, Any] = {
+    "None": None,
+    "tuple": tuple,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "ndarray": np.ndarray,
+    **{
+        name: getattr(np, name)
+        for name in (
+            *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+            *("float32", "bool_"),
+        )
+    },
+}
+TABLE_FIELDS = ("head size", "type codes", *FUNCTIONS, *OBJECTS)
+
+DTYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float32", "float64"),
+)
+"""Types of items of arrays; the code of a type is its place here plus one."""
+
+_CHECK_ONLY = ctypes.c_void_p(1)
+OTHER_TYPES = object()
+
+
+class Entry:
+    """The built code of a kernel for arguments of certain types.
+
+    Parameters
+    ----------
+    function : callable
+        The C function.
+    result_format : str
+        Of :mod:`struct`, one letter a number; in brackets for a tuple; empty for None.
+    name : str
+        The kernel, for errors.
+    """
+
+    def __init__(self, function: Any, result_format: str, name: str) -> None:
+        function.argtypes = [ctypes.py_object, ctypes.c_void_p]
+        function.restype = ctypes.c_int
+        self._function, self._name = function, name
+        self._letters = result_format.strip("()")
+        self._is_tuple = result_format.startswith("(")
+        if self._letters:
+            self._words = ctypes.c_int64 * len(self._letters)
+
+    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+        """Run the code, or give ``OTHER_TYPES``."""
+        if not self._letters:
+            status = self._function(arguments, None)
+            if status == 0:
+                return None
+            return self._other(status)
+        words = self._words()
+        status = self._function(arguments, words)
+        if status:
+            return self._other(status)
+        numbers = struct.unpack(f"={self._letters}", words)
+        return numbers if self._is_tuple else numbers[0]
+
+    def _other(self, status: int) -> Any:
+        if status == 1:
+            return OTHER_TYPES
+        raise RuntimeError(f"the compiled code of {self._name} ended with status {status}.")
+
+    def fits(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether the code takes arguments of these types."""
+        return bool(self._function(arguments, _CHECK_ONLY) == 0)
+
+    def bound(self) -> Callable[..., Any]:
+        """The code as a function of the kernel's arguments."""
+
+        def call(*arguments: Any) -> Any:
+            return self(arguments)
+
+        return call
+
+
+def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
+    """Built code of a kernel, for each combination of argument types."""
+    loaded = _loaded()
+    if loaded is None:
+        return ()
+    library, entries, unchanged = loaded
+    listed = entries.get(kernel.name, ())
+    if listed and not unchanged:
+        digest = digests.digest_of(kernel)
+        listed = [entry for entry in listed if entry[2] == digest]
+    return tuple(
+        Entry(getattr(library, symbol), result_format, kernel.name)
+        for symbol, result_format, _ in listed
+    )
+
+
+def is_usable() -> bool:
+    """Whether kernels of these sources were built for this processor."""
+    loaded = _loaded()
+    return loaded is not None and loaded[2]
+
+
+def state() -> str:
+    """One sentence on the built library, for errors."""
+    if not (FOLDER / MANIFEST).exists():
+        return "This installation has no built kernels."
+    loaded = _loaded()
+    if loaded is None:
+        return "The built kernels of this installation cannot be used here."
+    if not loaded[2]:
+        return "The sources have changed since the kernels were built."
+    return f"The built kernels in {FOLDER} do not include it."
+
+
+@functools.cache
+def _loaded() -> tuple[ctypes.PyDLL, dict[str, Any], bool] | None:
+    """The library for this processor, its entries, and whether sources are as built."""
+    if not (FOLDER / MANIFEST).exists():
+        return None
+    try:
+        manifest = _read_manifest()
+        listed = _listed(manifest)
+        library = _load(listed, manifest["build"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        warnings.warn(
+            f"the built kernels in {FOLDER} are not used: {error}. Kernels are compiled when "
+            "they are first called, which takes up to a minute; install hedgerow again to "
+            "mend it.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return library, listed["entries"], manifest["sources"] == digests.source_digest()
+
+
+def _read_manifest() -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((FOLDER / MANIFEST).read_bytes())
+    if manifest["format"] != FORMAT:
+        raise ValueError(f"they have the format {manifest['format']!r}, not {FORMAT}")
+    built_for = manifest["system"], manifest["machine"]
+    here = target_system(), platform.machine().lower()
+    if built_for != here:
+        raise ValueError(f"they are for {' '.join(built_for)}, this is {' '.join(here)}")
+    return manifest
+
+
+def _listed(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What the manifest says of the best library that this processor can run."""
+    fitting = [level for level in target_levels() if level in manifest["libraries"]]
+    if not fitting:
+        raise ValueError(
+            f"they are for {', '.join(manifest['libraries'])}, which this processor is not"
+        )
+    listed: dict[str, Any] = manifest["libraries"][fitting[0]]
+    return listed
+
+
+def _load(listed: dict[str, Any], build: str) -> ctypes.PyDLL:
+    """Load a library, and fill its table."""
+    path = FOLDER / listed["file"]
+    # The system ends the process when it reads beyond the end of a mapped file.
+    size = path.stat().st_size
+    if size != listed["size"]:
+        raise ValueError(f"{path.name} has {size} bytes instead of {listed['size']}")
+    library = ctypes.PyDLL(str(path))
+    text = (ctypes.c_char * len(build)).in_dll(library, "hedgerow_build")
+    if text.value != build.encode():
+        raise ValueError(f"{path.name} is of another build")
+    for entries in listed["entries"].values():
+        for symbol, _, _ in entries:
+            getattr(library, symbol)  # an AttributeError names it
+    table = (ctypes.c_int64 * len(TABLE_FIELDS)).in_dll(library, "hedgerow_table")
+    for k, word in enumerate(_table()):
+        table[k] = word
+    return library
+
+
+def _table() -> list[int]:
+    addresses = [
+        ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        for name in FUNCTIONS
+    ]
+    objects = [id(item) for item in OBJECTS.values()]
+    codes = ctypes.addressof(_type_codes())
+    return [object.__basicsize__, codes, *addresses, *objects]
+
+
+@functools.cache
+def _type_codes() -> ctypes.Array[ctypes.c_uint8]:
+    """Code of each of NumPy's numbers of types, in memory that stays."""
+    codes = (ctypes.c_uint8 * 24)()
+    for letter in "?bhilqBHILQfd":
+        dtype = np.dtype(letter)
+        codes[dtype.num] = DTYPES.index(dtype.name) + 1
+    return codes

@@ -1,0 +1,73 @@
+"""Tells the user on stderr that kernels are being compiled.
+
+``HEDGEROW_QUIET=1`` turns it off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TYPICAL = 12
+"""Kernels that a fit with default parameters and a prediction compile."""
+
+_LINE = 100
+
+
+class Progress:
+    """Kernels compiled by this process so far, and the line that says so."""
+
+    def __init__(self) -> None:
+        self.expected = TYPICAL
+        self._depth = 0
+        self._done = 0
+        self._began = 0.0
+
+    @contextmanager
+    def compiling(self, function: Any, folder: Path | None) -> Iterator[None]:
+        """Show a kernel while it is compiled; kernels inside of it are part of it."""
+        self._depth += 1
+        try:
+            if self._depth == 1:
+                self._begin(function, folder)
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._done += 1
+
+    def _begin(self, function: Any, folder: Path | None) -> None:
+        if self._done == 0:
+            self._began = time.perf_counter()
+            kept = f"once per machine, kept in {folder}" if folder else "in each process anew"
+            _write(f"hedgerow: compiling kernels ({kept}), about half a minute for a plain fit\n")
+        if not _rewrites_lines():
+            return
+        spent = time.perf_counter() - self._began
+        total = max(self.expected, self._done + 1)
+        left = f", about {spent / self._done * (total - self._done):.0f} s left"
+        module = function.__module__.removeprefix("hedgerow.")
+        text = (
+            f"hedgerow: {self._done + 1} of about {total}: {module}.{function.__qualname__}"
+            f"{left if self._done > 2 else ''}"
+        )
+        _write(f"\r{text[:_LINE]:{_LINE}}\r")
+
+
+def _rewrites_lines() -> bool:
+    """Whether stderr is a terminal or a notebook, where a line can be written over."""
+    return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+
+
+def _write(text: str) -> None:
+    if os.environ.get("HEDGEROW_QUIET", "") in ("", "0") and sys.stderr is not None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+PROGRESS = Progress()

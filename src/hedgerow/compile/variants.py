@@ -1,0 +1,178 @@
+"""The argument types for which kernels are built: the list ``variants.txt``.
+
+Each line is a kernel and the types of its arguments, in Numba's notation::
+
+    hedgerow.kernels.hashing:hash64(uint64, int64, int64)
+    hedgerow.growing.grow:work(int64, hedgerow.growing.state.State(...), int64)
+
+``uint8[:, ::1]`` is an array in C order, ``uint8[::1, :]`` in Fortran order, ``uint8[:, :]``
+in any; ``const`` takes arrays that must not be written, too.  The build compiles the
+list, the library holds it, ``hedgerow warmup`` compiles it where there is no library.  It
+is made by running things: with ``HEDGEROW_RECORD=folder`` each process adds a file of the
+kernels that it calls, and ``python -m hedgerow.compile.variants folder`` makes the list of
+these files.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LIST = Path(__file__).with_name("variants.txt")
+
+
+class Variant(NamedTuple):
+    """A kernel, ``module:function``, and the types of its arguments."""
+
+    kernel: str
+    types: str
+
+    def __str__(self) -> str:
+        return f"{self.kernel}({self.types})"
+
+
+def read_variants(path: Path = LIST) -> list[Variant]:
+    """The list, in its order."""
+    variants = []
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            kernel, types = line.split("(", 1)
+            variants.append(Variant(kernel, types.removesuffix(")")))
+    return variants
+
+
+def find_kernel(name: str) -> Any:
+    """The kernel of this name."""
+    module, function = name.split(":")
+    return getattr(importlib.import_module(module), function)
+
+
+# -- notation -----------------------------------------------------------------------------
+
+
+def text_of(kind: Any) -> str:
+    """A type of Numba's in the notation of the list."""
+    from numba import types
+
+    if isinstance(kind, types.Array):
+        steps = [":"] * kind.ndim
+        if kind.layout == "C":
+            steps[-1] = "::1"
+        elif kind.layout == "F":
+            steps[0] = "::1"
+        return f"{'' if kind.mutable else 'const '}{kind.dtype}[{', '.join(steps)}]"
+    if isinstance(kind, types.BaseTuple):
+        items = ", ".join(text_of(item) for item in kind.types)
+        cls = getattr(kind, "instance_class", tuple)
+        name = "" if cls is tuple else f"{cls.__module__}.{cls.__qualname__}"
+        return f"{name}({items})"
+    if isinstance(kind, types.Omitted):
+        raise TypeError("a kernel is called without an argument that has a default")
+    return str(kind)
+
+
+_TOKEN = re.compile(r"\s*(const |[\w.]+|\[[^\]]*\]|[(),])")
+
+
+def parse_types(text: str) -> tuple[Any, ...]:
+    """Numba's types of a list of them in this notation."""
+    tokens = _TOKEN.findall(text)
+    if "".join(tokens).replace(" ", "") != text.replace(" ", ""):
+        raise ValueError(f"not a list of types: {text!r}")
+    reader = _TypeReader(tokens)
+    return tuple(reader.items(end=None))
+
+
+class _TypeReader:
+    """Recursive descent over the tokens of a list of types."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = [*tokens, None]
+        self._at = 0
+
+    def _take(self) -> str | None:
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def items(self, end: str | None) -> list[Any]:
+        """Types up to the token ``end``, which is taken too."""
+        found: list[Any] = []
+        while self._tokens[self._at] != end:
+            found.append(self._item())
+            if self._tokens[self._at] == ",":
+                self._at += 1
+        self._at += 1
+        return found
+
+    def _item(self) -> Any:
+        from numba import types
+
+        first = self._take()
+        if first == "(":
+            return types.BaseTuple.from_types(self.items(")"))
+        readonly = first == "const "
+        name = self._take() if readonly else first
+        assert name is not None
+        following = self._tokens[self._at]
+        if following == "(":
+            self._at += 1
+            module, cls = name.rsplit(".", 1)
+            pyclass = getattr(importlib.import_module(module), cls)
+            return types.BaseTuple.from_types(self.items(")"), pyclass)
+        dtype = types.boolean if name == "bool" else getattr(types, name)
+        if following is not None and following.startswith("["):
+            steps = [step.strip() for step in str(self._take())[1:-1].split(",")]
+            layout = "C" if steps[-1] == "::1" else "F" if steps[0] == "::1" else "A"
+            return types.Array(dtype, len(steps), layout, readonly=readonly)
+        return dtype
+
+
+# -- recording ----------------------------------------------------------------------------
+
+
+class Recorder:
+    """Notes which kernels this process calls, with which types."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._seen = folder, set[Variant]()
+        atexit.register(self.write)
+
+    def note(self, name: str, dispatcher: Any, arguments: Iterable[Any]) -> None:
+        """Note one call."""
+        kinds = (text_of(dispatcher.typeof_pyval(argument)) for argument in arguments)
+        self._seen.add(Variant(name, ", ".join(kinds)))
+
+    def write(self) -> None:
+        """Write the file of this process."""
+        if self._seen:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            text = "".join(f"{variant}\n" for variant in sorted(self._seen))
+            (self._folder / f"{os.getpid()}.txt").write_text(text)
+
+
+def recorder() -> Recorder | None:
+    """The recorder of this process if ``HEDGEROW_RECORD`` names a folder."""
+    folder = os.environ.get("HEDGEROW_RECORD")
+    return Recorder(Path(folder)) if folder else None
+
+
+def merged(folder: Path) -> Iterator[Variant]:
+    """All variants that were recorded, each once, in order.
+
+    A variant for read-only arrays does for others as well.
+    """
+    found = {variant for path in folder.glob("*.txt") for variant in read_variants(path)}
+    readonly = {variant for variant in found if "const " in variant.types}
+    covered = {Variant(variant.kernel, variant.types.replace("const ", "")) for variant in readonly}
+    yield from sorted(found - covered)
+
+
+if __name__ == "__main__":
+    for line in merged(Path(sys.argv[1])):
+        print(line)
