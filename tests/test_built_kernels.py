@@ -16,7 +16,6 @@ import pytest
 
 import hedgerow
 from hedgerow.compile import Kernel, library
-from hedgerow.compile.library import OTHER_TYPES
 from hedgerow.compile.policy import target_levels
 from hedgerow.compile.variants import read_variants
 
@@ -83,11 +82,11 @@ class TestArguments:
 
         entries = library.entries_of(find_runs)
         good = np.array([1.0, 1.0, 2.0]), np.zeros(4, dtype=np.int64)
-        return next(entry for entry in entries if entry.fits(good)), good
+        return next(entry for entry in entries if entry.fits(*good) is True), good
 
     def test_result(self) -> None:
         entry, good = self.entry()
-        assert entry(good) == 2
+        assert entry.run(*good) == 2
 
     @pytest.mark.parametrize(
         "array",
@@ -109,34 +108,45 @@ class TestArguments:
     )
     def test_other_arrays_do_not_fit(self, array) -> None:
         entry, good = self.entry()
-        assert not entry.fits((good[0], array))
-        assert entry((good[0], array)) is OTHER_TYPES
+        assert entry.fits(good[0], array) is NotImplemented
+        assert entry.run(good[0], array) is NotImplemented
 
     def test_other_numbers_of_arguments_do_not_fit(self) -> None:
         entry, good = self.entry()
         for arguments in ((), good[:1], (*good, 1)):
-            assert not entry.fits(arguments)
+            assert entry.fits(*arguments) is NotImplemented
 
     def test_same_type_under_another_number_fits(self) -> None:
         entry, good = self.entry()
-        assert entry.fits((good[0], np.zeros(4, dtype=np.longlong)))
+        assert entry.fits(good[0], np.zeros(4, dtype=np.longlong)) is True
 
     def test_subclass_of_array_fits(self, tmp_path) -> None:
         entry, good = self.entry()
         mapped = np.memmap(tmp_path / "codes", dtype=np.int64, mode="w+", shape=4)
-        assert entry.fits((good[0], mapped))
+        assert entry.fits(good[0], mapped) is True
 
     def test_numbers(self) -> None:
         from hedgerow.kernels.binning import gather_columns
 
         arrays = np.ones((2, 2, 1)), np.arange(2), np.zeros((2, 2))
-        entry = next(e for e in library.entries_of(gather_columns) if e.fits((*arrays, 0, 1)))
+        entries = library.entries_of(gather_columns)
+        entry = next(entry for entry in entries if entry.fits(*arrays, 0, 1) is True)
         for number in (1, np.int64(1), True):
-            assert entry.fits((*arrays, 0, number))
+            assert entry.fits(*arrays, 0, number) is True
         for number in (1.0, None, "1", np.float64(1.0), np.uint64(1), np.zeros(1, dtype=np.int64)):
-            assert not entry.fits((*arrays, 0, number))
+            assert entry.fits(*arrays, 0, number) is NotImplemented
         with pytest.raises(OverflowError):
-            entry((*arrays, 0, 1 << 70))
+            entry.run(*arrays, 0, 1 << 70)
+
+    def test_references_are_not_lost(self) -> None:
+        entry, good = self.entry()
+        before = [sys.getrefcount(item) for item in (*good, None, NotImplemented)]
+        for _ in range(1000):
+            entry.run(*good)
+            entry.run(good[0], None)
+            entry.fits(*good)
+        after = [sys.getrefcount(item) for item in (*good, None, NotImplemented)]
+        assert all(abs(a - b) < 100 for a, b in zip(before, after, strict=True))
 
 
 FIT = """

@@ -58,7 +58,6 @@ class Compiled(NamedTuple):
     """An object file with one entry."""
 
     symbol: str
-    result_format: str
     digest: str
     code: bytes
     seconds: float
@@ -82,16 +81,15 @@ def _compile(variant: Variant, level: str) -> Compiled:
     symbol = "hedgerow_" + hashlib.blake2b(str(variant).encode(), digest_size=8).hexdigest()
     kept = _object_folder(level) / f"{symbol}-{digest}"
     try:
-        result_format, code = kept.read_bytes().split(b"\n", 1)
-        return Compiled(symbol, result_format.decode(), digest, code, 0.0)
-    except (OSError, ValueError):
+        return Compiled(symbol, digest, kept.read_bytes(), 0.0)
+    except OSError:
         pass
     from hedgerow.compile import just_in_time
 
     processor = LEVELS[level].processor
-    code, result = just_in_time.build_entry(kernel, parse_types(variant.types), symbol, processor)
-    _keep(kept, result.encode() + b"\n" + code)
-    return Compiled(symbol, result, digest, code, time.perf_counter() - began)
+    code = just_in_time.build_entry(kernel, parse_types(variant.types), symbol, processor)
+    _keep(kept, code)
+    return Compiled(symbol, digest, code, time.perf_counter() - began)
 
 
 def _object_folder(level: str) -> Path:
@@ -171,7 +169,7 @@ def build(folder: Path, levels: Sequence[str], variants: Sequence[Variant], n_wo
             path = _link(folder, level, [support.result(), *(made.code for _, made in compiled)])
             entries: dict[str, list[list[str]]] = {}
             for variant, made in sorted(compiled, key=lambda pair: pair[0]):
-                entry = [made.symbol, made.result_format, made.digest]
+                entry = [made.symbol, made.digest]
                 entries.setdefault(variant.kernel, []).append(entry)
             size = path.stat().st_size
             libraries[level] = {"file": path.name, "size": size, "entries": entries}

@@ -298,7 +298,7 @@ def _for_callers(kernel: Kernel) -> Any:
 @global_compiler_lock
 def build_entry(
     kernel: Kernel, argument_types: tuple[Any, ...], symbol: str, processor: str
-) -> tuple[bytes, str]:
+) -> bytes:
     """Compile a kernel for a processor, with an entry that takes Python objects.
 
     Parameters
@@ -315,8 +315,6 @@ def build_entry(
     -------
     bytes
         An object file.
-    str
-        Format of the result, of :mod:`struct`.
     """
     dispatcher = _for_callers(kernel)
     dispatcher.compile(argument_types)
@@ -324,12 +322,13 @@ def build_entry(
     codegen = _codegen(processor)
     entry = codegen.create_library(symbol)
     module = entry.create_ir_module(symbol)
-    result = unpack.write_entry(module, compiled, symbol)
+    unpack.write_entry(module, compiled, symbol)
     entry.add_ir_module(module)
     entry.add_linking_library(compiled.library)
     entry.finalize()
     _hide_all_but(entry._final_module, symbol)  # noqa: SLF001
-    return entry.emit_native_object(), result
+    code: bytes = entry.emit_native_object()
+    return code
 
 
 @global_compiler_lock

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.compile import library
-from hedgerow.compile.library import OTHER_TYPES
 from hedgerow.compile.policy import compile_policy
 from hedgerow.compile.variants import recorder
 from hedgerow.errors import CompilationError
@@ -61,8 +60,8 @@ class Kernel:
         if entries is None:
             entries = self._entries = self._find_entries()
         for entry in entries:
-            result = entry(arguments)
-            if result is not OTHER_TYPES:
+            result = entry.run(*arguments)
+            if result is not NotImplemented:
                 return result
         dispatcher = self.dispatcher
         if _RECORDER is not None:
@@ -74,8 +73,8 @@ class Kernel:
         if self._entries is None:
             self._entries = self._find_entries()
         for entry in self._entries:
-            if entry.fits(arguments):
-                return entry.bound()
+            if entry.fits(*arguments) is True:
+                return entry.run
         from hedgerow.compile import just_in_time
 
         if _RECORDER is not None:

@@ -6,9 +6,9 @@
     {"format": 1, "machine": "x86_64", "system": "linux", "sources": "<digest>",
      "build": "<name>", "libraries": {"x86-64-v3": {
         "file": "kernels-x86-64-v3.so", "size": 1234567,
-        "entries": {"hedgerow.growing.grow:work": [["hedgerow_17", "", "<digest>"], ...]}}}}
+        "entries": {"hedgerow.growing.grow:work": [["hedgerow_17", "<digest>"], ...]}}}}
 
-An entry has a symbol, the format of its result and the digest of what it was built from.
+An entry has a symbol and the digest of what it was built from.
 What does not fit is not used: a library that is truncated, of another version or for
 another processor gives one warning, and kernels are compiled just in time.  In a checkout
 whose sources have changed, entries of kernels that have not are used.
@@ -20,11 +20,10 @@ import ctypes
 import functools
 import json
 import platform
-import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +41,12 @@ FORMAT = 1
 FUNCTIONS = (
     "PyTuple_Size",
     "PyTuple_GetItem",
+    "PyTuple_New",
+    "PyTuple_SetItem",
+    "PyLong_FromLongLong",
+    "PyLong_FromUnsignedLongLong",
+    "PyFloat_FromDouble",
+    "PyBool_FromLong",
     "PyLong_AsLongLong",
     "PyLong_AsUnsignedLongLong",
     "PyFloat_AsDouble",
@@ -49,12 +54,17 @@ FUNCTIONS = (
     "PyObject_IsTrue",
     "PyType_IsSubtype",
     "PyErr_Occurred",
+    "PyErr_SetString",
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
+    "Py_IncRef",
     "Py_DecRef",
 )
 OBJECTS: dict[str, Any] = {
     "None": None,
+    "True": True,
+    "NotImplemented": NotImplemented,
+    "RuntimeError": RuntimeError,
     "tuple": tuple,
     "int": int,
     "float": float,
@@ -76,62 +86,45 @@ DTYPES = (
 )
 """Types of items of arrays; the code of a type is its place here plus one."""
 
-_CHECK_ONLY = ctypes.c_void_p(1)
-OTHER_TYPES = object()
 
 
-class Entry:
-    """The built code of a kernel for arguments of certain types.
+class Entry(NamedTuple):
+    """The built code of a kernel for arguments of certain types, as built-in functions.
 
-    Parameters
-    ----------
-    function : callable
-        The C function.
-    result_format : str
-        Of :mod:`struct`, one letter a number; in brackets for a tuple; empty for None.
-    name : str
-        The kernel, for errors.
+    run    runs the kernel; NotImplemented for arguments of other types
+    fits   True for arguments of these types, else NotImplemented
     """
 
-    def __init__(self, function: Any, result_format: str, name: str) -> None:
-        function.argtypes = [ctypes.py_object, ctypes.c_void_p]
-        function.restype = ctypes.c_int
-        self._function, self._name = function, name
-        self._letters = result_format.strip("()")
-        self._is_tuple = result_format.startswith("(")
-        if self._letters:
-            self._words = ctypes.c_int64 * len(self._letters)
+    run: Callable[..., Any]
+    fits: Callable[..., Any]
 
-    def __call__(self, arguments: tuple[Any, ...]) -> Any:
-        """Run the code, or give ``OTHER_TYPES``."""
-        if not self._letters:
-            status = self._function(arguments, None)
-            if status == 0:
-                return None
-            return self._other(status)
-        words = self._words()
-        status = self._function(arguments, words)
-        if status:
-            return self._other(status)
-        numbers = struct.unpack(f"={self._letters}", words)
-        return numbers if self._is_tuple else numbers[0]
 
-    def _other(self, status: int) -> Any:
-        if status == 1:
-            return OTHER_TYPES
-        raise RuntimeError(f"the compiled code of {self._name} ended with status {status}.")
+class _MethodDefinition(ctypes.Structure):
+    """``PyMethodDef`` of the interpreter's C interface."""
 
-    def fits(self, arguments: tuple[Any, ...]) -> bool:
-        """Whether the code takes arguments of these types."""
-        return bool(self._function(arguments, _CHECK_ONLY) == 0)
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
 
-    def bound(self) -> Callable[..., Any]:
-        """The code as a function of the kernel's arguments."""
 
-        def call(*arguments: Any) -> Any:
-            return self(arguments)
+_TAKES_A_TUPLE = 1  # METH_VARARGS
 
-        return call
+
+def _make_entry(library: ctypes.PyDLL, symbol: str, name: str) -> Entry:
+    address = ctypes.cast(getattr(library, symbol), ctypes.c_void_p)
+    text = name.encode()
+    definition = _MethodDefinition(text, address, _TAKES_A_TUPLE, None)
+    _DEFINITIONS.append(definition)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] + 2 * [ctypes.py_object]
+    return Entry(*(make(ctypes.addressof(definition), asked, name) for asked in (None, True)))
+
+
+_DEFINITIONS: list[_MethodDefinition] = []
+"""Functions point to their definitions, and may be called until the process ends."""
 
 
 def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
@@ -143,10 +136,9 @@ def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
     listed = entries.get(kernel.name, ())
     if listed and not unchanged:
         digest = digests.digest_of(kernel)
-        listed = [entry for entry in listed if entry[2] == digest]
+        listed = [entry for entry in listed if entry[1] == digest]
     return tuple(
-        Entry(getattr(library, symbol), result_format, kernel.name)
-        for symbol, result_format, _ in listed
+        _make_entry(library, symbol, kernel.name) for symbol, _ in listed
     )
 
 
@@ -223,7 +215,7 @@ def _load(listed: dict[str, Any], build: str) -> ctypes.PyDLL:
     if text.value != build.encode():
         raise ValueError(f"{path.name} is of another build")
     for entries in listed["entries"].values():
-        for symbol, _, _ in entries:
+        for symbol, _ in entries:
             getattr(library, symbol)  # an AttributeError names it
     table = (ctypes.c_int64 * len(TABLE_FIELDS)).in_dll(library, "hedgerow_table")
     for k, word in enumerate(_table()):
