@@ -15,7 +15,7 @@ import naive_predict as naive
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.keys import keys_of_floats
-from hedgerow.kernels.traverse import add_tree_scores
+from hedgerow.kernels.traverse import add_tree_scores, walk_space
 from hedgerow.model.forest import Forest
 from hedgerow.model.predict import FEW_ROWS, Predictor
 
@@ -287,10 +287,11 @@ def test_binned_walk_equals_naive_walk(seed, n_leaves, missing_bin, per_tile, n_
     arrays = (tree["feature"], sets, tree["left"], tree["right"], tree["value"])
     every = np.empty(0, np.uint32)
     scores = np.zeros(n_rows)
-    add_tree_scores(by_row, per_tile, arrays, every, 0, n_rows // 2, scores)
-    add_tree_scores(by_row, per_tile, arrays, every, n_rows // 2, n_rows, scores)
+    space = walk_space(n)
+    add_tree_scores(by_row, per_tile, arrays, every, 0, n_rows // 2, space, scores)
+    add_tree_scores(by_row, per_tile, arrays, every, n_rows // 2, n_rows, space, scores)
     assert same_bits(scores, 0.0 + expected)
     some = rng.permutation(n_rows)[: (n_rows + 1) // 2].astype(np.uint32)
     scores = np.zeros(n_rows)
-    add_tree_scores(by_row, per_tile, arrays, some, 0, len(some), scores)
+    add_tree_scores(by_row, per_tile, arrays, some, 0, len(some), space, scores)
     assert same_bits(scores, np.where(np.isin(np.arange(n_rows), some), 0.0 + expected, 0.0))

@@ -129,7 +129,6 @@ def test_numba_is_imported_by_few() -> None:
         "compile/just_in_time.py",
         "compile/unpack.py",
         "compile/variants.py",
-        "growing/chunk_pass.py",
         "kernels/intrinsics_llvm.py",
         "kernels/lanes_llvm.py",
         "objectives/jets.py",

@@ -15,6 +15,7 @@ from hedgerow.kernels.slopes import (
     fit_terms,
     lines_at,
     part_of_slopes,
+    system_space,
     writable_slopes,
 )
 from hedgerow.params import BoostParams
@@ -63,7 +64,9 @@ class RefittedSlopes:
         )
         terms, none = _terms_of(part, count), np.zeros(0)
         rate = params.learning_rate
-        fit_terms(data, terms, params.linear_lambda, rate, 0, len(count), none, none)
+        fit_terms(
+            data, terms, params.linear_lambda, rate, 0, len(count), none, system_space(), none
+        )
         self._mix(part, terms)
         return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 

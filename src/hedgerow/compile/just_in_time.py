@@ -245,7 +245,7 @@ def make_dispatcher(kernel: Kernel, inner: bool) -> Any:
         no_cfunc_wrapper=True,
         # An atomic addition for each array that is handed on or looked at took a quarter
         # to a third of the time of trees on two thousand rows.
-        _nrt=kernel.allocates,
+        _nrt=False,
     )(kernel.py_func)
     if not inner and cache_folder() is not None:
         dispatcher._cache = _KernelCache(kernel.py_func)  # noqa: SLF001

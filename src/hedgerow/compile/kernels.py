@@ -36,14 +36,11 @@ class Kernel:
         See :func:`kernel`.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], inline: bool, inner: bool, allocates: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], inline: bool, inner: bool) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self.name = f"{function.__module__}:{function.__qualname__}"
         self.inline, self.inner = inline, inner
-        self.allocates = allocates
         self._entries: tuple[Entry, ...] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -148,7 +145,6 @@ def kernel(
     *,
     inline: bool = False,
     inner: bool = False,
-    allocates: bool = False,
 ) -> Any:
     """Let ``function`` run as machine code: no Python objects, no interpreter lock.
 
@@ -171,10 +167,10 @@ def kernel(
         kernel by itself.
     """
     if function is None:
-        return functools.partial(kernel, inline=inline, inner=inner, allocates=allocates)
+        return functools.partial(kernel, inline=inline, inner=inner)
     if os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0"):
         return function
-    return Kernel(function, inline, inner, allocates)
+    return Kernel(function, inline, inner)
 
 
 def entry_of(kernel: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:

@@ -87,7 +87,6 @@ DTYPES = (
 """Types of items of arrays; the code of a type is its place here plus one."""
 
 
-
 class Entry(NamedTuple):
     """The built code of a kernel for arguments of certain types, as built-in functions.
 
@@ -119,7 +118,8 @@ def _make_entry(library: ctypes.PyDLL, symbol: str, name: str) -> Entry:
     definition = _MethodDefinition(text, address, _TAKES_A_TUPLE, None)
     _DEFINITIONS.append(definition)
     make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p] + 2 * [ctypes.py_object]
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     return Entry(*(make(ctypes.addressof(definition), asked, name) for asked in (None, True)))
 
 
@@ -137,9 +137,7 @@ def entries_of(kernel: Kernel) -> tuple[Entry, ...]:
     if listed and not unchanged:
         digest = digests.digest_of(kernel)
         listed = [entry for entry in listed if entry[1] == digest]
-    return tuple(
-        _make_entry(library, symbol, kernel.name) for symbol, _ in listed
-    )
+    return tuple(_make_entry(library, symbol, kernel.name) for symbol, _ in listed)
 
 
 def is_usable() -> bool:

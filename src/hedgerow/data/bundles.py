@@ -334,6 +334,7 @@ def _search(
         int(rules.max_conflict_rate * table.n_rows),
         int(rules.conflicts == "sum"),
         np.zeros((N_OPEN, (table.n_rows + 63) // 64), dtype=np.uint64),
+        np.empty((5, N_OPEN), dtype=np.int64),
         bundle,
         conflicts,
     )

@@ -148,7 +148,8 @@ def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatA
         place = np.empty(len(rows), dtype=np.int64)
         place[order] = np.arange(len(rows))
         errors = np.empty(len(rows))
-        prefix_deviations(place, w, w * y, y[order], errors)
+        heap = np.zeros(2 * len(place) + 2)
+        prefix_deviations(place, w, w * y, y[order], heap, errors)
         return errors
 
     if n_classes > 0:

@@ -191,10 +191,12 @@ def _make_tree(room: int, old: Tree | None) -> Tree:
     return tree
 
 
-@kernel(allocates=True)
-def number_depth_first(table: IntArray, number: IntArray) -> int:
-    """Number the nodes in the order of a walk, left children first; how many there are."""
-    todo = np.empty(table.shape[0], dtype=np.int64)
+@kernel
+def number_depth_first(table: IntArray, todo: IntArray, number: IntArray) -> int:
+    """Number the nodes in the order of a walk, left children first; how many there are.
+
+    ``todo``, as long as the table, is scratch space.
+    """
     todo[0] = 0
     size, count = 1, 0
     while size > 0:
@@ -219,7 +221,7 @@ def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) 
         number[table[inner, NODE_LEFT]] = made + 1
         number[table[inner, NODE_LEFT] + 1] = made + 2
     else:
-        number_depth_first(table, number)
+        number_depth_first(table, np.empty(len(table), dtype=np.int64), number)
     kept = np.flatnonzero(number >= 0)
     kept = kept[np.argsort(number[kept])]
     rows, numbers = table[kept], tree.numbers[kept]

@@ -24,7 +24,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.compile import kernel
@@ -39,7 +38,7 @@ from hedgerow.growing.chunk_stages import (
 from hedgerow.growing.state import Rows, Settings
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order
 from hedgerow.kernels.histogram import Bins, Columns
-from hedgerow.kernels.intrinsics import pointer_at, with_field
+from hedgerow.kernels.intrinsics import array_at, with_field
 from hedgerow.objectives.derivatives import LossData
 
 # Places in ``where``: an address, and how many elements there are.
@@ -95,12 +94,12 @@ class Plan(NamedTuple):
     leaf_sums: IntArray
 
 
-@kernel(inner=True, allocates=True)
+@kernel(inner=True)
 def bins_at(plan: Plan, where: IntArray) -> Bins:
     """The bins of a chunk."""
     return Bins(
-        carray(pointer_at(where[BY_ROW]), (where[BY_ROW_CELLS],), np.uint8),
-        carray(pointer_at(where[BY_COLUMN]), (where[N_COLUMNS], where[COLUMN_CELLS]), np.uint8),
+        array_at(where[BY_ROW], (where[BY_ROW_CELLS],), np.uint8),
+        array_at(where[BY_COLUMN], (where[N_COLUMNS], where[COLUMN_CELLS]), np.uint8),
         where[TILE_SIZE],
         where[TILE_WIDTH],
         plan.shape[1],
@@ -109,35 +108,28 @@ def bins_at(plan: Plan, where: IntArray) -> Bins:
     )
 
 
-@kernel(inner=True, allocates=True)
+@kernel(inner=True)
 def rows_at(plan: Plan, where: IntArray) -> Rows:
     """What a fit keeps of the rows of a chunk."""
     n_numbers = 2 * where[N_ROWS]
     return Rows(
-        carray(pointer_at(where[ROWS]), (where[N_PLACES],), np.uint32),
+        array_at(where[ROWS], (where[N_PLACES],), np.uint32),
         plan.scratch,
-        carray(pointer_at(where[FIXED]), (n_numbers,), np.int32),
-        carray(pointer_at(where[PACKED]), (n_numbers,), np.int64),
+        array_at(where[FIXED], (n_numbers,), np.int32),
+        array_at(where[PACKED], (n_numbers,), np.int64),
     )
 
 
-@kernel(inner=True, allocates=True)
+@kernel(inner=True)
 def loss_data_at(plan: Plan, where: IntArray) -> LossData:
     """What the loss of the rows of a chunk depends on."""
     return LossData(
-        carray(pointer_at(where[TARGET]), (where[N_ROWS],), np.float64),
-        carray(pointer_at(where[WEIGHT]), (where[N_WEIGHTS],), np.float64),
-        carray(pointer_at(where[RAW]), (where[N_OUTPUTS], where[N_ROWS]), np.float64),
-        carray(pointer_at(where[PROBABILITY]), (where[N_GIVEN], where[N_GIVEN_ROWS]), np.float64),
+        array_at(where[TARGET], (where[N_ROWS],), np.float64),
+        array_at(where[WEIGHT], (where[N_WEIGHTS],), np.float64),
+        array_at(where[RAW], (where[N_OUTPUTS], where[N_ROWS]), np.float64),
+        array_at(where[PROBABILITY], (where[N_GIVEN], where[N_GIVEN_ROWS]), np.float64),
         plan.level,
     )
-
-
-@kernel(inner=True, allocates=True)
-def scores_at(where: IntArray) -> FloatArray:
-    """Raw scores of the rows of a chunk for the output at hand."""
-    at = where[RAW] + 8 * where[OUTPUT] * where[N_ROWS]
-    return carray(pointer_at(at), (where[N_ROWS],), np.float64)
 
 
 @kernel
@@ -182,7 +174,8 @@ def take_part(thread: int, crew: Crew, order: int, plan: Plan, where: IntArray) 
                     plan.leaf_sums,
                 )  # fmt: skip
             else:
-                raw = scores_at(where)
+                at = where[RAW] + 8 * where[OUTPUT] * where[N_ROWS]
+                raw = array_at(at, (where[N_ROWS],), np.float64)
                 add_values(
                     thread, crew, rows.rows, plan.segments, piece, plan.leaves, plan.values, raw
                 )

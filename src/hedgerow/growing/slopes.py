@@ -25,6 +25,7 @@ from hedgerow.kernels.slopes import (
     empty_terms,
     fit_terms,
     slopes_of,
+    system_space,
 )
 from hedgerow.threads import run_blocks
 
@@ -33,9 +34,14 @@ _ROWS_PER_THREAD = 20_000
 work: with 5,000, two threads took longer than one for 32,000 rows."""
 
 
-@kernel(allocates=True)
+@kernel
 def choose_columns(
-    table: IntArray, n_nodes: int, usable: AnyArray, start: IntArray, terms: LeafTerms
+    table: IntArray,
+    n_nodes: int,
+    usable: AnyArray,
+    parent: AnyArray,
+    start: IntArray,
+    terms: LeafTerms,
 ) -> None:
     """Write the columns of each leaf: those that were split last on the way, each once.
 
@@ -45,13 +51,14 @@ def choose_columns(
     n_nodes : int
     usable : uint8, one per feature
         Whether it is one of numbers.
+    parent : uint64 (n_nodes,)
+        Scratch space of zeros.
     start : int64 (2, n_nodes)
         Written: where the rows of each leaf begin, and how many there are; 0 of other nodes.
     terms : LeafTerms
         ``count`` and ``column`` are written.
     """
     one = np.uint64(1)
-    parent = np.zeros(np.uint64(n_nodes), np.uint64)
     for node in range(np.uint64(n_nodes)):
         left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
         if left != 0:
@@ -112,7 +119,8 @@ class SlopeFinder:
         """
         n_nodes = int(state.scalars[layout.IS_N_NODES])
         terms, start = empty_terms(n_nodes), np.zeros((2, n_nodes), dtype=np.int64)
-        choose_columns(state.tree.table, n_nodes, self._usable, start, terms)
+        parent = np.zeros(n_nodes, dtype=np.uint64)
+        choose_columns(state.tree.table, n_nodes, self._usable, parent, start, terms)
         rows, (first_row, count) = state.rows, start
         g_unit, h_unit = _units_of(state)
         data = LeafRows(
@@ -122,7 +130,8 @@ class SlopeFinder:
         rate, n_rows = float(state.settings.learning_rate), int(state.scalars[layout.IS_N_ROWS])
 
         def fit(first: int, stop: int) -> None:
-            fit_terms(data, terms, self._penalty, rate, first, stop, values, scores)
+            system = system_space()
+            fit_terms(data, terms, self._penalty, rate, first, stop, values, system, scores)
 
         fewest = 1 + n_nodes * _ROWS_PER_THREAD // max(1, n_rows)
         run_blocks(fit, n_nodes, self._n_threads, fewest)

@@ -20,7 +20,7 @@ from hedgerow.data.pairs import left_bytes
 from hedgerow.growing.state import NUMBER_VALUE
 from hedgerow.kernels.predict import add_chosen_vectors
 from hedgerow.kernels.slopes import Slopes, add_chosen_lines
-from hedgerow.kernels.traverse import add_tree_scores
+from hedgerow.kernels.traverse import add_tree_scores, walk_space
 from hedgerow.threads import run_blocks
 
 Steps: TypeAlias = (
@@ -223,6 +223,7 @@ def _add_values(
             rows,
             start,
             stop,
+            walk_space(len(value)),
             scores,
         ),
         len(rows) or matrix.n_rows,

@@ -74,7 +74,7 @@ def mark_rows(taken: AnyArray, rows: RowArray, start: int, stop: int) -> None:
         taken[row >> _WORD] |= _ONE << (row & _BIT)
 
 
-@kernel(allocates=True)
+@kernel
 def put_in_bundles(
     order: IntArray,
     row_start: IntArray,
@@ -84,6 +84,7 @@ def put_in_bundles(
     budget: int,
     by_sum: int,
     taken: AnyArray,
+    lists: IntArray,
     bundle: IntArray,
     conflicts: IntArray,
 ) -> int:
@@ -104,18 +105,18 @@ def put_in_bundles(
         0: those of each member.
     taken : uint64 (N_OPEN, words for n_rows bits)
         Zeros; rows of the open bundles.
+    lists : int64 (5, N_OPEN)
+        Scratch space: what is known of the open bundles, in the order of their making.
     bundle : int64 (n_features,)
         Written for the features in ``order``.
     conflicts : int64 (n_features,)
         Conflicts that each of them brings into its bundle.
     """
     n_open, n_bundles = 0, np.int64(0)
-    number = np.zeros(N_OPEN, np.int64)  # of the open bundles, in the order of their making
-    place = np.zeros(N_OPEN, np.int64)  # their rows in ``taken``
-    room = np.zeros(N_OPEN, np.int64)
-    spent = np.zeros(N_OPEN, np.int64)
-    active = np.zeros(N_OPEN, np.int64)
+    number, place = lists[0], lists[1]  # of the bundles; their rows in ``taken``
+    room, spent, active = lists[2], lists[3], lists[4]
     for k in range(N_OPEN):
+        number[k] = room[k] = spent[k] = active[k] = 0
         place[k] = k
     for feature in order:
         start, stop = row_start[feature], row_start[feature + 1]

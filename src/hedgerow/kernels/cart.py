@@ -464,9 +464,14 @@ def divide_cells(cells: AnyArray, start: int, stop: int, flags: AnyArray, spare:
     return np.int64(left) - start
 
 
-@kernel(allocates=True)
+@kernel
 def prefix_deviations(
-    place: AnyArray, mass: FloatArray, share: FloatArray, heights: FloatArray, errors: FloatArray
+    place: AnyArray,
+    mass: FloatArray,
+    share: FloatArray,
+    heights: FloatArray,
+    heap: FloatArray,
+    errors: FloatArray,
 ) -> None:
     """``errors[i]``: deviation from their median of the first i + 1 rows.
 
@@ -478,11 +483,12 @@ def prefix_deviations(
         ``share`` is mass times height.
     heights : float64
         Height at each place.
+    heap : float64 (2 * n_rows + 2,)
+        Scratch space of zeros.
     errors : float64, one per row
         Written.
     """
     n = len(place)
-    heap = np.zeros(2 * n + 2)
     total_mass = total_share = 0.0
     for i in range(n):
         add_to_heap(heap, n, place[i], mass[i], share[i])

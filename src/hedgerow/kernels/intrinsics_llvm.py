@@ -8,8 +8,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
-from hedgerow.kernels.intrinsics import FAN_OUT
+from hedgerow.kernels.intrinsics import FAN_OUT, SPARE_WORDS
 
 _INT32 = ir.IntType(32)
 _BYTES = ir.IntType(8).as_pointer()
@@ -116,14 +117,67 @@ def bits_of_float(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), generate
 
 
+def _borrowed(context: Any, builder: Any, array_type: Any, data: Any, shape: Any) -> Any:
+    """A C-ordered array of the memory at ``data``, which somebody else owns."""
+    array = context.make_array(array_type)(context, builder)
+    size = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
+    itemsize = stride = context.get_constant(types.intp, size)
+    strides: list[Any] = []
+    for length in reversed(shape):
+        strides.insert(0, stride)
+        stride = builder.mul(stride, length)
+    arrayobj.populate_array(array, data, shape, strides, itemsize, meminfo=None)
+    return array._getvalue()  # noqa: SLF001  (Numba's way to read a structure)
+
+
 @intrinsic
-def pointer_at(typingctx: Any, address: Any) -> Any:
-    """The pointer to ``address``: for ``numba.carray``, of arrays that tables name."""
+def array_at(typingctx: Any, address: Any, shape: Any, dtype: Any) -> Any:
+    """The C-ordered array at ``address``: of ``shape``, a tuple of int64, and ``dtype``.
+
+    Like ``numba.carray``, without counting references: the caller holds the memory.
+    """
+    array_type = types.Array(dtype.dtype, len(shape), "C")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
+        item = context.get_data_type(array_type.dtype)
+        data = builder.inttoptr(args[0], item.as_pointer())
+        lengths = cgutils.unpack_tuple(builder, args[1])
+        return _borrowed(context, builder, array_type, data, lengths)
 
-    return types.voidptr(types.int64), generate
+    return array_type(types.int64, types.UniTuple(types.int64, len(shape)), dtype), generate
+
+
+@intrinsic
+def line_start(typingctx: Any, words: Any) -> Any:
+    """The first index of a 64-bit array whose address is a whole multiple of a cache line.
+
+    NumPy's arrays begin anywhere: scratch space that vector code works on has
+    ``SPARE_WORDS`` more than it needs, and starts here.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        address = builder.ptrtoint(data, ir.IntType(64))
+        past = builder.lshr(builder.neg(address), ir.Constant(ir.IntType(64), 3))
+        return builder.and_(past, ir.Constant(ir.IntType(64), SPARE_WORDS))
+
+    return types.uint64(words), generate
+
+
+@intrinsic
+def words_as(typingctx: Any, words: Any, start: Any, length: Any, dtype: Any) -> Any:
+    """The ``length`` items of ``dtype`` that begin at ``words[start]`` of a 64-bit array.
+
+    Kernels divide scratch space with it.  Nothing checks that the items are inside.
+    """
+    array_type = types.Array(dtype.dtype, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _element(context, builder, signature.args[0], args[0], args[1])
+        data = builder.bitcast(place, context.get_data_type(array_type.dtype).as_pointer())
+        return _borrowed(context, builder, array_type, data, [args[2]])
+
+    return array_type(words, types.intp, types.intp, dtype), generate
 
 
 @intrinsic(prefer_literal=True)

@@ -45,10 +45,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.intrinsics import trailing_zeros
+from hedgerow.kernels.intrinsics import SPARE_WORDS, line_start, trailing_zeros, words_as
 from hedgerow.kernels.slopes import add_lines
 
 EXITS = 32
@@ -196,7 +197,17 @@ def clear_exits(
         masks[part + i] = mask
 
 
-@kernel(allocates=True)
+def mask_space(n_slots: int, most_parts: int, block: int) -> npt.NDArray[np.uint64]:
+    """Scratch space for one call of :func:`add_masked_trees`."""
+    return np.empty((2 * n_slots + most_parts + 1) * block // 2 + SPARE_WORDS, np.uint64)
+
+
+def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
+    """Scratch space for one call of :func:`add_walked_trees` or :func:`find_leaves`."""
+    return np.empty((n_slots + 1) * max(1, min(block, n_rows)), np.uint64)
+
+
+@kernel
 def add_masked_trees(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],
@@ -207,6 +218,7 @@ def add_masked_trees(
     first_tree: int,
     stop_tree: int,
     categories: tuple[Any, ...] | None,
+    space: AnyArray,
     vectors: FloatArray | None,
     lines: tuple[Any, ...] | None,
 ) -> None:
@@ -224,6 +236,8 @@ def add_masked_trees(
     start, stop, first_tree, stop_tree : int
     categories : tuple or None
         See :func:`fill_set_keys`; None if no column is a category.
+    space : uint64
+        Scratch space from :func:`mask_space`, of this call alone.
     vectors : float64 (n_nodes, n_outputs) or None
         What the leaves hold, where each holds one value for each output.
     lines : tuple or None
@@ -234,9 +248,11 @@ def add_masked_trees(
     splits = (slot, threshold, clear)
     n_outputs = np.uint64(len(scores))
     block, stop = np.uint64(block), np.uint64(stop)
-    keys = np.empty(np.uint64(len(slots)) * block, threshold.dtype)
-    masks = np.empty(np.uint64(most_parts) * block, np.uint32)
-    exits = np.empty(block, np.uint32)
+    n_keys, n_masks = np.uint64(len(slots)) * block, np.uint64(most_parts) * block
+    first = line_start(space)
+    keys = words_as(space, first, n_keys, threshold.dtype)
+    masks = words_as(space, first + n_keys, n_masks, np.uint32)
+    exits = words_as(space, first + n_keys + (n_masks >> _ONE), block, np.uint32)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, _ONE, block)
@@ -318,7 +334,7 @@ def walk_tree(
         ends[i] = node
 
 
-@kernel(allocates=True)
+@kernel
 def add_walked_trees(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],
@@ -329,19 +345,21 @@ def add_walked_trees(
     first_tree: int,
     stop_tree: int,
     categories: tuple[Any, ...] | None,
+    space: AnyArray,
     vectors: FloatArray | None,
     lines: tuple[Any, ...] | None,
 ) -> None:
     """Like :func:`add_masked_trees`, by walking; for few rows or large trees.
 
-    ``tables`` is :class:`hedgerow.model.layout.WalkTables` as a plain tuple.
+    ``tables`` is :class:`hedgerow.model.layout.WalkTables` as a plain tuple, ``space`` is from
+    :func:`walk_space`.
     """
     slots, nodes, value, _, roots, depths = tables
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
-    keys = np.empty(n_slots * block, rows[0].dtype)
-    ends = np.empty(block, np.uint64)
+    ends = words_as(space, 0, block, np.uint64)
+    keys = words_as(space, block, n_slots * block, rows[0].dtype)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, n_slots, _ONE)
@@ -364,7 +382,7 @@ def add_walked_trees(
                 add_vectors(vectors, ends, n, scores, row)
 
 
-@kernel(allocates=True)
+@kernel
 def find_leaves(
     rows: tuple[Any, ...],
     tables: tuple[Any, ...],
@@ -373,14 +391,15 @@ def find_leaves(
     start: int,
     stop: int,
     categories: tuple[Any, ...] | None,
+    space: AnyArray,
 ) -> None:
     """Write the leaf of each row and tree to int32 ``leaves`` (n_rows, n_trees)."""
     slots, nodes, _, number, roots, depths = tables
     n_slots = np.uint64(len(slots))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
-    keys = np.empty(n_slots * block, rows[0].dtype)
-    ends = np.empty(block, np.uint64)
+    ends = words_as(space, 0, block, np.uint64)
+    keys = words_as(space, block, n_slots * block, rows[0].dtype)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, n_slots, _ONE)

@@ -376,7 +376,12 @@ def add_found(
     terms.bounds[0, leaf], terms.bounds[1, leaf] = low, high
 
 
-@kernel(allocates=True)
+def system_space() -> FloatArray:
+    """Scratch space for one call of :func:`fit_terms`."""
+    return np.empty((TERMS + 1, TERMS))
+
+
+@kernel
 def fit_terms(
     data: LeafRows,
     terms: LeafTerms,
@@ -385,6 +390,7 @@ def fit_terms(
     start: int,
     stop: int,
     values: FloatArray,
+    system: FloatArray,
     scores: FloatArray,
 ) -> None:
     """Find slopes, centers and bounds of nodes ``start .. stop``.
@@ -398,10 +404,12 @@ def fit_terms(
         The learning rate is in slopes and bounds.
     start, stop : int
     values : float64, one per node
+    system : float64 (TERMS + 1, TERMS)
+        Scratch space of this call alone (:func:`system_space`).
     scores : float64 (n_rows,)
         Values and terms are added to those of the rows; empty: to none.
     """
-    S, b = np.empty((TERMS, TERMS)), np.empty(TERMS)
+    S, b = system, system[TERMS]  # the rows of S end where b stands
     for leaf in range(np.uint64(start), np.uint64(stop)):
         n_terms = np.uint64(terms.count[leaf])
         if n_terms == 0:

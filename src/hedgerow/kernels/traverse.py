@@ -13,6 +13,9 @@ of the line, one of the bin, one of a bit and an addition, without a branch::
     word 0         position of the column's bin for row 0
     word 1         left child
     words 2 to 5   the bins that go right, a bit each (none in a leaf)
+
+The copy, the leaf values in its order and what making it takes lie one behind the other in
+the scratch space of the caller (:func:`walk_space`).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, BinArray, FloatArray, RowArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.intrinsics import prefetch
+from hedgerow.kernels.intrinsics import SPARE_WORDS, line_start, prefetch, words_as
 
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
@@ -35,22 +38,32 @@ _AHEAD = np.uint64(32)
 """Rows between a listed row and the one whose bins are fetched meanwhile."""
 
 
-@kernel(allocates=True)
+_SPACE_WORDS = 11
+"""Words of scratch space for each node: the node itself, value, place and level."""
+
+
+def walk_space(n_nodes: int) -> AnyArray:
+    """Scratch space for :func:`add_tree_scores` with a tree of so many nodes."""
+    return np.empty(_SPACE_WORDS * n_nodes + 8 + SPARE_WORDS, np.uint64)
+
+
+@kernel(inner=True)
 def pack_tree(
     by_row: BinArray,
     features_per_tile: int,
     tree: tuple[Any, ...],
     nodes: AnyArray,
     value: FloatArray,
+    place: AnyArray,
+    level: AnyArray,
 ) -> int:
     """Write the tree's nodes and leaf values in walking order; return its depth.
 
-    The k-th inner node has the children 1 + 2k and 2 + 2k.
+    The k-th inner node has the children 1 + 2k and 2 + 2k.  ``place`` and ``level``, uint64
+    and one per node, are scratch space.
     """
     columns, sets, left, right, score = tree
     n_nodes = np.uint64(len(columns))
-    place = np.empty(n_nodes, np.uint64)
-    level = np.empty(n_nodes, np.uint64)
     place[0] = level[0] = np.uint64(0)
     width = np.uint64(by_row.shape[2])
     tile_size = np.uint64(by_row.shape[1]) * width
@@ -87,7 +100,7 @@ def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> i
     return nodes[at + _ONE] + ((word >> (bin_ & _BIT)) & _ONE)
 
 
-@kernel(allocates=True)
+@kernel
 def add_tree_scores(
     by_row: BinArray,
     features_per_tile: int,
@@ -95,6 +108,7 @@ def add_tree_scores(
     rows: RowArray,
     start: int,
     stop: int,
+    space: AnyArray,
     scores: FloatArray,
 ) -> None:
     """``scores[row] += value of the row's leaf`` for rows ``start .. stop``.
@@ -110,15 +124,21 @@ def add_tree_scores(
         ``rows[start:stop]`` are the rows to add to; if it is empty, the rows
         ``start .. stop`` themselves.
     start, stop : int
+    space : uint64
+        Scratch space from :func:`walk_space`, of this call alone.
     scores : float64, one per row
     """
-    n_nodes = len(tree[0])
-    nodes, value = np.empty(8 * n_nodes, np.uint64), np.empty(n_nodes)
-    depth = pack_tree(by_row, features_per_tile, tree, nodes, value)
+    n_nodes, begin = np.uint64(len(tree[0])), line_start(space)
+    end = begin + NODE_WORDS * n_nodes
+    nodes = words_as(space, begin, NODE_WORDS * n_nodes, np.uint64)
+    value = words_as(space, end, n_nodes, np.float64)
+    place = words_as(space, end + n_nodes, n_nodes, np.uint64)
+    level = words_as(space, end + _TWO * n_nodes, n_nodes, np.uint64)
+    depth = pack_tree(by_row, features_per_tile, tree, nodes, value, place, level)
     bins = by_row.reshape(-1)
     width = np.uint64(by_row.shape[2])
     listed = len(rows) > 0
-    chosen = np.empty(8, np.uint64)
+    chosen = words_as(space, end + np.uint64(3) * n_nodes, 8, np.uint64)
     start, stop = np.uint64(start), np.uint64(stop)
     for first in range(start, stop, np.uint64(8)):
         # The last group repeats its last row; only the first n are added.

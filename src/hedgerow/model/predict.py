@@ -32,6 +32,8 @@ from hedgerow.kernels.predict import (
     add_masked_trees,
     add_walked_trees,
     find_leaves,
+    mask_space,
+    walk_space,
 )
 from hedgerow.kernels.slopes import Slopes, lines_at, writable_slopes
 from hedgerow.model.categories import CategoryReader
@@ -234,10 +236,11 @@ class Predictor:
         rows, categories, stops, _ = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
         tables = self._walk32 if rows[0].itemsize == 4 else self._walk64
-        block = self._block(WALK_BLOCK, 8)
+        block, n_slots = self._block(WALK_BLOCK, 8), len(self._splits.slots)
 
         def task(start: int, stop: int) -> None:
-            find_leaves(rows, tables, leaves, block, start, stop, categories)
+            space = walk_space(n_slots, block, stop - start)
+            find_leaves(rows, tables, leaves, block, start, stop, categories, space)
 
         run_blocks(task, len(values), n_threads, self._rows_per_thread(self._walk_cost))
         if stops is not None:
@@ -328,7 +331,8 @@ class Predictor:
         if n_rows < FEW_ROWS:
             walk = self._walk32 if narrow else self._walk64
             part = (scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories)
-            add_walked_trees(rows, walk, *part, *added)
+            space = walk_space(len(walk[0]), WALK_BLOCK, n_rows)
+            add_walked_trees(rows, walk, *part, space, *added)
             return
         mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
         masked = mask_cost <= self._walk_cost
@@ -342,9 +346,11 @@ class Predictor:
         def task(start: int, stop: int) -> None:
             part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if masked:
-                add_masked_trees(rows, masks, *part, *added)
+                space = mask_space(len(masks[0]), masks[-1], block)
+                add_masked_trees(rows, masks, *part, space, *added)
             else:
-                add_walked_trees(rows, walk, *part, *added)
+                space = walk_space(len(walk[0]), block, stop - start)
+                add_walked_trees(rows, walk, *part, space, *added)
 
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
