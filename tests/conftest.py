@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hedgerow.errors import CompilationError
+
 # No deadlines: the first example of a law may have to compile its kernels.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 _SAME_EACH_TIME = {"derandomize": True, "print_blob": True}
@@ -22,6 +24,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 # Tests call inner kernels by themselves.
 os.environ.setdefault("HEDGEROW_OPEN_KERNELS", "1")
 
+# What a test prints on stderr is its own.
+os.environ.setdefault("HEDGEROW_QUIET", "1")
+
 # Pictures are drawn without a display.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -32,6 +37,21 @@ def _data_root() -> Path:
     if chosen:
         return Path(chosen)
     return Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    """Skip what nothing but the compiler can do, where nothing may be compiled.
+
+    That are losses of the user's and kernels that only other kernels call.  A kernel
+    that is missing from the built library is a failure.
+    """
+    try:
+        return (yield)
+    except CompilationError as error:
+        if error.could_be_built:
+            raise
+        pytest.skip(f"needs the compiler: {error}")
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,16 @@ class StorageError(HedgerowError, OSError):
 
 
 class CompilationError(HedgerowError, RuntimeError):
-    """Code would have to be compiled, but must not be, or Numba is not installed."""
+    """Code would have to be compiled, but must not be, or Numba is not installed.
+
+    Attributes
+    ----------
+    could_be_built : bool
+        Whether built code of the package could have done it; False for losses of the
+        user's, and for kernels that only tests call by themselves.
+    """
+
+    could_be_built = True
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ else.  Comments, docstrings and the places of lines do not count.
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import importlib.util
@@ -75,7 +76,9 @@ def _code_parts(code: types.CodeType) -> Iterator[str]:
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _global_names(constant)

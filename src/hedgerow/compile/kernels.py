@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -88,7 +89,7 @@ class Kernel:
         """Numba's object for this kernel, as Python calls it."""
         if self.inner and os.environ.get("HEDGEROW_OPEN_KERNELS", "") in ("", "0"):
             raise TypeError(f"{self.name} is an inner kernel: only other kernels call it.")
-        _check_may_compile(self.name)
+        _check_may_compile(self.name, could_be_built=not self.inner)
         from hedgerow.compile import just_in_time
 
         return just_in_time.make_dispatcher(self, inner=False)
@@ -191,7 +192,7 @@ def compiler_of_functions(what: str) -> Callable[[Callable[..., Any]], Any]:
     CompilationError
         If nothing may be compiled, or Numba is not installed.
     """
-    _check_may_compile(what)
+    _check_may_compile(what, could_be_built=False)
     from hedgerow.compile import just_in_time
 
     return just_in_time.compile_inner
@@ -203,17 +204,17 @@ def compile_seconds() -> float:
     return 0.0 if module is None else module.seconds_so_far()
 
 
-def _check_may_compile(name: str) -> None:
+def _check_may_compile(name: str, could_be_built: bool) -> None:
     """Raise CompilationError unless kernels may be compiled now."""
     if compile_policy() == "never":
-        raise CompilationError(
-            f"{name} has to be compiled, and HEDGEROW_COMPILE is 'never'. "
-            f"{library.state()} Unset HEDGEROW_COMPILE to let Numba compile it."
-        )
-    try:
-        import numba  # noqa: F401
-    except ImportError as error:
-        raise CompilationError(
-            f"{name} has to be compiled, and Numba is not installed. {library.state()} "
-            "Install it with: pip install 'hedgerow[jit]'"
-        ) from error
+        reason = "HEDGEROW_COMPILE is 'never'"
+        remedy = "Unset HEDGEROW_COMPILE to let Numba compile it."
+    elif importlib.util.find_spec("numba") is None:
+        reason = "Numba is not installed"
+        remedy = "Install it with: pip install 'hedgerow[jit]'"
+    else:
+        return
+    state = f" {library.state()}" if could_be_built else ""
+    error = CompilationError(f"{name} has to be compiled, and {reason}.{state} {remedy}")
+    error.could_be_built = could_be_built
+    raise error
