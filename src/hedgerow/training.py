@@ -142,7 +142,7 @@ def train(
     if valid is not None:
         valid = _with_like_offset(valid, dataset)
         seen = valid.table(table.schema)
-        target_val = same_targets(valid.targets(seen.n_rows, name), targets, "y of valid")
+        target_val = same_targets(valid.targets(seen.n_rows, name, targets), targets, "y of valid")
         validation = valid.sample(seen, target_val, objective.n_outputs)
     model = fit(
         dataset.sample(table, target, objective.n_outputs),

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.event_times import read_times
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets, names_of_offset, take_offset
 from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.sample import Sample, check_weight
-from hedgerow.boosting.survival import SURVIVAL, read_times
+from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.boosting.targets import Targets, read_targets
 from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
@@ -295,13 +296,30 @@ class Dataset:
         """Read y; times of events for an objective that learns them."""
         return self.targets(n_rows, objective).values
 
-    def targets(self, n_rows: int, objective: object = None) -> Targets:
-        """Read y with the names of its columns, if it has several."""
+    def targets(
+        self, n_rows: int, objective: object = None, like: Targets | None = None
+    ) -> Targets:
+        """Read y with the names of its columns, if it has several.
+
+        ``like``: targets of the rows to train on, if these are others.
+        """
         if self.y is None:
             raise DataError("training needs a target: give y to the Dataset.")
         if isinstance(objective, str) and objective in SURVIVAL:
-            return Targets(read_times(self.y, n_rows, "y", objective), None)
+            intervals = like is not None and like.several
+            times = read_times(self.y, n_rows, "y", objective, intervals=intervals)
+            return Targets(times, None)
         return read_targets(self.y, n_rows)
+
+    def single_target(self, n_rows: int, objective: object = None) -> FloatArray:
+        """Read y, which must be one number for each row, as that of rows in files is."""
+        found = self.targets(n_rows, objective)
+        if found.several:
+            raise DataError(
+                f"y of the validation rows has {found.values.shape[1]} columns, but the training "
+                "rows have one target: give one number for each row."
+            )
+        return found.values
 
     def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
         """Put table and target together with weight, offset, queries and groups."""

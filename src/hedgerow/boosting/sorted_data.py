@@ -220,7 +220,8 @@ def _validation(
         if (valid.offset is None) != (train.offset is None):
             raise _other_offset(valid.offset is None)
         seen = valid.table(schema)
-        return valid.sample(seen, valid.target(seen.n_rows), objective.n_outputs)
+        target = valid.single_target(seen.n_rows, objective.name)
+        return valid.sample(seen, target, objective.n_outputs)
     if bool(valid.source.roles.offset) != (train.offset is not None):
         raise _other_offset(not valid.source.roles.offset)
     given = replace(plan, set_aside=None)

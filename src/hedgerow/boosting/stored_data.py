@@ -236,7 +236,8 @@ def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
     trained = plan.trained
     assert trained is not None
     table = valid.table(trained.schema)
-    sample = valid.sample(table, valid.target(table.n_rows), plan.n_outputs)
+    name = None if plan.objective is None else plan.objective.name
+    sample = valid.sample(table, valid.single_target(table.n_rows, name), plan.n_outputs)
     sample = sample.without_zero_weights()
     matrix = None
     for chunk in trained.store.chunks([0], GIVEN):

@@ -1,14 +1,4 @@
-"""Times of events that may be censored: how they are read, and what a model says of them.
-
-============================================  ==========  ===========================
-what users have                               objectives  what the loss gets
-============================================  ==========  ===========================
-1-d numbers, censored ones with a minus sign  cox, aft    these
-structured array or frame of two columns,     cox, aft    time, or minus it where
-a truth value (event) and a number (time)                 there was no event
-two columns of numbers: lower, upper          aft         these, shape (n_rows, 2)
-============================================  ==========  ===========================
-"""
+"""What models of times of events, which may be censored, say of them."""
 
 from __future__ import annotations
 
@@ -17,89 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.sample import check_length, check_vector
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import ParameterError
 from hedgerow.model.model import Model
 from hedgerow.objectives import objective_of_record
 from hedgerow.objectives.aft import AcceleratedFailureTime
 from hedgerow.objectives.cox import survival_of_baseline
 
 SURVIVAL = ("cox", "aft")
-
-
-def read_times(y: Any, n_rows: int, name: str, objective: str) -> FloatArray:
-    """Targets of objective ``"cox"`` or ``"aft"``.
-
-    Parameters
-    ----------
-    y : array-like
-        As in the table above.
-    n_rows : int
-    name : str
-        What it is, for messages.
-    objective : {"cox", "aft"}
-
-    Returns
-    -------
-    float64, shape (n_rows,), or (n_rows, 2) for intervals
-
-    Raises
-    ------
-    DataError, DataTypeError
-        If it is none of these.
-    """
-    columns = _two_columns(y)
-    if columns is None:
-        return check_vector(y, n_rows, name)
-    first, second = columns
-    if first.dtype.kind == "b":
-        time = check_vector(second, n_rows, f"{name} (time)")
-        check_length(len(first), n_rows, f"{name} (event)")
-        if (time <= 0.0).any():
-            row = int(np.argmax(time <= 0.0))
-            raise DataError(f"{name}: times must be positive, but row {row} has {time[row]:g}.")
-        return np.where(first, time, -time)
-    if objective == "cox":
-        raise DataError(
-            f"{name} has two columns of numbers: objective 'cox' needs one of times, those of "
-            "censored rows with a minus sign, or two of which the first holds truth values (event)."
-        )
-    return _intervals(first, second, n_rows, name)
-
-
-def _two_columns(y: Any) -> tuple[AnyArray, AnyArray] | None:
-    """The columns of a structured array, frame or matrix with two of them."""
-    if hasattr(y, "columns") and len(y.columns) == 2:
-        first, second = y.columns
-        return np.asarray(y[first]), np.asarray(y[second])
-    array = y if isinstance(y, np.ndarray) else np.asarray(y)
-    if array.dtype.names is not None:
-        if len(array.dtype.names) != 2:
-            raise DataTypeError(
-                f"a structured target needs two fields, event and time; got {array.dtype.names!r}."
-            )
-        first, second = array.dtype.names
-        return array[first], array[second]
-    if array.ndim == 2 and array.shape[1] == 2:
-        return array[:, 0], array[:, 1]
-    return None
-
-
-def _intervals(lower: AnyArray, upper: AnyArray, n_rows: int, name: str) -> FloatArray:
-    """Both as one array; upper ends may be infinite."""
-    try:
-        ends = np.column_stack([lower, upper]).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} must hold numbers: {error}.") from error
-    check_length(len(ends), n_rows, name)
-    if np.isnan(ends).any():
-        row = int(np.argmax(np.isnan(ends).any(axis=1)))
-        raise DataError(
-            f"Input {name} contains NaN (the first in row {row}): give 0 for no lower end and "
-            "infinity for no upper end."
-        )
-    return ends
 
 
 class SurvivalPredictions(ABC):

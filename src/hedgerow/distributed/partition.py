@@ -17,7 +17,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch
-from hedgerow.data.sources.batches import not_one_axis
+from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sources.columns import ReadColumn, read_columns
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import DataError, HedgerowError
@@ -220,9 +220,9 @@ class PartitionPart:
 
     def _read_aside(self) -> tuple[ReadColumn, ReadColumn | None]:
         """Target and weight, as numbers."""
-        y, weight = _one_axis(self._partition.y, "y"), None
+        y, weight = one_axis(self._partition.y, "y"), None
         if self._partition.weight is not None:
-            weight = _one_axis(self._partition.weight, "sample_weight")
+            weight = one_axis(self._partition.weight, "sample_weight")
         if self._labels is None:
             return _column(y, "y"), None if weight is None else _column(weight, "sample_weight")
         codes, numbers = encoded(self._partition, self._labels)
@@ -287,14 +287,14 @@ def weight_array(partition: Partition) -> FloatArray | None:
     """Weights as they stand; NaN and negative ones are found when rows are read."""
     if partition.weight is None:
         return None
-    return np.ascontiguousarray(_one_axis(partition.weight, "sample_weight"), dtype=np.float64)
+    return np.ascontiguousarray(one_axis(partition.weight, "sample_weight"), dtype=np.float64)
 
 
 def counted_queries(partition: Partition) -> AnyArray:
     """Queries of the rows of positive weight; without any all rows are one query."""
     n_rows = int(partition.X.shape[0])
     query = partition.query
-    values = np.zeros(n_rows, np.int64) if query is None else np.asarray(_one_axis(query, "qid"))
+    values = np.zeros(n_rows, np.int64) if query is None else np.asarray(one_axis(query, "qid"))
     weight = weight_array(partition)
     return values if weight is None else values[weight > 0.0]
 
@@ -323,16 +323,6 @@ def add_masses(before: FloatArray, partition: Partition, classes: AnyArray) -> F
     weight = np.ones(len(codes)) if weight is None else weight
     places = np.concatenate((np.arange(len(classes)), codes.astype(np.intp)))
     return np.asarray(np.bincount(places, np.concatenate((before, weight)), len(classes)))
-
-
-def _one_axis(values: Any, name: str) -> Any:
-    """A column of a frame, or an array, without an axis of length 1."""
-    array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise not_one_axis(name, array.shape)
-    return array
 
 
 def _column(values: Any, name: str) -> ReadColumn:

@@ -14,10 +14,11 @@ from sklearn.utils.validation import column_or_1d
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
+from hedgerow.boosting.event_times import read_times
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
-from hedgerow.boosting.survival import SURVIVAL, read_times
+from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.boosting.targets import (
     Targets,
     has_columns,
@@ -303,10 +304,10 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         y : array-like of shape (n_rows,) or (n_rows, n_targets)
             Finite numbers; two columns or more are several targets
             (docs/several-targets.md).  For ``"cox"`` and ``"aft"`` times, those of
-            censored rows with a minus sign, or a structured array or frame of two
-            columns: event (truth values) and time.  For ``"aft"`` also two columns of
-            numbers, the ends of an interval that holds the time: 0 and infinity for no
-            end.
+            censored rows with a minus sign, or a frame, structured array or dict with
+            columns ``event`` (1 or True where it happened) and ``time``.  For ``"aft"``
+            also with columns ``lower`` and ``upper``, the ends of an interval that holds
+            the time: 0 and infinity for no end.  See docs/objectives.md.
         <weights>
         <continuing>
         """
@@ -324,7 +325,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         validation = None
         if X_val is not None:
             seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
-            target_val = same_targets(self._targets(y_val, seen.n_rows, "y_val"), targets, "y_val")
+            others = self._targets(y_val, seen.n_rows, "y_val", targets)
+            target_val = same_targets(others, targets, "y_val")
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
             validation = Sample(seen, target_val, weight_val)
         chosen = "squared_error" if self.objective == "auto" else self.objective
@@ -339,14 +341,16 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         )
         return self._adopt(model)
 
-    def _targets(self, y: Any, n_rows: int, name: str) -> Targets:
+    def _targets(self, y: Any, n_rows: int, name: str, like: Targets | None = None) -> Targets:
         if y is None:
             raise DataError(
                 f"This {type(self).__name__} estimator requires {name} to be passed, but the "
                 f"target {name} is None."
             )
         if self.objective in SURVIVAL:
-            return Targets(read_times(y, n_rows, name, self.objective), None)
+            intervals = like is not None and like.several
+            times = read_times(y, n_rows, name, self.objective, intervals=intervals)
+            return Targets(times, None)
         if has_columns(y):
             return read_targets(y, n_rows, name)
         return Targets(check_vector(column_or_1d(y, warn=True), n_rows, name), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -123,13 +123,28 @@ def _read_tuple(item: tuple[Any, ...]) -> Batch:
 
 
 def _vector(values: Any, name: str) -> ReadColumn:
+    return read_columns({name: one_axis(values, name)}).by_name[name]
+
+
+def one_axis(values: Any, name: str) -> Any:
+    """A column of a frame, or an array, without an axis of length 1.
+
+    Raises
+    ------
+    DataError
+        If it has several columns.
+    """
+    if isinstance(values, Mapping):
+        lengths = [len(column) for column in values.values()]
+        raise not_one_axis(name, (max(lengths, default=0), len(lengths)))
     array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    if array.dtype.names is not None:
+        raise not_one_axis(name, (len(array), len(array.dtype.names)))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise not_one_axis(name, array.shape)
-    found = read_columns({name: array}).by_name[name]
-    return found
+    return array
 
 
 def not_one_axis(name: str, shape: tuple[Any, ...]) -> DataError:
