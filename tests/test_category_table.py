@@ -101,7 +101,7 @@ LEVELS = ("a", "b", "c", "d")
 
 
 def fitted(codes, y, **more):
-    """A model of one category column (offset 0, so that g = -y and h = 1), and its rows."""
+    """A model of one category column (mean of y 0, so that g = -y and h = 1), and its rows."""
     schema = Schema((Column("c", "category", LEVELS),), named=True)
     values = np.array(codes, dtype=float)[:, None]
     offset = np.zeros((1, len(y)))
@@ -113,14 +113,14 @@ def fitted(codes, y, **more):
 
 
 def test_few_levels_by_hand() -> None:
-    # G = -3, 1, 1, lambda = 1: a alone 1/2 [9/2 + 4/3 - 1/4], b alone 1/2 [1/2 + 4/3 - 1/4]
-    model, objective, sample = fitted([0, 1, 2], [3.0, -1.0, -1.0], max_leaves=2)
+    # G = -2, 1, 1, lambda = 1: a alone 1/2 [4/2 + 4/3 - 0], b alone 1/2 [1/2 + 1/3 - 0]
+    model, objective, sample = fitted([0, 1, 2], [2.0, -1.0, -1.0], max_leaves=2)
     table = rows_of(split_table(model, objective, sample, 0, 0))
     assert [row["left_levels"] for row in table] == [["a"], ["b"], ["c"]]
-    gains = [0.5 * (9 / 2 + 4 / 3 - 1 / 4), *[0.5 * (1 / 2 + 4 / 3 - 1 / 4)] * 2]
+    gains = [0.5 * (4 / 2 + 4 / 3), *[0.5 * (1 / 2 + 1 / 3)] * 2]
     assert [row["gain"] for row in table] == pytest.approx(gains)
     assert [(row["g_left"], row["h_right"]) for row in table] == [
-        (-3.0, 2.0),
+        (-2.0, 2.0),
         (1.0, 2.0),
         (1.0, 2.0),
     ]

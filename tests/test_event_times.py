@@ -85,7 +85,7 @@ def test_an_event_without_a_name_is_refused(y) -> None:
         HedgerowRegressor(objective="aft").fit(X, y)
     with pytest.raises(DataError, match=f"nothing but 0 and 1.*{SPELLINGS}"):
         train({"objective": "aft", **SHORT}, Dataset(X, y))
-    with pytest.raises(DataError, match='no intervals.*"event": event'):
+    with pytest.raises(DataError, match=r'no intervals.*"event": event'):
         HedgerowRegressor(objective="cox").fit(X, y)
 
 

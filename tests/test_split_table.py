@@ -72,23 +72,23 @@ def test_rows_are_all_cuts_with_the_sums_of_their_sides() -> None:
 
 
 def test_two_leaves_of_the_texts_by_hand() -> None:
-    # g = -1, -1, 1 with h = 1 and lambda = 1: 1/2 [4/3 + 1/2 - 1/4] = 0.791667
-    data = Dataset([[1.0], [2.0], [3.0]], [1.0, 1.0, -1.0], offset=[0.0, 0.0, 0.0])
+    # g = -1, -1, 2 with h = 1 and lambda = 1: 1/2 [4/3 + 4/2 - 0] = 5/3
+    data = Dataset([[1.0], [2.0], [3.0]], [1.0, 1.0, -2.0])
     booster = train({"n_estimators": 1, "min_samples_leaf": 1, "learning_rate": 1.0}, data)
     table = booster.split_table(0, 0, data)
-    assert table["gain"].tolist() == pytest.approx([0.5 * (1 / 2 + 0 - 1 / 4), 0.7916666667])
-    # w* = -G / (H + lambda) = 2/3 and -1/2; structure score as in equation 6.
-    assert sorted(booster.to_frame()["value"].tolist()[1:]) == pytest.approx([-0.5, 2 / 3])
-    # With alpha = 0.5: S(G) = 1.5, 0.5, 0.5.
+    assert table["gain"].tolist() == pytest.approx([0.5 * (1 / 2 + 1 / 3), 5 / 3])
+    # w* = -G / (H + lambda) = 2/3 and -1; structure score as in equation 6.
+    assert sorted(booster.to_frame()["value"].tolist()[1:]) == pytest.approx([-1.0, 2 / 3])
+    # With alpha = 0.5: S(G) = 1.5, 1.5, 0.
     with_l1 = train(
         {"n_estimators": 1, "min_samples_leaf": 1, "learning_rate": 1.0, "reg_alpha": 0.5}, data
     )
     gains = with_l1.split_table(0, 0, data)["gain"].tolist()
-    assert gains[1] == pytest.approx(0.5 * (1.5**2 / 3 + 0.5**2 / 2 - 0.5**2 / 4))
-    assert sorted(with_l1.to_frame()["value"].tolist()[1:]) == pytest.approx([-0.25, 0.5])
+    assert gains[1] == pytest.approx(0.5 * (1.5**2 / 3 + 1.5**2 / 2))
+    assert sorted(with_l1.to_frame()["value"].tolist()[1:]) == pytest.approx([-0.75, 0.5])
     # gamma is the price of the second leaf.
     costly = train({"n_estimators": 1, "min_samples_leaf": 1, "gamma": 0.25}, data)
-    assert costly.split_table(0, 0, data)["gain"].tolist()[1] == pytest.approx(0.5416666667)
+    assert costly.split_table(0, 0, data)["gain"].tolist()[1] == pytest.approx(5 / 3 - 0.25)
 
 
 def test_exact_int64_keys_are_shown_as_they_are() -> None:

@@ -46,6 +46,7 @@ class Dataset:
         Raw score known beforehand: trees learn what it lacks.  Names are columns of X,
         which are then no features; the model remembers them and adds them to its
         predictions.  Numbers are no part of the model: give them again to ``predict``.
+        Trees begin at the best constant beside it.
     qid : array-like of shape (n_rows,), optional
         For rankings: the query of each row, numbers or text.  Rows of a query compete
         with each other, wherever they stand in the table.

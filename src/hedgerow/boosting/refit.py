@@ -46,6 +46,7 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import CUSTOM, Objective
+from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.given import bound_to_rows, gradients_at
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import FIRST_ORDER, BoostParams, Interval, boost_params
@@ -91,9 +92,8 @@ def refit(
     if scored_as(objective) == "ranking" and sample.query is None:
         raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
     objective, _ = with_queries(objective, (), sample, sample, params.seed, n_threads)
-    base = model.forest.base_score
-    if sample.offset is None:
-        base = decay * base + (1.0 - decay) * objective.initial_score(sample.target, sample.weight)
+    start = start_of(objective, sample.target, sample.weight, sample.offset)
+    base = decay * model.forest.base_score + (1.0 - decay) * start
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
     forest = replace(model.forest, value=values, base_score=base, slopes=slopes)
     record = {**model.training, "refit": {"n_rows": sample.n_rows, "decay": float(decay)}}

@@ -42,6 +42,7 @@ from hedgerow.growing.vector_grower import VectorGrower
 from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
+from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import BoostParams
@@ -206,12 +207,10 @@ def rounds(
     matrix = data.matrix
     outputs_of_leaf = objective.n_outputs if holds_vectors(params) else 1
     n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features, outputs_of_leaf)
-    # An offset is itself the start, as in the C++ libraries: a prior would count twice.
-    base = np.zeros(objective.n_outputs)
     if first is not None:
         base = first.base_score
-    elif data.offset is None:
-        base = objective.initial_score(data.target, data.weight)
+    else:
+        base = start_of(objective, data.target, data.weight, data.offset)
     train = Scores(data, base, n_threads)
     spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
     unseen = None if validation is None else Scores(validation, base, n_threads, spec)

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
 from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.budget import budget_of
@@ -39,7 +38,7 @@ from hedgerow.boosting.stored_leaves import LeafQuantiles
 from hedgerow.boosting.stored_queries import metrics_of_all, whole_queries
 from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.boosting.stored_scores import StoredScores, Tally, rows_of
+from hedgerow.boosting.stored_scores import StoredScores, Tally, offset_rows_of, rows_of
 from hedgerow.boosting.strategy import resolve_stored
 from hedgerow.boosting.watch import RoundState, Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
@@ -52,6 +51,7 @@ from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.objectives.beside import start_beside
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -196,9 +196,9 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
     train, objective, params = plan.train, plan.objective, plan.params
     spec = train.store.spec
     rows = rows_of(train, plan.others)
-    # An offset is itself the start: see `rounds`.
-    base: FloatArray = np.zeros(objective.n_outputs)
-    if not train.has_offset:
+    if train.has_offset:
+        base = start_beside(objective, offset_rows_of(train, plan.others))
+    else:
         base = objective.start_of(rows)
     if plan.n_rows < 2 * params.min_samples_leaf:
         return make_forest([], base, spec.n_features, spec)

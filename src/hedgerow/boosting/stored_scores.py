@@ -27,6 +27,7 @@ from hedgerow.kernels.exact_sum import ExactSum
 from hedgerow.metrics import METRICS, Metric, evaluate
 from hedgerow.metrics.scores import Explained
 from hedgerow.objectives import Objective
+from hedgerow.objectives.beside import OffsetBatch, OffsetRows
 from hedgerow.objectives.whole import AllRows, Batch, merged
 
 MOST_GATHERED = 20_000_000
@@ -193,3 +194,14 @@ def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:
             yield chunk.target, chunk.weight
 
     return AllRows(batches, communicator)
+
+
+def offset_rows_of(sample: StoredSample, communicator: Communicator) -> OffsetRows:
+    """The same with their offsets, which they must have."""
+
+    def batches() -> Iterator[OffsetBatch]:
+        for chunk in sample.store.chunks(uses=GIVEN):
+            assert chunk.offset is not None
+            yield chunk.target, chunk.weight, chunk.offset
+
+    return OffsetRows(batches, communicator)

@@ -170,6 +170,10 @@ class Hinge(RowLoss):
         """1 or -1, for the class with more weight; 0 where both have the same."""
         return np.array([float(np.sign(rows.mean() - 0.5))])
 
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        sign = np.where(target > 0.0, 1.0, -1.0)
+        return np.where(sign * raw < 1.0, -sign, 0.0), np.zeros(len(target))
+
     def predict(self, raw: FloatArray) -> FloatArray:
         return _both((raw[0] > 0.0).astype(np.float64))
 
@@ -225,13 +229,17 @@ class OneVsAll(RowLoss):
         return total
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
-        hit = (leaves.target == output).astype(np.float64)
-
         def slopes(step: FloatArray) -> Slopes:
-            p = expit(leaves.raw[output] + step)
-            return p - hit, p * (1.0 - p)
+            moved = leaves.raw.copy()
+            moved[output] += step
+            return self.slopes_of(leaves.target, moved, output)
 
         return leaves.search(slopes)
+
+    def slopes_of(self, target: FloatArray, raw: FloatArray, output: int) -> Slopes:
+        """First and second derivative of each row in the raw score of an output."""
+        p = expit(raw[output])
+        return p - (target == output), p * (1.0 - p)
 
 
 def _steps_to_margins(target: FloatArray, raw: FloatArray) -> FloatArray:

@@ -28,6 +28,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.derivatives import GIVEN, SMALLEST_HESSIAN
 from hedgerow.objectives.domain import LARGEST
 from hedgerow.objectives.given import LossRows
@@ -163,6 +164,10 @@ class Cox:
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """0: the loss of a constant does not depend on it."""
+        return np.zeros(1)
+
+    def start_beside(self, rows: OffsetRows) -> FloatArray:
+        """0, beside an offset as well."""
         return np.zeros(1)
 
     def predict(self, raw: FloatArray) -> FloatArray:

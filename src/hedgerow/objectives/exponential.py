@@ -46,6 +46,12 @@ class Exponential:
         rate = min(max(rate, 1e-15), 1.0 - 1e-15)
         return np.array([0.5 * (np.log(rate) - np.log1p(-rate))])
 
+    def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """First and second derivative of each row."""
+        sign = np.where(target > 0.0, 1.0, -1.0)
+        size = np.exp(np.clip(-sign * raw, -_FAR, _FAR))
+        return -sign * size, size
+
     def predict(self, raw: FloatArray) -> FloatArray:
         positive = expit(2.0 * raw[0])
         return np.column_stack([1.0 - positive, positive])

@@ -41,6 +41,11 @@ class Logistic:
         rate = min(max(rate, 1e-15), 1.0 - 1e-15)
         return np.array([np.log(rate) - np.log1p(-rate)])
 
+    def slopes(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """First and second derivative of each row."""
+        p = expit(raw)
+        return p - target, p * (1.0 - p)
+
     def predict(self, raw: FloatArray) -> FloatArray:
         positive = expit(raw[0])
         return np.column_stack([1.0 - positive, positive])
@@ -55,9 +60,4 @@ class Logistic:
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """Root of the sum of p(raw + c) - y in each leaf; it has no closed form."""
-
-        def slopes(step: FloatArray) -> tuple[FloatArray, FloatArray]:
-            p = expit(leaves.raw[output] + step)
-            return p - leaves.target, p * (1.0 - p)
-
-        return leaves.search(slopes)
+        return leaves.search(lambda step: self.slopes(leaves.target, leaves.raw[output] + step))

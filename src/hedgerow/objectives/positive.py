@@ -27,6 +27,7 @@ from scipy.special import xlogy
 
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives import row_kernels
+from hedgerow.objectives.beside import OffsetRows, by_ratio
 from hedgerow.objectives.derivatives import FARTHEST_MARGIN
 from hedgerow.objectives.distributions import Poisson as PoissonDistribution
 from hedgerow.objectives.domain import LARGEST, check_interval
@@ -54,6 +55,10 @@ class LogLinkLoss(RowLoss):
     def start_of(self, rows: AllRows) -> FloatArray:
         """Logarithm of the mean target, the best constant for all of these losses."""
         return np.array([np.log(max(rows.mean(), _LOWEST_MEAN))])
+
+    def start_beside(self, rows: OffsetRows) -> FloatArray:
+        """The same beside an offset, where the ratio of two sums takes the mean's place."""
+        return by_ratio(rows, self.parts, _LOWEST_MEAN)
 
     def predict(self, raw: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):

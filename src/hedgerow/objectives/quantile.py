@@ -33,6 +33,7 @@ class Quantile:
     kernel_id: ClassVar[int] = derivatives.QUANTILE
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False
+    of_residuals: ClassVar[bool] = True
     n_outputs: int = 1
     level: float = 0.5
 

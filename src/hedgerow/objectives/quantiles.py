@@ -37,6 +37,7 @@ class SeveralQuantiles(RowLoss):
     scored_as: ClassVar[str] = "quantiles"
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = False
+    of_residuals: ClassVar[bool] = True
     levels: tuple[float, ...] = (0.1, 0.5, 0.9)
 
     def __post_init__(self) -> None:

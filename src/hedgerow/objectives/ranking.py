@@ -35,6 +35,7 @@ from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
 from hedgerow.metrics.queries import check_labels, gains_of, query_rows, query_weights
 from hedgerow.metrics.ranking import RankingMetric
+from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.derivatives import GIVEN
 from hedgerow.objectives.given import LossRows
 from hedgerow.objectives.lambdas import (
@@ -134,6 +135,10 @@ class RankingLoss(ABC):
 
     def start_of(self, rows: AllRows) -> FloatArray:
         """0: a constant puts nothing in order."""
+        return np.zeros(1)
+
+    def start_beside(self, rows: OffsetRows) -> FloatArray:
+        """0, beside an offset as well."""
         return np.zeros(1)
 
     def predict(self, raw: FloatArray) -> FloatArray:

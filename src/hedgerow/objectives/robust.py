@@ -28,6 +28,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import row_kernels
+from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.domain import LARGEST, check_spread
 from hedgerow.objectives.line_search import LeafRows, QuantileRule, residuals
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number
@@ -43,6 +44,7 @@ class Huber(RowLoss):
     """Huber's loss (1964)."""
 
     name: ClassVar[str] = "huber"
+    of_residuals: ClassVar[bool] = True
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 1
     delta: float = 1.0
@@ -71,6 +73,7 @@ class PseudoHuber(RowLoss):
     """``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, as XGBoost has it."""
 
     name: ClassVar[str] = "pseudo_huber"
+    of_residuals: ClassVar[bool] = True
     n_outputs: int = 1
     delta: float = 1.0
 
@@ -99,6 +102,7 @@ class LogCosh(RowLoss):
     """``log cosh r``: like ``r**2 / 2`` near 0 and like ``|r|`` far away."""
 
     name: ClassVar[str] = "log_cosh"
+    of_residuals: ClassVar[bool] = True
     n_outputs: int = 1
 
     def kernel(self) -> Callable[..., Any]:
@@ -120,6 +124,7 @@ class Expectile(RowLoss):
     """Asymmetric squares (Newey and Powell 1987); twice their half at level 0.5."""
 
     name: ClassVar[str] = "expectile"
+    of_residuals: ClassVar[bool] = True
     n_outputs: int = 1
     expectile: float = 0.5
 
@@ -171,9 +176,21 @@ class AbsolutePercentage(RowLoss):
     def start_of(self, rows: AllRows) -> FloatArray:
         def batches() -> Any:
             for target, weight in rows.batches():
-                yield target, (1.0 if weight is None else weight) / np.abs(target)
+                yield target, self._weight(target, weight)
 
         return np.array([AllRows(batches, rows.communicator).quantile(0.5)])
+
+    def start_beside(self, rows: OffsetRows) -> FloatArray:
+        """The weighted median of the residuals."""
+
+        def residuals_of(target: FloatArray, weight: FloatArray | None, offset: FloatArray) -> Any:
+            return target - offset[0], self._weight(target, weight)
+
+        return np.array([rows.changed(residuals_of).quantile(0.5)])
+
+    @staticmethod
+    def _weight(target: FloatArray, weight: FloatArray | None) -> FloatArray:
+        return np.asarray((1.0 if weight is None else weight) / np.abs(target))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(np.abs(raw[0] - target) / np.abs(target))

@@ -148,6 +148,11 @@ def root_of_mean(
     def mean(part: int, at: float) -> float:
         return rows.mean(lambda target: slopes(target, np.full(len(target), at))[part])
 
+    return root_of(mean, start, low, high)
+
+
+def root_of(mean: Callable[[int, float], float], start: float, low: float, high: float) -> float:
+    """Where ``mean(0, at)``, which must not fall, is 0; its derivative is ``mean(1, at)``."""
     at = min(max(start, low), high)
     for _ in range(_STEPS):
         slope = mean(0, at)
@@ -211,5 +216,6 @@ __all__ = [
     "check_number",
     "extent_of",
     "largest_of_ranks",
+    "root_of",
     "root_of_mean",
 ]

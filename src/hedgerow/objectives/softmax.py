@@ -12,6 +12,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.beside import OffsetRows, by_shares
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.whole import AllRows
 
@@ -50,6 +51,11 @@ class Softmax:
         share = np.clip(rows.shares(self.n_outputs), 1e-15, None)
         score = np.log(share)
         return np.asarray(score - score.mean())
+
+    def start_beside(self, rows: OffsetRows) -> FloatArray:
+        """Scores with which the mean probability of each class is its share."""
+        share = np.clip(rows.plain().shares(self.n_outputs), 1e-15, None)
+        return by_shares(rows, self.predict, np.log(share))
 
     def predict(self, raw: FloatArray) -> FloatArray:
         share = np.exp(raw - raw.max(axis=0))

@@ -23,6 +23,7 @@ class SquaredError:
     kernel_id: ClassVar[int] = derivatives.SQUARED_ERROR
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = True
+    of_residuals: ClassVar[bool] = True
     level: ClassVar[float] = 0.5
     n_outputs: int = 1
 

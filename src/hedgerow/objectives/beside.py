@@ -1,0 +1,256 @@
+"""The best constant beside an offset: where the trees of a fit with an offset begin.
+
+::
+
+    raw score of a row  =  offset + constant + trees        sum of w * loss  ->  least
+
+A Poisson model with the logarithm of the exposure as offset begins at the log of all counts
+over all exposures, as the intercept of a generalised linear model does.  Beside the scores
+of a good model the best constant is about 0.
+
+==========================  ===========================================================
+loss of                     the constant
+==========================  ===========================================================
+the residual ``y - raw``    that of the residuals beside the offset, in closed form
+a mean, with a log link     logarithm of the ratio of two sums
+classes (softmax)           iterative proportional fitting: predicted shares become those
+                            of the classes
+order alone (Cox, ranking)  0: constants change nothing
+several raw scores          one output after the other, until none moves
+any other                   root of the mean first derivative, between
+                            ``plain - largest offset`` and ``plain - smallest``, where
+                            ``plain`` is the best constant without the offset
+==========================  ===========================================================
+
+All sums are exact, so the bits do not depend on how rows are cut, on ranks and threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.rowwise import Slopes, bracket_of, largest_of_ranks, root_of
+from hedgerow.objectives.targets import SeveralTargets
+from hedgerow.objectives.whole import AllRows, Batch, merged
+
+OffsetBatch: TypeAlias = "tuple[FloatArray, FloatArray | None, FloatArray]"
+"""Targets, weights (None: all 1) and offsets, shape (n_outputs, n_rows), of some rows."""
+
+_MOST_CYCLES = 100
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OffsetRows:
+    """The rows of a fit with their offsets.
+
+    Attributes
+    ----------
+    batches : callable
+        Gives the rows of this rank, from the first to the last, each time it is called.
+    communicator : Communicator
+    """
+
+    batches: Callable[[], Iterable[OffsetBatch]]
+    communicator: Communicator
+
+    @staticmethod
+    def of(target: FloatArray, weight: FloatArray | None, offset: FloatArray) -> OffsetRows:
+        """Rows that stand in memory, all of them."""
+        return OffsetRows(lambda: [(target, weight, offset)], Alone())
+
+    def plain(self) -> AllRows:
+        """The rows without their offsets."""
+        return self.changed(lambda target, weight, offset: (target, weight))
+
+    def residuals(self, output: int) -> AllRows:
+        """What the offsets of an output leave of the targets."""
+        return self.changed(lambda target, weight, offset: (target - offset[output], weight))
+
+    def changed(self, change: Callable[..., Batch]) -> AllRows:
+        """Targets and weights that ``change(target, weight, offset)`` gives."""
+        return AllRows(lambda: (change(*batch) for batch in self.batches()), self.communicator)
+
+    def of_target(self, column: int) -> OffsetRows:
+        """One of several targets, and its offsets."""
+
+        def batches() -> Iterable[OffsetBatch]:
+            for target, weight, offset in self.batches():
+                own = np.ascontiguousarray(target[:, column])
+                yield own, weight, offset[column : column + 1]
+
+        return OffsetRows(batches, self.communicator)
+
+    def means(self, values: Callable[[LossRows], Sequence[FloatArray]], n: int) -> list[float]:
+        """Weighted mean of each of ``n`` arrays that ``values`` makes of rows.
+
+        Raw scores of these rows are their offsets.
+        """
+        sums = [ExactSum()] * (2 * n)
+        for target, weight, offset in self.batches():
+            arrays = values(LossRows(target, offset, weight))
+            parts = [part for array in arrays for part in weighted_sums(array, weight)]
+            sums = [total + part for total, part in zip(sums, parts, strict=True)]
+        sums = merged(sums, self.communicator)
+        return [above.over(below) for above, below in zip(sums[::2], sums[1::2], strict=True)]
+
+    def extent(self, output: int) -> tuple[float, float]:
+        """Smallest and largest offset of an output."""
+        most = np.array([-np.inf, -np.inf])
+        for _, _, offset in self.batches():
+            if offset.shape[1] > 0:
+                own = offset[output]
+                most = np.maximum(most, [-float(own.min()), float(own.max())])
+        low, high = largest_of_ranks(self.plain(), most).tolist()
+        return -low, high
+
+
+def start_beside(objective: Objective, rows: OffsetRows) -> FloatArray:
+    """The constant that minimises the weighted loss, if it is added to the offsets.
+
+    Parameters
+    ----------
+    objective : Objective
+    rows : OffsetRows
+
+    Returns
+    -------
+    float64 (n_outputs,)
+
+    Examples
+    --------
+    >>> from hedgerow.objectives import make_objective
+    >>> counts, exposure = np.array([1.0, 0.0, 3.0]), np.array([2.0, 1.0, 5.0])
+    >>> rows = OffsetRows.of(counts, None, np.log(exposure)[None])
+    >>> np.exp(start_beside(make_objective("poisson"), rows)).round(12).tolist()
+    [0.5]
+    """
+    if isinstance(objective, SeveralTargets):
+        parts = [
+            start_beside(single, rows.of_target(k)) for k, single in enumerate(objective.singles)
+        ]
+        return np.concatenate(parts)
+    own = getattr(objective, "start_beside", None)
+    if own is not None:
+        return np.asarray(own(rows))
+    if getattr(objective, "of_residuals", False):
+        outputs = range(objective.n_outputs)
+        return np.array([objective.start_of(rows.residuals(k))[k] for k in outputs])
+    plain = objective.start_of(rows.plain())
+    if objective.n_outputs == 1:
+        smallest, largest = rows.extent(0)
+        low, high = float(plain[0]) - largest, float(plain[0]) - smallest
+        return np.array([_root(objective, rows, plain, 0, 0.5 * low + 0.5 * high, (low, high))])
+    return _by_turns(objective, rows, plain)
+
+
+def start_of(
+    objective: Objective, target: FloatArray, weight: FloatArray | None, offset: FloatArray | None
+) -> FloatArray:
+    """Where the trees of a fit of rows in memory begin, with an offset or without."""
+    if offset is None:
+        return objective.initial_score(target, weight)
+    return start_beside(objective, OffsetRows.of(target, weight, offset))
+
+
+def _root(
+    objective: Objective,
+    rows: OffsetRows,
+    base: FloatArray,
+    output: int,
+    start: float,
+    within: tuple[float, float] | None = None,
+) -> float:
+    """The constant of one output at which the mean first derivative is 0, others held."""
+
+    def mean(part: int, at: float) -> float:
+        moved = base.copy()
+        moved[output] = at
+
+        def values(given: LossRows) -> Sequence[FloatArray]:
+            raw = given.raw + moved[:, None]
+            return [_slopes(objective, given._replace(raw=raw), output)[part]]
+
+        return rows.means(values, 1)[0]
+
+    if within is None:
+        low, high = bracket_of(lambda step: mean(0, start + step))
+        within = (start + low, start + high)
+    return root_of(mean, start, *within)
+
+
+def _slopes(objective: Any, rows: LossRows, output: int) -> Slopes:
+    """First and second derivative of each row in the raw score of an output."""
+    if hasattr(objective, "slopes_of"):
+        found: Slopes = objective.slopes_of(rows.target, rows.raw, output)
+        return found
+    if hasattr(objective, "slopes") and objective.n_outputs == 1:
+        found = objective.slopes(rows.target, rows.raw[0])
+        return found
+    g, h = np.empty((2, rows.raw.shape[1]))
+    objective.derivatives(rows, output, g, h)
+    return g, h
+
+
+def _by_turns(objective: Objective, rows: OffsetRows, plain: FloatArray) -> FloatArray:
+    """The constants of several outputs, each found while the others are held."""
+    base = plain.copy()
+    for _ in range(_MOST_CYCLES):
+        before = base.copy()
+        for output in range(len(base)):
+            base[output] = _root(objective, rows, base, output, float(base[output]))
+        if (np.abs(base - before) <= _CLOSE * (1.0 + np.abs(base))).all():
+            break
+    return base
+
+
+def by_ratio(
+    rows: OffsetRows,
+    parts: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
+    least: float,
+) -> FloatArray:
+    """The constant of a loss with a log link: what falls over what rises, as a logarithm.
+
+    ``parts(target, raw)`` are what of the first derivative rises with the raw score and what
+    falls; a constant c multiplies their ratio by ``exp(c)``.
+    """
+    smallest, largest = rows.extent(0)
+    middle = 0.5 * smallest + 0.5 * largest  # so that exponentials do not overflow
+    up, down = rows.means(lambda given: parts(given.target, given.raw[0] - middle), 2)
+    return np.array([math.log(max(down, least)) - math.log(max(up, least)) - middle])
+
+
+def by_shares(
+    rows: OffsetRows, predict: Callable[[FloatArray], FloatArray], start: FloatArray
+) -> FloatArray:
+    """The constants with which the mean probability of each class is its share.
+
+    ``start`` are logarithms of these shares.  Each cycle raises a class by the logarithm of
+    its share over its mean probability; the likelihood rises with every one.
+    """
+    base, n_classes = start.copy(), len(start)
+    for _ in range(_MOST_CYCLES):
+
+        def chances(given: LossRows, base: FloatArray = base) -> Sequence[FloatArray]:
+            return list(np.ascontiguousarray(predict(given.raw + base[:, None]).T))
+
+        means = np.array(rows.means(chances, n_classes))
+        steps = start - np.log(np.maximum(means, 1e-300))
+        steps -= steps.mean()
+        base = base + steps
+        if np.abs(steps).max() <= _CLOSE:
+            break
+    return np.asarray(base - base.mean())
+
+
+__all__ = ["OffsetRows", "by_ratio", "by_shares", "start_beside", "start_of"]

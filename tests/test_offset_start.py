@@ -1,0 +1,166 @@
+"""Where the trees of a fit with an offset begin: at the best constant beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from hedgerow import Dataset, HedgerowRegressor, train
+from hedgerow.comm.base import Alone
+from hedgerow.io import model_to_bytes
+from hedgerow.objectives import OBJECTIVES, RANKING, make_objective, objective_for
+from hedgerow.objectives.beside import OffsetRows, start_beside
+
+RNG = np.random.default_rng(0)
+N = 400
+WEIGHT = RNG.exponential(size=N)
+COUNTS = RNG.poisson(RNG.gamma(1.0, 2.0, N)).astype(float)
+AMOUNTS = RNG.gamma(2.0, size=N) + 0.01
+LABELS = (RNG.random(N) < 0.3).astype(float)
+CLASSES = RNG.choice(3, N, p=[0.2, 0.5, 0.3]).astype(float)
+TARGETS = {
+    **dict.fromkeys(("poisson", "negative_binomial", "tweedie"), COUNTS),
+    **dict.fromkeys(("gamma", "gamma_dist", "log_normal", "squared_log_error"), AMOUNTS),
+    **dict.fromkeys(("logistic", "exponential", "focal", "hinge", "cross_entropy"), LABELS),
+    **dict.fromkeys(("softmax", "one_vs_all"), CLASSES),
+    "aft": np.where(LABELS > 0.0, -AMOUNTS, AMOUNTS),
+}
+MOVED = [name for name in OBJECTIVES if name not in (*RANKING, "cox")]
+
+
+def rows_for(name):
+    objective = make_objective(name, 3 if name in ("softmax", "one_vs_all") else 1)
+    target = TARGETS.get(name, RNG.normal(size=N))
+    return objective, target, 0.5 * RNG.normal(size=(objective.n_outputs, N))
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_no_constant_is_better(name) -> None:
+    objective, target, offset = rows_for(name)
+    found = start_beside(objective, OffsetRows.of(target, WEIGHT, offset))
+
+    def loss(constant):
+        return objective.loss(target, offset + np.atleast_1d(constant)[:, None], WEIGHT)
+
+    settings = {"xatol": 1e-9, "fatol": 1e-14, "maxiter": 2000}
+    for start in (found, np.zeros(len(found))):
+        best = minimize(loss, start, method="Nelder-Mead", options=settings)
+        assert loss(found) <= best.fun + 1e-12
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_constant_offset_is_taken_off(name) -> None:
+    objective, target, offset = rows_for(name)
+    found = start_beside(objective, OffsetRows.of(target, WEIGHT, np.full_like(offset, 0.7)))
+    plain = objective.initial_score(target, WEIGHT)
+    if name == "softmax":  # scores of classes are relative to each other
+        plain = plain + 0.7
+    np.testing.assert_allclose(found + 0.7, plain, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_bits_do_not_depend_on_how_rows_are_cut(name) -> None:
+    objective, target, offset = rows_for(name)
+    parts = np.split(RNG.permutation(N), [13, 14, 300])
+
+    def batches():
+        return ((target[p], WEIGHT[p], np.ascontiguousarray(offset[:, p])) for p in parts)
+
+    whole = start_beside(objective, OffsetRows.of(target, WEIGHT, offset))
+    assert start_beside(objective, OffsetRows(batches, Alone())).tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("name", [*RANKING, "cox"])
+def test_losses_of_an_order_begin_at_0(name) -> None:
+    rows = OffsetRows.of(AMOUNTS, None, RNG.normal(size=(1, N)))
+    assert start_beside(make_objective(name), rows).tolist() == [0.0]
+
+
+def test_no_events_at_all() -> None:
+    rows = OffsetRows.of(np.zeros(3), None, np.array([[0.0, 1.0, 2.0]]))
+    (found,) = start_beside(make_objective("poisson"), rows)
+    assert -700.0 < found < -600.0
+    (found,) = start_beside(make_objective("logistic"), rows)
+    assert -40.0 < found < -30.0
+
+
+# -- fits --------------------------------------------------------------------------------
+
+X = {f"x{j}": np.round(RNG.normal(size=2000), 1) for j in range(3)}
+EXPOSURE = RNG.uniform(0.01, 1.0, 2000)
+CLAIMS = RNG.poisson(EXPOSURE * np.exp(0.5 * X["x0"] - 2.0)).astype(float)
+TABLE = {**X, "o": np.log(EXPOSURE)}
+SLOW = {"objective": "poisson", "n_estimators": 2, "learning_rate": 1e-9, "early_stopping": False}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tree_method": "exact"},
+        {"grow_policy": "symmetric"},
+        {"boosting": "dart"},
+        {"early_stopping": "cv", "patience": 1},
+        {"early_stopping": True},
+    ],
+)
+def test_the_first_rounds_predict_all_claims(settings) -> None:
+    booster = train({**SLOW, **settings}, Dataset(TABLE, CLAIMS, offset="o"))
+    rows = 0.1 if settings.get("early_stopping") is True else 1e-6  # some are set aside
+    assert booster.predict(TABLE).sum() == pytest.approx(CLAIMS.sum(), rel=rows)
+    assert booster.predict({**TABLE, "o": 0.0 * EXPOSURE}).mean() == pytest.approx(
+        CLAIMS.sum() / EXPOSURE.sum(), rel=rows
+    )
+
+
+@pytest.mark.parametrize("multi_strategy", ["one_output_per_tree", "multi_output_tree"])
+def test_of_several_targets_each_has_its_own(multi_strategy) -> None:
+    y, offset = np.column_stack([CLAIMS, CLAIMS + 1.0]), np.column_stack([TABLE["o"]] * 2)
+    model = HedgerowRegressor(**SLOW, multi_strategy=multi_strategy).fit(X, y, offset=offset)
+    np.testing.assert_allclose(model.predict(X, offset).sum(0), y.sum(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("tree_method", ["hist", "exact"])
+def test_rows_in_batches_begin_at_the_same_bits(tree_method) -> None:
+    params = {**SLOW, "learning_rate": 0.3, "tree_method": tree_method}
+    known = train(params, Dataset(TABLE, CLAIMS, offset="o"))
+
+    def batches():
+        for start in range(0, 2000, 700):
+            yield {k: v[start : start + 700] for k, v in {**TABLE, "y": CLAIMS}.items()}
+
+    found = train(params, Dataset.from_batches(batches, "y", offset="o"))
+    assert model_to_bytes(found.model) == model_to_bytes(known.model)
+
+
+def test_going_on_keeps_the_start_and_refit_moves_it() -> None:
+    params = {**SLOW, "learning_rate": 0.3}
+    rows = Dataset(TABLE, CLAIMS, offset="o")
+    some, whole = (train({**params, "n_estimators": n}, rows) for n in (2, 4))
+    more = train(params, rows, init_model=some)
+    np.testing.assert_array_equal(more.predict(TABLE), whole.predict(TABLE))
+    doubled = whole.refit(TABLE, 2.0 * CLAIMS, decay=0.0).model.forest.base_score
+    np.testing.assert_allclose(doubled, whole.model.forest.base_score + np.log(2.0), rtol=1e-12)
+
+
+def test_beside_the_scores_of_a_model_it_is_about_0() -> None:
+    first = train({**SLOW, "n_estimators": 50, "learning_rate": 0.1}, Dataset(X, CLAIMS))
+    offset = first.predict(X, kind="raw")
+    second = train(SLOW, Dataset(X, CLAIMS, offset=offset))
+    assert abs(second.model.forest.base_score[0]) < 0.05
+
+
+def test_losses_of_the_users_own() -> None:
+    def squares(y, raw):
+        return 0.5 * (y - raw) ** 2
+
+    def pair(y, raw):
+        return raw - y, np.ones(len(y))
+
+    offset, y = 3.0 * RNG.normal(size=N), RNG.normal(size=N)
+    expected = np.average(y - offset, weights=WEIGHT)
+    for own in (squares, pair):
+        rows = OffsetRows.of(y, WEIGHT, offset[None])
+        (found,) = start_beside(objective_for(own, y), rows)
+        assert found == pytest.approx(expected, rel=1e-10)
