@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.booster import Booster
+from hedgerow.boosting.row_keys import row_keys
 from hedgerow.data import (
     Column,
     Schema,
@@ -259,6 +260,41 @@ def test_models_are_the_same_bytes(X, weighted, zero_missing, n_jobs):
     np.testing.assert_array_equal(model.apply(S), dense.apply(X))
     for stage, expected in zip(model.staged_predict(S), dense.staged_predict(X), strict=True):
         np.testing.assert_array_equal(stage, expected)
+
+
+@pytest.mark.parametrize("zero_missing", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.05])
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64"])
+def test_folds_are_those_of_the_dense_table(kind, missing, zero_missing):
+    X = random_table(11, n_rows=300, density=0.5, dtype=np.dtype(kind), missing=missing)
+    if kind == "int64":
+        X[0, 0] = 2**60 + 1  # a number that no float holds
+    X[150:180] = X[:30]
+    S = with_explicit_zeros(X)
+    dense, table = (read_any(rows, zero_missing=zero_missing) for rows in (X, S))
+    keys = row_keys(dense, 3)
+    np.testing.assert_array_equal(row_keys(table, 3), keys)
+    np.testing.assert_array_equal(keys[150:180], keys[:30])
+    y = X[:, 0] % 7 + np.random.default_rng(0).random(300)
+    y[np.isnan(y)] = 0.0
+    params = {
+        "zero_as_missing": zero_missing,
+        "early_stopping": "cv",
+        "grow_policy": "leafwise",
+        "linear_leaves": False,
+    }
+    one, other = (HedgerowRegressor(**params).fit(rows, y) for rows in (X, S))
+    assert bytes_of(one) == bytes_of(other)
+
+
+def test_as_many_cells_are_hashed_of_the_dense_table(monkeypatch):
+    X = random_table(12, n_rows=100, density=0.3)
+    monkeypatch.setattr("hedgerow.boosting.row_keys.MOST_CELLS", np.count_nonzero(X))
+    for table in (X, with_explicit_zeros(X)):
+        assert row_keys(read_any(table), 0) is not None
+    monkeypatch.setattr("hedgerow.boosting.row_keys.MOST_CELLS", np.count_nonzero(X) - 1)
+    for table in (X, with_explicit_zeros(X)):
+        assert row_keys(read_any(table), 0) is None
 
 
 def test_recorded_nan_is_a_missing_value():
