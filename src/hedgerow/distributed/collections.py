@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hedgerow.data.sources.batches import not_one_axis
+from hedgerow.distributed.alignment import aligned
 from hedgerow.distributed.cluster import Parts, present_workers, ready
 from hedgerow.distributed.partition import (
     Description,
     check_descriptions,
     describe,
     make_partition,
+    rows_agree,
 )
 from hedgerow.errors import DataError, DataTypeError
+
+NAMES = {"X": "X", "y": "y", "weight": "sample_weight", "query": "qid"}
+"""What the user calls the parts of a partition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +96,7 @@ def persist_partitions(
     client : distributed.Client
     X : dask.dataframe.DataFrame or dask.array.Array
     y, weight : dask.dataframe.Series or dask.array.Array
-        Divided as X; weight may be None.
+        One value for each row of X, in its order; weight may be None.
     workers : sequence of str
         Addresses.
     query : like y, optional
@@ -107,33 +112,39 @@ def persist_partitions(
     DataError, DataTypeError
         If they do not belong together.
     """
+    columns = {"X": partitions_of(X, "X", 2), "y": partitions_of(y, "y", 1)}
+    for role, given in (("weight", weight), ("query", query)):
+        if given is not None:
+            columns[role] = partitions_of(given, NAMES[role], 1)
+    if len({len(parts) for parts in columns.values()}) > 1:
+        columns = aligned(client, columns, NAMES)
+    futures, described = _put_together(client, columns, workers)
+    if not all(map(rows_agree, described)):
+        columns = aligned(client, columns, NAMES)
+        futures, described = _put_together(client, columns, workers)
+    check_descriptions(described)
+    lengths = [one.n_rows for one in described]
+    if sum(lengths) == 0:
+        raise DataError(f"X has no rows in any of its {len(lengths)} partitions.")
+    return Parts(futures, lengths), described
+
+
+def _put_together(
+    client: Any, columns: Mapping[str, Sequence[Any]], workers: Sequence[str]
+) -> tuple[list[Any], list[Description]]:
+    """The partitions of a training on the workers, and what the client has to know of them."""
     import dask
 
-    columns = {"X": partitions_of(X, "X", 2), "y": partitions_of(y, "y", 1)}
-    for role, name, given in (("weight", "sample_weight", weight), ("query", "qid", query)):
-        if given is not None:
-            columns[role] = partitions_of(given, name, 1)
-    n_parts = len(columns["X"])
-    for role, name in (("y", "y"), ("weight", "sample_weight"), ("query", "qid")):
-        if role in columns and len(columns[role]) != n_parts:
-            raise DataError(
-                f"X has {n_parts} partitions, but {name} has {len(columns[role])}: divide all "
-                "collections in the same way (repartition, rechunk)."
-            )
     delayed = []
     make = dask.delayed(make_partition, pure=False)
+    n_parts = len(columns["X"])
     for number in range(n_parts):
         place = workers[number * len(workers) // n_parts]
         with dask.annotate(workers=[place], allow_other_workers=True):
             delayed.append(make(**{role: parts[number] for role, parts in columns.items()}))
     futures = client.compute(delayed)
     ready(client, futures)
-    described = client.gather(client.map(describe, futures, pure=False))
-    check_descriptions(described)
-    lengths = [one.n_rows for one in described]
-    if sum(lengths) == 0:
-        raise DataError(f"X has no rows in any of its {len(lengths)} partitions.")
-    return Parts(futures, lengths), described
+    return futures, client.gather(client.map(describe, futures, pure=False))
 
 
 def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
@@ -162,7 +173,22 @@ def partitions_of(collection: Any, name: str, n_axes: int) -> list[Any]:
         if n_axes == 2 and len(collection.chunks[1]) > 1:
             collection = collection.rechunk({1: -1})
         return list(np.ravel(collection.to_delayed()))
-    return list(collection.to_delayed())
+    return _parts_of_frame(collection)
+
+
+def _parts_of_frame(frame: Any) -> list[Any]:
+    """As many partitions as the frame says that it has, from files the needed columns only.
+
+    What Dask does to a frame besides when it computes it may join partitions: more for a single
+    column than for a whole table, so that target and rows would not be divided alike.
+    """
+    needed = frame.simplify() if hasattr(frame, "simplify") else frame
+    if needed.npartitions != frame.npartitions:
+        needed = frame
+    parts = needed.to_delayed(optimize_graph=False)
+    # Some columns of a Parquet data set, persisted: Dask joins partitions and still counts those
+    # from before, the last of which nothing makes.  The rows are all in the first ones.
+    return [part for part in parts if part.key in part.dask]
 
 
 def is_collection(value: Any) -> bool:

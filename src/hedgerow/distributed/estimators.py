@@ -124,7 +124,8 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
     >>> table = dd.read_parquet("s3://bucket/rows/")                      # doctest: +SKIP
     >>> X, y = table.drop(columns="clicked"), table["clicked"]            # doctest: +SKIP
     >>> model = DaskHedgerowClassifier(n_estimators=300).fit(X, y)        # doctest: +SKIP
-    >>> model.predict_proba(X).to_parquet("s3://bucket/predictions/")     # doctest: +SKIP
+    >>> probabilities = model.predict_proba(X).rename(columns=str)        # doctest: +SKIP
+    >>> probabilities.to_parquet("s3://bucket/predictions/")              # doctest: +SKIP
     """
 
     _local_class = HedgerowClassifier
@@ -151,7 +152,7 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         ----------
         X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
         y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-            Labels: text, integers, booleans, or whole floats.  Divided as X.
+            Labels: text, integers, booleans, or whole floats.  One for each row of X, in its order.
         sample_weight : like y, optional
         X_val, y_val, sample_weight_val : like X, y and sample_weight, optional
             Rows for learning curves and early stopping.

@@ -77,14 +77,25 @@ def describe(partition: Partition) -> Description:
     X = partition.X
     named = hasattr(X, "columns")
     return Description(
-        int(X.shape[0]),
-        len(partition.y),
-        -1 if partition.weight is None else len(partition.weight),
+        row_count(X),
+        row_count(partition.y),
+        -1 if partition.weight is None else row_count(partition.weight),
         tuple(map(str, X.columns)) if named else None,
         int(X.shape[1]) if len(X.shape) == 2 else -1,
         checksum_of(partition),
-        -1 if partition.query is None else len(partition.query),
+        -1 if partition.query is None else row_count(partition.query),
     )
+
+
+def row_count(values: Any) -> int:
+    """Rows of a table, sparse or not, or of a column."""
+    shape = getattr(values, "shape", None)
+    return int(shape[0]) if shape else len(values)
+
+
+def rows_agree(one: Description) -> bool:
+    """Whether all parts of a partition have as many rows."""
+    return {one.n_targets, one.n_weights, one.n_queries} <= {one.n_rows, -1}
 
 
 def checksum_of(partition: Partition) -> int:
@@ -125,16 +136,6 @@ def check_descriptions(found: Sequence[Description]) -> None:
     """
     first = found[0]
     for number, one in enumerate(found):
-        for n_rows, name in (
-            (one.n_targets, "y"),
-            (one.n_weights, "sample_weight"),
-            (one.n_queries, "qid"),
-        ):
-            if n_rows not in (one.n_rows, -1):
-                raise DataError(
-                    f"partition {number} has {one.n_rows} rows of X, but {n_rows} of {name}: "
-                    "divide all collections in the same way (repartition, rechunk)."
-                )
         if one.names is None or first.names is None:
             if one.n_features != first.n_features or one.names != first.names:
                 raise DataError(
@@ -280,7 +281,7 @@ def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray
 
 def label_array(partition: Partition) -> AnyArray:
     """The labels of a partition with rows."""
-    return labels.read_labels(partition.y, len(partition.X), "y", "DaskHedgerowClassifier")
+    return labels.read_labels(partition.y, row_count(partition.X), "y", "DaskHedgerowClassifier")
 
 
 def weight_array(partition: Partition) -> FloatArray | None:

@@ -65,7 +65,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         ----------
         X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
         y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-            Labels 0, 1, 2, ..., higher for more relevant rows; divided as X.
+            Labels 0, 1, 2, ..., higher for more relevant rows; one for each row of X.
         sample_weight : like y, optional
             Not negative; a row of weight 0 counts as absent.
         qid : like y, optional

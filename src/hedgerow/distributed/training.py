@@ -54,7 +54,7 @@ def train(
         as many as the worker has.
     X : dask.dataframe.DataFrame or dask.array.Array, shape (n_rows, n_features)
     y : dask.dataframe.Series or dask.array.Array, shape (n_rows,)
-        Divided as X.
+        One value for each row of X, in its order.
     weight : like y, optional
     X_val, y_val, weight_val : like X, y and weight, optional
         Rows for learning curves and early stopping.
