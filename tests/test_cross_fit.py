@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ from hedgerow import (
     ParameterError,
     cross_fit,
 )
+from hedgerow.boosting.budget import Budget
+from hedgerow.boosting.cross import _FoldFit
 from hedgerow.data import fit_bins, read_table
 from hedgerow.io import model_to_bytes
 from hedgerow.kernels.keys import floats_of_keys
@@ -468,3 +471,84 @@ def test_a_column_may_be_the_offset() -> None:
 def test_folds_know_of_no_fitted_model() -> None:
     with pytest.raises(ParameterError, match="warm_start=True"):
         cross_fit(HedgerowRegressor(warm_start=True), np.ones((9, 1)), np.arange(9.0))
+
+
+class Clock:
+    """A second passes with each round of a fold; 31 are the budget."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        before = _FoldFit.advance
+
+        def advance(fit: Any) -> bool:
+            self.now += 1.0
+            return before(fit)
+
+        @contextmanager
+        def budget_of(stopping: Any) -> Iterator[Budget]:
+            yield Budget(31.0, 0.0, clock=lambda: self.now)
+
+        monkeypatch.setattr(_FoldFit, "advance", advance)
+        monkeypatch.setattr("hedgerow.estimators.cross.budget_of", budget_of)
+
+
+@pytest.mark.parametrize(
+    ("early_stopping", "stopping"), [(False, "pooled"), (True, "pooled"), (True, "fold")]
+)
+def test_a_time_budget_ends_all_folds(
+    monkeypatch: pytest.MonkeyPatch, early_stopping: bool, stopping: Any
+) -> None:
+    X, y = _numbers()
+    settings = {"n_estimators": 1000, "early_stopping": early_stopping, "learning_rate": 0.001}
+    clock = Clock(monkeypatch)
+    model = HedgerowRegressor(**settings, time_budget=100.0)
+    found = cross_fit(model, X, y, 3, stopping=stopping, n_jobs=1)
+    monkeypatch.undo()
+    # 95% of 31 seconds: nine rounds of all three folds, and two of a tenth.
+    assert clock.now == 29.0
+    assert found.best_rounds.min() == 9
+    assert found.best_rounds.max() == (9 if stopping == "pooled" else 10)
+    assert {one.stopped_by for one in found.boosters} == {"time_budget"}
+    assert found.model.stopped_by_ == "time_budget"
+    if stopping == "pooled":
+        assert {len(curve) for curve in found.curves.values()} == {9}
+        whole = cross_fit(
+            HedgerowRegressor(**{**settings, "n_estimators": 9, "early_stopping": False}), X, y, 3
+        )
+        np.testing.assert_array_equal(found.oof_raw, whole.oof_raw)
+        for one, other in zip(found.boosters, whole.boosters, strict=True):
+            assert one.to_text() == other.to_text()
+
+
+def test_folds_leave_time_for_the_refit(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = _numbers()
+    clock = Clock(monkeypatch)
+    model = HedgerowRegressor(n_estimators=1000, early_stopping=False, time_budget=100.0)
+    found = cross_fit(model, X, y, 3, model="refit", n_jobs=1)
+    # Three folds of two thirds of the rows: two of three parts of the time are theirs.
+    assert clock.now == 19.0
+    assert found.model.n_iter_ == found.best_rounds[0] == 6
+    assert found.model.stopped_by_ == "time_budget"
+
+
+def test_a_budget_that_is_not_spent_changes_nothing() -> None:
+    X, y = _numbers()
+    settings = {"n_estimators": 4, "early_stopping": False}
+    for how in ("average", "refit"):
+        one, other = (
+            cross_fit(HedgerowRegressor(**settings, **more), X, y, 3, model=how)
+            for more in ({}, {"time_budget": 1000.0})
+        )
+        assert model_to_bytes(one.model.booster_.model) == model_to_bytes(
+            other.model.booster_.model
+        )
+        assert one.model.stopped_by_ == "rounds"
+
+
+def test_a_spent_budget_leaves_one_round() -> None:
+    X, y = _numbers()
+    model = HedgerowRegressor(n_estimators=500, early_stopping=False, time_budget=1e-9)
+    for how in ("average", "refit"):
+        found = cross_fit(model, X, y, 3, model=how)
+        assert found.best_rounds.tolist() == [1, 1, 1]
+        assert found.model.stopped_by_ == "time_budget"

@@ -93,6 +93,23 @@ class Budget:
         until = now + share * (self._end - now)
         return lambda: self._clock() >= until
 
+    def short_of_a_step(self, share: float, at_once: int) -> Callable[[], bool]:
+        """Tell, after each step of several fits, whether the next would not end in time.
+
+        Time is a share of what is left now; ``at_once`` steps are done at the same time.
+        """
+        until = self._clock() + share * (self._end - self._clock())
+        steps: deque[float] = deque(maxlen=_LAST * at_once)
+        self.begin_rounds()
+
+        def is_short() -> bool:
+            began, compiled = self._mark
+            self.begin_rounds()
+            steps.append(max(0.0, self._mark[0] - began - (self._mark[1] - compiled)))
+            return self._mark[0] + at_once * max(steps) >= until
+
+        return is_short
+
     def late_but_for(self, seconds: float) -> Callable[[], bool]:
         """Tell whether no more than ``seconds`` are left."""
         return lambda: self._clock() + seconds >= self._end

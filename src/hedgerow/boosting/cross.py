@@ -25,11 +25,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
+from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.positions import bound
@@ -55,6 +56,9 @@ tables of the comparison: 0.6 with 8,000 values, 0.9 with 35,000, 1.3 with 52,00
 _RECENT_BYTES = 32_000_000
 """Scores that a fold keeps; of many test rows those of the best round may be added up again."""
 
+_SHARE_OF_ROUNDS = 0.95
+"""Of a time budget; putting models and predictions together takes the rest."""
+
 
 @dataclass(frozen=True, slots=True)
 class FoldStopping:
@@ -71,7 +75,8 @@ class FoldStopping:
     by_out_of_bag : bool
         Each fold is judged by the rows that its rounds leave out.
     is_late : callable
-        Whether folds that are judged together have no more time.
+        Whether the folds have no more time; asked after each round of a fold.  Without early
+        stopping, and where they are judged together, all keep as many rounds.
     may_end : callable
         Asked at an interrupt, once all folds have done a round: whether it ends folds that
         are judged together as if they were late.
@@ -83,6 +88,16 @@ class FoldStopping:
     best: BestRound | None = None
     is_late: Callable[[], bool] = lambda: False
     may_end: Callable[[], bool] = lambda: False
+
+
+def in_time(
+    stopping: FoldStopping, budget: Budget, folds: Sequence[Fold], n_refit: int, n_threads: int
+) -> FoldStopping:
+    """The same within a budget; a fit of ``n_refit`` rows and as many rounds is to follow."""
+    n_grown = sum(len(fold.train) for fold in folds)
+    share = _SHARE_OF_ROUNDS * n_grown / (n_grown + n_refit)
+    late = budget.short_of_a_step(share, min(n_threads, len(folds)))
+    return replace(stopping, is_late=late)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +213,7 @@ def grow_folds(
             if twice or not pool.settle_whole_rounds() or not stopping.may_end():
                 raise
             interrupted = True
-        grown = [fit.finish(pool.best, pool.n_rounds, interrupted) for fit in fits]
+        grown = [fit.finish(pool.best, pool.n_common, interrupted, pool.late) for fit in fits]
     finally:
         for fit in fits:
             fit.close()
@@ -314,24 +329,30 @@ class _FoldFit:
         return rounds(data.seen, objective, data.params, data.unseen, shared.n_threads)
 
     def finish(
-        self, best: BestRound | None, n_rounds: int | None, interrupted: bool = False
+        self,
+        best: BestRound | None,
+        n_common: int | None,
+        interrupted: bool = False,
+        late: bool = False,
     ) -> GrownFold:
         """The forest and the scores, and no more work.
 
-        ``best`` is that of the pooled score, which has seen ``n_rounds`` rounds.  What an
-        interrupted round has left is not looked at.
+        ``best`` is that of the pooled score; ``n_common`` are the rounds that all folds have in
+        common, None where each ends by itself.  What an interrupted round has left is not
+        looked at.
         """
         state, data, watch = self._state, self._data, self._watch
         assert state is not None
         assert data is not None
         if best is not None:
             watch.best = best
-            for curves in watch.history.values():
-                for curve in curves.values():
-                    del curve[n_rounds:]
-        if not interrupted:
+        if n_common is not None:
+            watch.cut(n_common)
+        if late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
+            watch.stopped_by = "time_budget"
+        kept = watch.n_kept
+        if not interrupted and (watch.best is not None or kept == state.n_rounds):
             watch.note_forest(state, data.seen)
-        kept = state.n_rounds if watch.best is None else watch.best.round
         if data.train.n_rows < 2 * data.params.min_samples_leaf:
             kept = 0  # no tree has a split
         recent = self._recent.after(kept)
@@ -381,20 +402,32 @@ class _Pool:
         if self.best is None and asked.pooled and asked.limits is not None:
             self.best = BestRound(self.metric, *asked.limits)
 
+    @property
+    def n_common(self) -> int | None:
+        """Rounds that all folds have in common; None where each ends by itself."""
+        by_itself = self.best is None and not (self.late and self.stopping.limits is None)
+        return None if by_itself else self.n_rounds
+
     def settle(self) -> bool:
         """Note the rounds that all folds have done; True if none is to follow."""
         if self.best is None:
-            return False
+            self.n_rounds = min(len(fit.curve) for fit in self.fits)
+        elif self._observe(self.best):
+            return True
+        self.late = self.stopping.is_late() and self.n_rounds > 0
+        return self.late
+
+    def _observe(self, best: BestRound) -> bool:
+        """Look at the rounds that all folds have done since; True if patience is at its end."""
         while all(len(fit.curve) > self.n_rounds for fit in self.fits):
             scores = [fit.curve[self.n_rounds] for fit in self.fits]
             self.n_rounds += 1
-            ended = self.best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits]))
+            ended = best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits]))
             for fit in self.fits:
-                fit.best_round = self.best.round
+                fit.best_round = best.round
             if ended:
                 return True
-        self.late = self.n_rounds > 0 and self.stopping.is_late()
-        return self.late
+        return False
 
     def settle_whole_rounds(self) -> bool:
         """Look again at all rounds that all folds have done; False if there is none.

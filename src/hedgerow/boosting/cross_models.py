@@ -12,7 +12,7 @@ from hedgerow.boosting.fold_rows import FoldRows, Weigh
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.statistics import without_unused
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.watch import found_by_loss, record_of
+from hedgerow.boosting.watch import StoppedBy, found_by_loss, record_of
 from hedgerow.model.averaged import average_forests, with_inputs_of_all
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.objectives import Objective
@@ -51,6 +51,7 @@ def average_model(rows: FoldRows, folds: GrownFolds, params: BoostParams, n_thre
     watch = grown[0].watch
     record = record_of(rows.sample.n_rows, params, watch)
     record |= {"history": {"cv": folds.curves}, "best_round": None, AVERAGED: len(grown)}
+    record["stopped_by"] = _stopped_by(grown)
     record.pop("out_of_bag", None)
     record |= found_by_loss(rows.sample, watch.objective, forest, n_threads)
     if joined is not None:
@@ -67,21 +68,31 @@ def refit_model(
     n_rounds: int,
     weigh: Weigh | None,
     n_jobs: int | None,
+    clock: StoppingParams,
 ) -> Model:
-    """A model of all rows with ``n_rounds`` rounds."""
+    """A model of all rows with ``n_rounds`` rounds, fewer if ``clock`` has no time for them."""
     sample = rows.sample
     if weigh is not None:
         sample, _ = weigh(sample, sample)
     asked = params.with_rounds(n_rounds)
-    model = fit(sample, objective, asked, stopping=StoppingParams(False), n_jobs=n_jobs)
+    stopping = StoppingParams(False, time_budget=clock.time_budget, began=clock.began)
+    model = fit(sample, objective, asked, stopping=stopping, n_jobs=n_jobs)
+    by_budget = model.training["stopped_by"] == "time_budget"
     parameters = {**model.training["parameters"], "n_estimators": params.n_estimators}
     record = {
         **model.training,
         "parameters": parameters,
         "history": {"cv": folds.curves},
-        "best_round": n_rounds,
+        "best_round": model.forest.n_rounds,
+        "stopped_by": "time_budget" if by_budget else _stopped_by(folds.folds),
     }
     return replace(model, training=record)
+
+
+def _stopped_by(folds: Sequence[GrownFold]) -> StoppedBy:
+    """What ended the first fold, or the budget if it ended any."""
+    reasons: list[StoppedBy] = [fold.watch.stopped_by for fold in folds]
+    return "time_budget" if "time_budget" in reasons else reasons[0]
 
 
 def rounds_of(folds: Sequence[GrownFold]) -> list[int]:

@@ -178,6 +178,13 @@ class Watch:
         assert self.assemble is not None
         return self.assemble(state.freeze(self.n_kept))
 
+    def cut(self, n_rounds: int) -> None:
+        """Forget all that comes after ``n_rounds`` rounds, but for the best one of others."""
+        for curves in self.history.values():
+            for curve in curves.values():
+                del curve[n_rounds:]
+        del self.seconds[n_rounds:]
+
     def keep_whole_rounds(self) -> bool:
         """Forget what an interrupted round has left; False if no round was whole."""
         whole = len(self.seconds)

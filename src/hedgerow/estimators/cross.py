@@ -21,8 +21,9 @@ from sklearn.base import clone
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster
+from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.class_weights import corrected, weights_of
-from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
+from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds, in_time
 from hedgerow.boosting.cross_models import average_model, fold_model, refit_model, rounds_of
 from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.fold_rows import FoldRows
@@ -158,6 +159,10 @@ def cross_fit(
 
     Notes
     -----
+    The ``time_budget`` of the estimator is that of the whole call.  Without early stopping all
+    folds then have as many rounds as there is time for, with it the best of those that were
+    done; a refit has its share of the time.
+
     With early stopping the test rows choose the number of rounds.  With
     ``early_stopping=False`` or ``"oob"`` no out-of-fold prediction depends on the
     target of its own row in any way.
@@ -174,14 +179,15 @@ def cross_fit(
     (2, 2)
     """
     _check(estimator, stopping, model)
+    asked: StoppingParams = estimator._stopping()  # the clock begins
     threads = resolve_threads(estimator.n_jobs if n_jobs is None else n_jobs)
     given = Offsets.of(X, offset)
     problem = _read(estimator, given, y, sample_weight, qid)
     kept = problem.sample.without_zero_weights()
     problem.objective.check_target(kept.target)
-    check_queries(kept, None, problem.objective, problem.params, estimator._stopping())
+    check_queries(kept, None, problem.objective, problem.params, asked)
     check_positions(kept, problem.objective, problem.params)
-    limits = _limits(estimator, stopping, problem, kept.n_rows)
+    limits = _limits(asked, stopping, problem, kept.n_rows)
     held = _groups(groups, problem)
     folds = folds_of(
         cv, X, y, problem.sample.target, problem.classes is not None, problem.params.seed, held,
@@ -195,9 +201,12 @@ def cross_fit(
     rows = FoldRows(kept, problem.objective, params, threads)
     inner = _without_zero_weights(folds, problem.sample)
     weights = _weights_of_folds(problem, rows, inner)
-    grown = grow_folds(
-        rows, inner, problem.objective, params, limits, metrics, threads, problem.weigh
-    )
+    with budget_of(asked) as budget:
+        n_refit = kept.n_rows if model == "refit" else 0
+        limits = limits if budget is None else in_time(limits, budget, inner, n_refit, threads)
+        grown = grow_folds(
+            rows, inner, problem.objective, params, limits, metrics, threads, problem.weigh
+        )
     models = [
         given.noted(corrected(fold_model(rows, fold, one, params, threads), by_class))
         for fold, one, by_class in zip(inner, grown.folds, weights, strict=True)
@@ -211,7 +220,9 @@ def cross_fit(
         boosters=tuple(Booster(one) for one in models),
         best_rounds=np.array(rounds_of(grown.folds), dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
-        model=_merged(estimator, model, rows, grown, params, problem, weights, given, threads),
+        model=_merged(
+            estimator, model, rows, grown, params, problem, weights, given, threads, asked
+        ),
     )
 
 
@@ -333,8 +344,7 @@ def _mean_weights(weights: Sequence[FloatArray | None]) -> FloatArray | None:
     return np.asarray(np.exp(np.mean(np.log(known), axis=0)))
 
 
-def _limits(estimator: Any, stopping: str, problem: _Problem, n_rows: int) -> FoldStopping:
-    asked: StoppingParams = estimator._stopping()
+def _limits(asked: StoppingParams, stopping: str, problem: _Problem, n_rows: int) -> FoldStopping:
     if asked.by_folds:
         raise ParameterError(
             "early_stopping='cv' divides rows into folds of its own: with cross_fit use "
@@ -455,6 +465,7 @@ def _merged(
     weights: Sequence[FloatArray | None],
     given: Offsets,
     n_threads: int,
+    clock: StoppingParams,
 ) -> Any:
     """The fitted estimator."""
     if how is None:
@@ -466,7 +477,7 @@ def _merged(
         rounds = np.mean(rounds_of(grown.folds))
         n_rounds = max(1, round(float(rounds)))
         found = refit_model(
-            rows, grown, problem.objective, params, n_rounds, problem.weigh, n_threads
+            rows, grown, problem.objective, params, n_rounds, problem.weigh, n_threads, clock
         )
         by_class = None if problem.weigh is None else problem.weigh.of(rows.sample)
     found = given.noted(corrected(found, by_class))
