@@ -13,7 +13,7 @@ from scipy.special import huber, pseudo_huber
 from sklearn import metrics as reference
 
 from hedgerow.errors import DataError, LossError, ParameterError
-from hedgerow.metrics import ALIASES, METRICS, Metric, evaluate, make_metrics, task_of
+from hedgerow.metrics import ALIASES, METRICS, Metric, by_group, evaluate, make_metrics, task_of
 from hedgerow.metrics.catalogue import rows_of_table
 from hedgerow.objectives import make_objective
 
@@ -34,6 +34,7 @@ SHARES, SAID = RNG.uniform(size=N), RNG.uniform(size=N)
 TIMES = np.where(RNG.random(N) < 0.7, 1.0, -1.0) * np.ceil(RNG.exponential(20.0, N))
 RISK = np.round(RNG.normal(size=N), 1)
 WEIGHT = RNG.integers(1, 5, N).astype(float)
+ABSENT = np.where(np.arange(N) % 4 == 0, 0.0, WEIGHT)
 
 
 def mean_of(values):
@@ -50,7 +51,7 @@ def second(score):
     def mean(y, p, w, by_weight=False):
         if p.shape[1] == 2:
             return score(y, p[:, 1], w)
-        mass = [np.sum((np.ones(N) if w is None else w)[y == k]) for k in range(p.shape[1])]
+        mass = [np.sum((np.ones(len(y)) if w is None else w)[y == k]) for k in range(p.shape[1])]
         scores = [score((y == k).astype(float), p[:, k], w) for k in range(p.shape[1])]
         return np.average(scores, weights=mass if by_weight else None)
 
@@ -82,7 +83,7 @@ def distance(y, p, w):
 
 def pair_area(y, p, w, by_weight=False):
     """Hand and Till's, pair by pair; scikit-learn's takes no weights."""
-    w = np.ones(N) if w is None else w
+    w = np.ones(len(y)) if w is None else w
     scores, mass = [], []
     for i, j in itertools.combinations(range(p.shape[1]), 2):
         rows = (y == i) | (y == j)
@@ -93,7 +94,7 @@ def pair_area(y, p, w, by_weight=False):
 
 
 def pair_area_of_raw(y, raw, w):
-    w = np.ones(N) if w is None else w
+    w = np.ones(len(y)) if w is None else w
     scores = []
     for i, j in itertools.combinations(range(len(raw)), 2):
         rows = (y == i) | (y == j)
@@ -114,7 +115,7 @@ def brier(y, p, w):
 
 def calibration(y, p, w):
     """Bin by bin."""
-    w = np.ones(N) if w is None else w
+    w = np.ones(len(y)) if w is None else w
     said = p[:, 1] if p.shape[1] == 2 else p.max(axis=1)
     right = y if p.shape[1] == 2 else (p.argmax(axis=1) == y)
     found = 0.0
@@ -134,7 +135,7 @@ def skill(deviance):
     """As scikit-learn's d2: 1 less the deviance over that of the mean."""
 
     def score(y, p, w):
-        mean = np.full(N, np.average(y, weights=w))
+        mean = np.full(len(y), np.average(y, weights=w))
         return 1 - deviance(y, p, sample_weight=w) / deviance(y, mean, sample_weight=w)
 
     return score
@@ -265,6 +266,57 @@ def test_metric_equals_its_definition(name, task, weight) -> None:
     assert type(score) is float
     close = 1e-7 if name == "aucpr" else 1e-12
     assert score == pytest.approx(REFERENCE[name](y, prediction, weight), rel=close)
+
+
+def of_rows(name, rows, y, prediction):
+    return y[rows], prediction[:, rows] if name in OF_RAW else prediction[rows]
+
+
+def with_absurd_rows(name, y, prediction):
+    """Rows of weight 0 with what no metric can do anything with, but a class is a class."""
+    y, prediction = y.copy(), prediction.copy()
+    if name in OF_RAW:
+        prediction[:, ABSENT == 0] = 1e300
+    elif prediction.ndim == 2:
+        prediction[ABSENT == 0] = np.nan
+        prediction[np.flatnonzero(ABSENT == 0)[0], 1] = 1.0
+    else:
+        prediction[ABSENT == 0], y[ABSENT == 0] = -np.inf, np.nan
+    return y, prediction
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_rows_of_weight_zero_are_absent(name, task) -> None:
+    y, prediction = data_for(name, task)
+    rows = ABSENT > 0.0
+    metric, left = METRICS[name], of_rows(name, rows, y, prediction)
+    expected = metric.function(*left, ABSENT[rows])
+    assert metric.function(y, prediction, ABSENT) == expected
+    assert metric.function(*with_absurd_rows(name, y, prediction), ABSENT) == expected
+    close = 1e-7 if name == "aucpr" else 1e-12
+    assert expected == pytest.approx(REFERENCE[name](*left, ABSENT[rows]), rel=close)
+    if task == "two classes" and name in ("auc", "average_precision", "aucpr", "ks", "gini"):
+        with pytest.raises(DataError, match="all 45 rows have class index 1"):
+            metric.function(rows.astype(float), prediction, ABSENT)
+    with pytest.raises(DataError, match=f"metric '{name}' needs a row that counts"):
+        metric.function(*data_for(name, task), np.zeros(N))
+
+
+@pytest.mark.parametrize(("name", "task"), ALL)
+def test_weights_of_groups(name, task) -> None:
+    y, prediction = data_for(name, task)
+    axis, times = -1 if name in OF_RAW else 0, ABSENT.astype(int)
+    groups = np.where(np.arange(N) < 30, "first", "second")
+    found = by_group(name, y, prediction, groups, ABSENT)
+    copies = by_group(
+        name, y.repeat(times), prediction.repeat(times, axis=axis), groups.repeat(times)
+    )
+    assert sorted(found) == ["first", "second"]
+    assert found == pytest.approx(copies, rel=1e-12)
+    absurd = with_absurd_rows(name, y, prediction)
+    assert by_group(METRICS[name], *absurd, groups, ABSENT) == found
+    only_second = np.where(groups == "first", 0.0, WEIGHT)
+    assert list(by_group(name, y, prediction, groups, only_second)) == ["second"]
 
 
 @pytest.mark.parametrize(("name", "task"), ALL)

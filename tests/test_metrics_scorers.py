@@ -21,6 +21,7 @@ from hedgerow import (
 )
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.metrics import GroupedMetric, by_group, make_metrics
+from hedgerow.metrics.distributions import coverage, winkler
 from hedgerow.objectives import make_objective
 
 RNG = np.random.default_rng(5)
@@ -304,6 +305,34 @@ def test_by_group_scores_each_group() -> None:
         assert found[g] == pytest.approx(wanted)
     with pytest.raises(DataError, match="3 values for 400 rows"):
         by_group(metric, labels, np.column_stack([1 - p, p]), [1, 2, 3])
+    with pytest.raises(DataError, match="weight has 2 values for 400 rows"):
+        by_group("f1", labels, np.column_stack([1 - p, p]), GROUP, [1, 2])
+    with pytest.raises(DataError, match="prediction has 3 values for 400 rows"):
+        by_group("f1", labels, np.eye(3)[:, :2], GROUP)
+
+
+def test_by_group_takes_names_and_functions() -> None:
+    y, guess, group = [1.0, 2.0, 4.0], [1.0, 1.0, 1.0], ["x", "y", "y"]
+    assert by_group("mae", y, guess, group) == {"x": 0.0, "y": 2.0}
+    assert by_group("l1", y, guess, group, [1, 3, 1]) == {"x": 0.0, "y": 1.5}
+    assert by_group("pinball@0.75", y, guess, group) == {"x": 0.0, "y": 1.5}
+    assert by_group(lambda y, p, w: float(w.sum()), y, guess, group, [1, 2, 0]) == {"x": 1, "y": 2}
+    with pytest.raises(ParameterError, match=r"got 'maee'\. Did you mean 'mae'"):
+        by_group("maee", y, guess, group)
+    for wrong in ("loss", 3):
+        with pytest.raises(ParameterError, match="metric must be a name of the catalogue"):
+            by_group(wrong, y, guess, group)
+
+
+def test_scores_of_distributions_know_no_rows_of_weight_zero() -> None:
+    ends, weight = [[0.0, 2.0], [0.0, 2.0], [-np.inf, np.nan]], [1.0, 3.0, 0.0]
+    y = [1.0, 5.0, np.inf]
+    assert coverage(y, ends, weight) == 0.25
+    assert winkler(y, ends, 0.5, weight) == winkler(y[:2], ends[:2], 0.5, weight[:2])
+    with pytest.raises(DataError, match="the weights of all 3 rows are 0"):
+        coverage(y, ends, np.zeros(3))
+    with pytest.raises(DataError, match=r"weight has shape \(2,\) for 3 rows"):
+        coverage(y, ends, [1.0, 2.0])
 
 
 def test_no_warnings_of_scorers() -> None:

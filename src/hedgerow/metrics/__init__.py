@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
-from hedgerow.metrics.base import Metric, MetricFunction, Task
+from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
 from hedgerow.metrics.groups import GroupedMetric, MetricChoice, by_group, grouped
@@ -211,8 +211,9 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
             f"eval_metric {item!r} is for {' or '.join(metric.tasks)}, but this model is for "
             f"{task}; use one of {', '.join(map(repr, usable))}."
         )
-    if isinstance(metric.function, Concordance):
-        return replace(metric, function=Concordance(float(getattr(objective, "risk_sign", 1.0))))
+    if metric.name == "concordance":
+        function = Concordance(float(getattr(objective, "risk_sign", 1.0)))
+        return replace(metric, function=OfCountedRows(metric.name, function))
     return metric
 
 

@@ -14,7 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from hedgerow.arrays import FloatArray
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import DataError
 from hedgerow.metrics.scores import RowSums
 
 MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None], float]
@@ -23,6 +26,48 @@ MetricFunction: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray | None]
 Task: TypeAlias = Literal[
     "regression", "two classes", "classes", "labels", "quantiles", "survival", "ranking"
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class OfCountedRows:
+    """A function of a metric, given only the rows that count: those of weight 0 are absent.
+
+    Attributes
+    ----------
+    name : str
+        Of the metric, for messages.
+    function : callable
+    from_raw : bool
+    """
+
+    name: str
+    function: MetricFunction
+    from_raw: bool = False
+
+    def __call__(
+        self, y_true: FloatArray, prediction: FloatArray, weight: FloatArray | None = None
+    ) -> float:
+        """The score.
+
+        Raises
+        ------
+        DataError
+            If all rows have weight 0.
+        """
+        if weight is None or np.all(weight):
+            return self.function(y_true, prediction, weight)
+        rows = np.flatnonzero(weight)
+        if len(rows) == 0:
+            raise DataError(
+                f"metric {self.name!r} needs a row that counts, but the weights of all "
+                f"{len(weight)} rows are 0."
+            )
+        return self.function(y_true[rows], rows_of(prediction, rows, self.from_raw), weight[rows])
+
+
+def rows_of(prediction: FloatArray, rows: IntArray, from_raw: bool) -> FloatArray:
+    """Some rows of predictions, or of raw scores."""
+    return np.ascontiguousarray(prediction[:, rows]) if from_raw else prediction[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +81,7 @@ class Metric:
     function : callable
         ``function(y_true, prediction, weight) -> float``.  ``y_true`` holds
         numbers, or class indices 0, 1, ...; ``weight`` is None where all rows
-        count alike.
+        count alike; rows of weight 0 are absent.
     higher_is_better : bool, default=False
     tasks : tuple of {"regression", "two classes", "classes", "quantiles", "survival", "ranking"}
         Where it can be used; empty for everywhere.

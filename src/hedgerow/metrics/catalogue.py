@@ -15,11 +15,11 @@ from typing import TypeAlias
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.metrics import confusion, curves, probability, regression, scores
-from hedgerow.metrics.base import Metric, MetricFunction, Task
+from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
 from hedgerow.metrics.confusion import ClassScores, OfTable
 from hedgerow.metrics.curves import AucMu, Curve, OneAgainstOne, OneAgainstRest
 from hedgerow.metrics.regression import MeanOf, RowValues, Skill
-from hedgerow.metrics.scores import Explained, Mean
+from hedgerow.metrics.scores import Explained, Mean, RowSums
 from hedgerow.metrics.survival import Concordance
 from hedgerow.params import Interval
 
@@ -48,7 +48,8 @@ def _mean(
 ) -> Metric:
     """A mean over rows, or what ``then`` makes of it."""
     sums = Mean(values, then)
-    return Metric(name, MeanOf(values, then), higher, tasks, from_raw, sums, what, built_in=True)
+    function = OfCountedRows(name, MeanOf(values, then), from_raw)
+    return Metric(name, function, higher, tasks, from_raw, sums, what, built_in=True)
 
 
 def _whole(
@@ -59,9 +60,11 @@ def _whole(
     *,
     higher: bool = False,
     from_raw: bool = False,
+    sums: RowSums | None = None,
 ) -> Metric:
-    """A score that needs all rows at once."""
-    return Metric(name, function, higher, tasks, from_raw, None, what, built_in=True)
+    """A score that needs all rows at once, but for ``sums``."""
+    counted = OfCountedRows(name, function, from_raw)
+    return Metric(name, counted, higher, tasks, from_raw, sums, what, built_in=True)
 
 
 def _of_numbers() -> Iterator[Metric]:
@@ -73,9 +76,9 @@ def _of_numbers() -> Iterator[Metric]:
     )
     yield mean("mse", scores.squared_errors, "mean squared error")
     yield mean("mae", scores.absolute_errors, "mean absolute error")
-    yield Metric(
-        "r2", scores.r2, True, _NUMBERS, sums=Explained(),
-        what="share of the variance that is explained", built_in=True,
+    yield _whole(
+        "r2", scores.r2, _NUMBERS, "share of the variance that is explained", higher=True,
+        sums=Explained(),
     )  # fmt: skip
     yield mean("mape", regression.percentage_errors, "mean of abs(y - m) / abs(y)")
     yield mean(

@@ -24,7 +24,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.kernels.exact_sum import weighted_mean
-from hedgerow.metrics.base import Metric
+from hedgerow.metrics.base import Metric, OfCountedRows
 from hedgerow.metrics.regression import MeanOf
 from hedgerow.metrics.scores import Mean
 from hedgerow.objectives.distributions import Distribution, check_level
@@ -47,7 +47,8 @@ class _OfRaw:
 def distribution_metric(name: str, objective: Any) -> Metric:
     """``"nll"`` or ``"crps"`` of an objective with distributions, from raw scores."""
     values = _OfRaw(name, objective)
-    return Metric(name, MeanOf(values), from_raw=True, sums=Mean(values), built_in=True)
+    function = OfCountedRows(name, MeanOf(values), from_raw=True)
+    return Metric(name, function, from_raw=True, sums=Mean(values), built_in=True)
 
 
 def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
@@ -64,12 +65,12 @@ def nll(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
     -------
     float
     """
-    return weighted_mean(-distribution.log_pdf(y_true), _weights(weight))
+    return _mean(-distribution.log_pdf(y_true), weight)
 
 
 def crps(y_true: Any, distribution: Distribution, weight: Any = None) -> float:
     """Weighted mean of the continuous ranked probability score; parameters as :func:`nll`."""
-    return weighted_mean(distribution.crps(y_true), _weights(weight))
+    return _mean(distribution.crps(y_true), weight)
 
 
 def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
@@ -93,7 +94,7 @@ def coverage(y_true: Any, interval: Any, weight: Any = None) -> float:
     0.5
     """
     y, low, high = _ends(y_true, interval)
-    return weighted_mean(((low <= y) & (y <= high)).astype(np.float64), _weights(weight))
+    return _mean(((low <= y) & (y <= high)).astype(np.float64), weight)
 
 
 def winkler(y_true: Any, interval: Any, level: float = 0.9, weight: Any = None) -> float:
@@ -114,7 +115,7 @@ def winkler(y_true: Any, interval: Any, level: float = 0.9, weight: Any = None) 
     check_level(level)
     y, low, high = _ends(y_true, interval)
     missing = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
-    return weighted_mean(high - low + 2.0 / (1.0 - level) * missing, _weights(weight))
+    return _mean(high - low + 2.0 / (1.0 - level) * missing, weight)
 
 
 def _ends(y_true: Any, interval: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -127,8 +128,17 @@ def _ends(y_true: Any, interval: Any) -> tuple[FloatArray, FloatArray, FloatArra
     return y, ends[:, 0], ends[:, 1]
 
 
-def _weights(weight: Any) -> FloatArray | None:
-    return None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+def _mean(values: FloatArray, weight: Any) -> float:
+    """Weighted mean; what a row of weight 0 has does not matter, not even if it is infinite."""
+    if weight is None:
+        return weighted_mean(values)
+    mass = np.ascontiguousarray(weight, dtype=np.float64)
+    if mass.shape != values.shape:
+        raise DataError(f"weight has shape {mass.shape} for {len(values)} rows of y_true.")
+    if not mass.any():
+        raise DataError(f"the weights of all {len(mass)} rows are 0: give one row that counts.")
+    counts = mass != 0.0
+    return weighted_mean(values[counts], mass[counts])
 
 
 __all__ = ["coverage", "crps", "distribution_metric", "nll", "winkler"]

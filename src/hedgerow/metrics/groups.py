@@ -19,8 +19,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.errors import DataError, ParameterError
-from hedgerow.metrics.base import Metric, MetricFunction
+from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.metrics.base import Metric, MetricFunction, rows_of
+from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 
 Reduce: TypeAlias = Literal["worst", "mean"] | None
 
@@ -138,8 +139,7 @@ class GroupScores:
     ) -> float:
         """The score of a group; ``prediction`` is as of the inner metric."""
         rows = self.rows[number]
-        raw = self.inner.from_raw
-        chosen = np.ascontiguousarray(prediction[:, rows]) if raw else prediction[rows]
+        chosen = rows_of(prediction, rows, self.inner.from_raw)
         mass = None if weight is None else weight[rows]
         try:
             return float(self.inner.function(y_true[rows], chosen, mass))
@@ -206,7 +206,7 @@ def codes_of(values: AnyArray) -> tuple[IntArray, tuple[Any, ...]]:
 
 
 def by_group(
-    metric: Metric,
+    metric: str | Metric | MetricFunction,
     y_true: Any,
     prediction: Any,
     groups: Any,
@@ -216,34 +216,74 @@ def by_group(
 
     Parameters
     ----------
-    metric : Metric
-        One of :data:`hedgerow.metrics.METRICS`, for example.
+    metric : str, Metric or callable
+        A name of the catalogue (``docs/metrics.md``), also with ``@value``; a metric as
+        :data:`hedgerow.metrics.METRICS` and ``make_metrics`` have them; or
+        ``function(y_true, prediction, weight) -> float``.
     y_true : array-like of shape (n_rows,)
         Numbers, or class indices.
     prediction : array-like
-        What the metric takes: values, or probabilities of shape (n_rows, n_classes).
+        What the metric takes: values, or probabilities of shape (n_rows, n_classes); for the
+        few of raw scores (``"hinge"``, ``"auc_mu"``) these, of shape (n_outputs, n_rows).
     groups : array-like of shape (n_rows,)
     weight : array-like of shape (n_rows,), optional
+        Rows of weight 0 are absent, and so are groups without others.
 
     Returns
     -------
     dict
         Score by group, in the order of their values; of objects in that of the rows.
 
+    Raises
+    ------
+    DataError
+        If there are different numbers of rows, or a group has no score.
+    ParameterError
+        If the metric is unknown, or one of a loss or of queries.
+
     Examples
     --------
-    >>> from hedgerow.metrics import METRICS, by_group
-    >>> by_group(METRICS["mae"], [1.0, 2.0, 4.0], [1.0, 1.0, 1.0], ["x", "y", "y"])
+    >>> from hedgerow.metrics import by_group
+    >>> by_group("mae", [1.0, 2.0, 4.0], [1.0, 1.0, 1.0], ["x", "y", "y"])
     {'x': 0.0, 'y': 2.0}
     """
+    metric = _metric_of(metric)
     target = np.asarray(y_true, dtype=np.float64)
-    codes, labels = codes_of(np.asarray(groups))
-    if len(codes) != len(target):
-        raise DataError(f"groups has {len(codes)} values for {len(target)} rows of y_true.")
-    found = GroupScores(metric, "group", None, labels, codes).of_rows(None)
+    predicted = np.asarray(prediction, dtype=np.float64)
     mass = None if weight is None else np.asarray(weight, dtype=np.float64)
-    scores = found.scores(target, np.asarray(prediction, dtype=np.float64), mass)
-    return dict(zip(found.labels, scores, strict=True))
+    values = np.asarray(groups)
+    n_predicted = predicted.shape[-1] if metric.from_raw else len(predicted)
+    _check_lengths(len(target), {"groups": len(values), "prediction": n_predicted})
+    if mass is not None:
+        _check_lengths(len(target), {"weight": len(mass)})
+        rows = np.flatnonzero(mass)
+        target, values, mass = target[rows], values[rows], mass[rows]
+        predicted = rows_of(predicted, rows, metric.from_raw)
+    codes, labels = codes_of(values)
+    found = GroupScores(metric, "group", None, labels, codes).of_rows(None)
+    return dict(zip(found.labels, found.scores(target, predicted, mass), strict=True))
+
+
+def _check_lengths(n_rows: int, lengths: dict[str, int]) -> None:
+    for name, length in lengths.items():
+        if length != n_rows:
+            raise DataError(f"{name} has {length} values for {n_rows} rows of y_true.")
+
+
+def _metric_of(given: str | Metric | MetricFunction) -> Metric:
+    """The metric itself."""
+    if isinstance(given, Metric):
+        return given
+    if callable(given):
+        return Metric(getattr(given, "__name__", type(given).__name__), given)
+    known = find_metric(given, lambda attribute: None) if isinstance(given, str) else None
+    if known is None:
+        hint = did_you_mean(str(given), [*METRICS, *ALIASES])
+        raise ParameterError(
+            f"metric must be a name of the catalogue (docs/metrics.md), a Metric or a function of "
+            f"(y_true, prediction, weight); got {given!r}.{hint}"
+        )
+    return known
 
 
 def bound_to_rows(metrics: Sequence[Metric], chosen: IntArray | None) -> tuple[Metric, ...]:
