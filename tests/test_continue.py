@@ -19,7 +19,7 @@ from hedgerow import (
     train,
 )
 from hedgerow.cli.main import main
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, InterruptedFitWarning, ParameterError
 from hedgerow.model.forest import NODE_FIELDS
 
 RNG = np.random.default_rng(0)
@@ -211,6 +211,142 @@ def test_validation_rows_and_early_stopping() -> None:
     seen = []
     train(params, Dataset(X, SIGNAL), valid, init_model=some, callbacks=seen.append)
     assert [r.round for r in seen] == [6, 7, 8, 9, 10]
+
+
+STOPS = {"max_leaves": 8, "learning_rate": 0.4, "early_stopping": True, "patience": 4}
+SOME, OTHERS = np.arange(N) % 3 > 0, np.arange(N) % 3 == 0
+
+
+def watched_loss(model) -> float:
+    return float(((model.predict(NUMBERS[OTHERS]) - SIGNAL[OTHERS]) ** 2).mean())
+
+
+def test_the_model_gone_on_from_may_be_the_best() -> None:
+    data, valid = Dataset(NUMBERS[SOME], SIGNAL[SOME]), Dataset(NUMBERS[OTHERS], SIGNAL[OTHERS])
+    some = train({**STOPS, "n_estimators": 100}, data, valid)
+    assert some.best_iteration == some.num_rounds
+    more = train({**STOPS, "n_estimators": 100}, data, valid, init_model=some)
+    whole = some.evals_result["validation"]["loss"]
+    curve, first = more.evals_result["validation"]["loss"], some.num_rounds
+    assert curve[:4] == whole[first:]  # the rounds that the first fit had tried in vain
+    assert len(curve) == 4  # patience counts from the model on
+    assert more.num_rounds == more.best_iteration == first
+    assert more.model.training["init_scores"] == {"validation": {"loss": whole[first - 1]}}
+    assert_same_forest(some, more)
+
+
+@pytest.mark.parametrize("metric", [None, "r2", ["mae", "loss"]])
+def test_repeated_warm_starts_do_not_get_worse(metric) -> None:
+    model = HedgerowRegressor(n_estimators=60, warm_start=True, eval_metric=metric, **STOPS)
+    rows = {"X_val": NUMBERS[OTHERS], "y_val": SIGNAL[OTHERS]}
+    losses = [watched_loss(model.fit(NUMBERS[SOME], SIGNAL[SOME], **rows)) for _ in range(4)]
+    assert losses == losses[:1] * 4
+    assert model.best_iteration_ == model.n_iter_ < 60
+
+
+def test_a_model_that_more_rounds_improve_has_them() -> None:
+    rows = {"X_val": NUMBERS[OTHERS], "y_val": SIGNAL[OTHERS]}
+    model = HedgerowRegressor(n_estimators=1, warm_start=True, **STOPS)
+    model.fit(NUMBERS[SOME], SIGNAL[SOME], **rows)
+    first = watched_loss(model)
+    model.set_params(n_estimators=60).fit(NUMBERS[SOME], SIGNAL[SOME], **rows)
+    assert model.n_iter_ == model.best_iteration_ > 1
+    assert watched_loss(model) < first
+
+
+def test_out_of_bag_improvement_is_compared_with_none() -> None:
+    settings = {**STOPS, "early_stopping": "oob", "subsample": 0.5, "learning_rate": 1.0}
+    model = HedgerowRegressor(n_estimators=100, warm_start=True, **settings)
+    rounds = [model.fit(NUMBERS, SIGNAL).n_iter_ for _ in range(3)]
+    assert rounds == rounds[:1] * 3
+    curve = model.evals_result_["out_of_bag"]["improvement"]
+    assert max(np.cumsum(curve)) <= 0.0
+
+
+@pytest.mark.parametrize("stop_at", [1, 3])
+def test_a_resumed_fit_knows_the_score_of_the_model_it_began_with(stop_at, tmp_path) -> None:
+    data, valid = Dataset(NUMBERS[SOME], SIGNAL[SOME]), Dataset(NUMBERS[OTHERS], SIGNAL[OTHERS])
+    some = train({**STOPS, "n_estimators": 100}, data, valid)
+    keep = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0, "init_model": some}
+
+    def stop(seen) -> bool:
+        if seen.round == some.num_rounds + stop_at:
+            raise RuntimeError("power cut")
+        return False
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        train({**STOPS, "n_estimators": 9}, data, valid, callbacks=stop, **keep)
+    resumed = train({**STOPS, "n_estimators": 9}, data, valid, **keep)
+    assert resumed.best_iteration == some.num_rounds
+    assert_same_forest(some, resumed)
+
+
+def test_an_interrupted_fit_knows_the_score_of_the_model_it_began_with() -> None:
+    data, valid = Dataset(NUMBERS[SOME], SIGNAL[SOME]), Dataset(NUMBERS[OTHERS], SIGNAL[OTHERS])
+    some = train({**STOPS, "n_estimators": 100}, data, valid)
+
+    def interrupt(seen) -> None:
+        if seen.round == some.num_rounds + 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedFitWarning, match=f"keeps the first {some.num_rounds}"):
+        more = train(STOPS, data, valid, init_model=some, callbacks=interrupt)
+    assert_same_forest(some, more)
+
+
+def test_the_best_round_of_the_model_gone_on_from_is_shown(tmp_path, monkeypatch, capsys) -> None:
+    data, valid = Dataset(NUMBERS[SOME], SIGNAL[SOME]), Dataset(NUMBERS[OTHERS], SIGNAL[OTHERS])
+    some = train({**STOPS, "n_estimators": 100}, data, valid)
+    more = train({**STOPS, "n_estimators": 100}, data, valid, init_model=some)
+    best, score = some.num_rounds, some.evals_result["validation"]["loss"][some.num_rounds - 1]
+    labels = more.plot_history().get_legend_handles_labels()[1]
+    assert f"best: round {best}, {score:.5g}" in labels
+    monkeypatch.chdir(tmp_path)
+    for name, rows in (("train.csv", SOME), ("valid.csv", OTHERS)):
+        table = np.column_stack([NUMBERS, SIGNAL])[rows]
+        np.savetxt(name, table, delimiter=",", header="size,age,y", comments="", fmt="%.17g")
+    options = [
+        "train",
+        "train.csv",
+        "--target",
+        "y",
+        "--valid",
+        "valid.csv",
+        "--set",
+        "learning_rate=0.4",
+    ]
+    options += ["--set", "patience=4", "--set", "max_leaves=8"]
+    assert main([*options, "--model", "one.model"]) == 0
+    first = [line for line in capsys.readouterr().out.splitlines() if "validation" in line]
+    assert first
+    assert main([*options, "--init-model", "one.model", "--model", "two.model"]) == 0
+    again = [line for line in capsys.readouterr().out.splitlines() if "validation" in line]
+    assert again == first
+
+
+def test_positions_go_on(tmp_path) -> None:
+    qid, y = np.repeat(np.arange(N // 10), 10), TARGETS["softmax"]
+    shown = {"qid": qid, "position": np.tile(np.arange(10), N // 10)}
+    settings = {"early_stopping": False, "max_leaves": 4}
+    settings["learning_rate"] = lambda number: 0.3 / (1 + number)
+    whole = HedgerowRanker(n_estimators=6, **settings).fit(NUMBERS, y, **shown)
+    some = HedgerowRanker(n_estimators=4, **settings).fit(NUMBERS, y, **shown)
+
+    def stop(seen) -> None:
+        if seen.round == 6:
+            raise RuntimeError("power cut")
+
+    model = HedgerowRanker(n_estimators=2, callbacks=stop, **settings)
+    keep = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0, "init_model": some}
+    more = HedgerowRanker(n_estimators=2, **settings)
+    more.fit(NUMBERS, y, **shown, init_model=some)
+    bias = [m.booster_.model.training["position_bias"]["bias"] for m in (whole, more)]
+    np.testing.assert_allclose(bias[1], bias[0], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(more.predict(NUMBERS), whole.predict(NUMBERS), rtol=1e-6, atol=1e-6)
+    with pytest.raises(RuntimeError, match="power cut"):
+        model.fit(NUMBERS, y, **shown, **keep)
+    resumed = model.set_params(callbacks=None).fit(NUMBERS, y, **shown, **keep)
+    assert_same_forest(more.booster_, resumed.booster_)
 
 
 def test_a_checkpoint_belongs_to_one_model(tmp_path) -> None:

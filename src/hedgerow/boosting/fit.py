@@ -112,7 +112,8 @@ def fit(
         Its ``training`` record holds ``parameters``, ``history``,
         ``best_round`` (None without early stopping) and ``n_rows``; with target
         statistics also ``copies``, the times that each row was trained on; with
-        ``start`` also ``init_rounds``, the rounds that were there before.
+        ``start`` also ``init_rounds``, the rounds that were there before, and
+        ``init_scores``, the scores after them.
 
     Raises
     ------
@@ -177,7 +178,7 @@ def _fit(
         train, params, stops, scored = chosen.rows.sample, chosen.params, None, False
     encoded = _encoded(train, validation, objective, params, start, n_threads)
     watched = train if validation is None else validation
-    objective, metrics = bound(objective, metrics, encoded.train, watched, params, n_threads)
+    objective, metrics = bound(objective, metrics, encoded.train, watched, params, n_threads, start)
     n_first = 0 if start is None else start.forest.n_rounds
     watch = Watch(
         objective=objective,
@@ -270,7 +271,7 @@ def _assemble(
         record["best_round"] = min(chosen.n_rounds, watch.n_kept)
         record["folds"] = chosen.record_with(record["parameters"]["learning_rate"])
     record |= found_by_loss(train, watch.objective, forest, n_threads)
-    record |= bias_record(watch.objective, forest.n_rounds)
+    record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
     inputs, schema = encoded.inputs, train.table.schema
     if inputs is not None:
         inputs, forest = without_unused(inputs, forest)
@@ -344,6 +345,8 @@ def _grow(
     if earlier is not None:
         earlier = earlier.head(params.n_estimators)
     seen, unseen, first = rows
+    if first is not None:
+        watch.note_start((seen if unseen is None else unseen).start)
     states = rounds(
         seen, objective, params, unseen, n_threads, earlier, first, ready=watch.begin_rounds
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.numbered import refuse_missing
 from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Positions, Sample, check_length
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.metrics import Metric, scored_as
 from hedgerow.metrics.groups import bound_to_rows
+from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.positions import PositionBias
 from hedgerow.objectives.ranking import RankingLoss
@@ -94,7 +97,9 @@ def check_positions(train: Sample, objective: Objective, params: BoostParams) ->
         )
 
 
-def with_positions(objective: Objective, train: Sample, params: BoostParams) -> Objective:
+def with_positions(
+    objective: Objective, train: Sample, params: BoostParams, start: Start | None = None
+) -> Objective:
     """The objective with biases to learn, if the rows have positions.
 
     Parameters
@@ -104,17 +109,35 @@ def with_positions(objective: Objective, train: Sample, params: BoostParams) -> 
     train : Sample
         Rows that trees are grown on.
     params : BoostParams
+    start : Start, optional
+        The model that the fit goes on from.
     """
     if train.position is None or not isinstance(objective, RankingLoss):
         return objective
     penalty = objective.position_bias_regularization or 0.0
+    position, n_first = train.position, 0 if start is None else start.forest.n_rounds
 
     def rate_at(number: int) -> float:
-        return float(params.at_round(number).learning_rate)
+        return float(params.at_round(number, n_first).learning_rate)
 
+    learned = None if start is None else _biases_of(start.model, position.labels)
     return objective.with_positions(
-        PositionBias(train.position.codes, train.position.labels, penalty, rate_at)
+        PositionBias(position.codes, position.labels, penalty, rate_at, learned)
     )
+
+
+def _biases_of(model: Model, labels: Sequence[Any]) -> FloatArray | None:
+    """The bias that a model has learned of each position; None if it has learned none.
+
+    Their mean is 0, as the loss compares the rows of a query: a position that is new begins at
+    the mean of the others.
+    """
+    record = model.training.get("position_bias")
+    if record is None or not record["positions"]:
+        return None
+    mean = math.fsum(record["bias"]) / len(record["bias"])
+    known = dict(zip(record["positions"], record["bias"], strict=True))
+    return np.array([known.get(label, mean) - mean for label in labels])
 
 
 def bound(
@@ -124,6 +147,7 @@ def bound(
     watched: Sample,
     params: BoostParams,
     n_threads: int,
+    start: Start | None = None,
 ) -> tuple[Objective, tuple[Metric, ...]]:
     """Objective and metrics for these rows: their queries, positions and groups.
 
@@ -137,13 +161,15 @@ def bound(
         Rows that the metrics are computed of.
     params : BoostParams
     n_threads : int
+    start : Start, optional
+        The model that the fit goes on from.
     """
     scored = bound_to_rows(metrics, watched.origin)
     objective, scored = with_queries(objective, scored, train, watched, params.seed, n_threads)
-    return with_positions(objective, train, params), scored
+    return with_positions(objective, train, params, start), scored
 
 
 def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:
-    """What the training record tells of positions."""
+    """What the training record tells of positions, after ``n_rounds`` rounds of the fit."""
     positions: PositionBias | None = getattr(objective, "positions", None)
     return {} if positions is None else {"position_bias": positions.record(n_rounds)}

@@ -97,7 +97,7 @@ def refit(
     values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
     forest = replace(model.forest, value=values, base_score=base, slopes=slopes)
     record = {**model.training, "refit": {"n_rows": sample.n_rows, "decay": float(decay)}}
-    for stale in ("history", "best_round", "out_of_bag"):  # of other leaf values
+    for stale in ("history", "init_scores", "best_round", "out_of_bag"):  # of other leaf values
         record.pop(stale, None)
     describe: Any = getattr(objective, "fit_record", None)
     if describe is not None:

@@ -274,11 +274,12 @@ def _replay(
     """
     leaves_out = params.oob_score and isinstance(mode, Average)
     relearn = _relearning(objective, train.data)
-    for number in range(earlier.n_rounds):
+    for place in range(earlier.n_rounds):
+        number = state.n_first + place
         mode.start_round(number)
         relearn(mode.grown_at, number)
         outside = _rows_outside(number, train.data.matrix.n_rows, params) if leaves_out else None
-        for output, tree in enumerate(earlier.of_round(number)):
+        for output, tree in enumerate(earlier.of_round(place)):
             mode.add(tree, output, None)
             if outside is not None and isinstance(mode, Average):
                 mode.leave_out(tree, output, outside)

@@ -94,6 +94,8 @@ class Watch:
         Rounds of the model that the fit has begun with.
     history, out_of_bag : dict
         Scores, as the record has them.
+    start_scores : dict
+        Scores of the model that the fit has begun with, on the same rows.
     seconds : list of float
         From the beginning of the fit to the end of each round; NaN for those of an
         earlier run.
@@ -115,6 +117,7 @@ class Watch:
     n_first: int = 0
     history: History = field(default_factory=dict)
     out_of_bag: dict[str, float] = field(default_factory=dict)
+    start_scores: dict[str, float] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     stopped_by: StoppedBy = "rounds"
 
@@ -122,6 +125,27 @@ class Watch:
         """Note that the first round begins now: what it took to get there is not of its time."""
         if self.budget is not None:
             self.budget.begin_rounds()
+
+    def note_start(self, raw: FloatArray | None) -> None:
+        """Note how good the model is that the fit begins with: it may be the best there is.
+
+        Parameters
+        ----------
+        raw : float64 (n_outputs, n_rows) or None
+            Its raw scores of the watched rows; None if nothing is scored.
+        """
+        if raw is not None and self.metrics:
+            self.start_scores = self.score(raw)
+        self._observe_start()
+
+    def _observe_start(self) -> None:
+        """Let early stopping compare the rounds with the model that the fit begins with."""
+        if self.best is None or self.n_first == 0:
+            return
+        if self.by_out_of_bag:
+            self.best.observe(self.n_first, 0.0)  # it improves on itself by nothing
+        elif self.start_scores:
+            self.best.observe(self.n_first, self.start_scores[self.metrics[0].name])
 
     def after_round(self, state: RoundState) -> bool:
         """Note the scores, tell the callbacks; True if the fit should end."""
@@ -193,6 +217,7 @@ class Watch:
                 del scores[whole:]
         if self.best is not None:
             self.best = self.best.again()
+            self._observe_start()
             self._observe_again(whole)
         self.stopped_by = "interrupt"
         return whole > 0
@@ -313,6 +338,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         "best_round": best,
         **({} if watch.watched is None else {"watched": watch.watched}),
         **({"init_rounds": watch.n_first} if watch.n_first else {}),
+        **({"init_scores": {watch.rows: watch.start_scores}} if watch.start_scores else {}),
         "stopped_by": watch.stopped_by,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),

@@ -19,6 +19,7 @@ from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegr
 from hedgerow.io import load_model
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
+from hedgerow.plot.curves import score_at
 
 Estimator: TypeAlias = "HedgerowClassifier | HedgerowRegressor | HedgerowRanker"
 
@@ -104,21 +105,26 @@ def finished(estimator: Estimator) -> Estimator:
     """A fitted estimator without what depends on the terminal."""
     estimator.set_params(progress=False)
     model: Model = estimator.booster_.model
-    curves = model.training.get("history", {})
-    history = {rows: scores for rows, scores in curves.items() if rows != "train"}
-    estimator.booster_ = Booster(replace(model, training={**model.training, "history": history}))
+    record = dict(model.training)
+    for key in ("history", "init_scores"):
+        if key in record:
+            record[key] = {rows: known for rows, known in record[key].items() if rows != "train"}
+    estimator.booster_ = Booster(replace(model, training=record))
     return estimator
 
 
 def score_lines(estimator: Estimator) -> list[str]:
     """The validation scores of a fit, as the user should see them."""
-    curves = estimator.booster_.evals_result.get("validation", {})
-    best = estimator.booster_.best_iteration
+    booster: Booster = estimator.booster_
+    best = booster.best_iteration
     at = "" if best is None else f" (best round: {best})"
-    place = -1 if best is None else best - 1
-    return [
-        f"validation {name}: {scores[place]:.5g}{at}" for name, scores in curves.items() if scores
-    ]
+    lines = []
+    for name, scores in booster.evals_result.get("validation", {}).items():
+        if scores:
+            number = booster.num_rounds if best is None else best
+            score = score_at(booster.model, "validation", name, scores, number)
+            lines.append(f"validation {name}: {score:.5g}{at}")
+    return lines
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,8 @@ class PositionBias:
     regularization : float
     rate_at : callable
         Factor on the step of a round, of its number from 0 on: the learning rate.
+    start : float64 (n_positions,), optional
+        Biases before the first round; 0 by default.
 
     Attributes
     ----------
@@ -58,9 +60,11 @@ class PositionBias:
         labels: Sequence[Any],
         regularization: float,
         rate_at: Callable[[int], float],
+        start: FloatArray | None = None,
     ) -> None:
         self.codes, self.labels = codes, tuple(labels)
-        self.bias: FloatArray = np.zeros(len(self.labels))
+        self.start: FloatArray = np.zeros(len(self.labels)) if start is None else start
+        self.bias = self.start
         self.history: list[FloatArray] = []
         self._penalty = regularization * np.bincount(codes, minlength=len(self.labels))
         self._rate_at = rate_at
@@ -83,7 +87,7 @@ class PositionBias:
 
         The loss compares rows of a query, so that a constant on all biases has no part in it.
         """
-        bias = self.history[n_rounds - 1] if n_rounds > 0 else np.zeros(len(self.labels))
+        bias = self.history[n_rounds - 1] if n_rounds > 0 else self.start
         present = np.unique(self.codes)
         return {
             "positions": [self.labels[code] for code in present.tolist()],

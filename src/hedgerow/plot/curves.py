@@ -151,7 +151,7 @@ def plot_history(
         label = rows.replace("_", " ")
         rounds = _rounds(model, rows, len(scores))
         ax.plot(rounds, scores, dashes, color=colour, lw=1.8, label=label)
-    _mark_best(ax, model, next(iter(curves.values())))
+    _mark_best(ax, model, name, *next(iter(curves.items())))
     ax.set_xlabel("round", color=_INK)
     ax.set_ylabel(name, color=_INK)
     ax.tick_params(colors=_FAINT)
@@ -181,7 +181,7 @@ def _curves_of(model: Model, metric: str | None) -> tuple[str, dict[str, Sequenc
     return chosen, {rows: scores for rows, name, scores in _history(model) if name == chosen}
 
 
-def _mark_best(ax: Axes, model: Model, scores: Sequence[float]) -> None:
+def _mark_best(ax: Axes, model: Model, metric: str, rows: str, scores: Sequence[float]) -> None:
     best = model.training.get("best_round")
     if best is None:
         return
@@ -189,10 +189,28 @@ def _mark_best(ax: Axes, model: Model, scores: Sequence[float]) -> None:
     if "folds" in model.training:  # the curves are of other models than that of all rows
         line.set_label(f"on all rows: {best} rounds")
         return
-    score = scores[best - model.training.get("init_rounds", 0) - 1]
+    score = score_at(model, rows, metric, scores, best)
+    if score is None:
+        line.set_label(f"best: round {best}")
+        return
     # Its words stand in the legend, where they cover no curve.
     label = f"best: round {best}, {score:.5g}"
     ax.plot([best], [score], "o", ms=7, mfc="white", mec=_INK, mew=1.6, zorder=4, label=label)
+
+
+def score_at(
+    model: Model, rows: str, metric: str, scores: Sequence[float], number: int
+) -> float | None:
+    """The score of a curve after round ``number`` of the model; None if it is not known.
+
+    A curve begins after the rounds of a model that the fit has gone on from, whose own score
+    the record tells apart.
+    """
+    place = number - model.training.get("init_rounds", 0) - 1
+    if place >= 0:
+        return scores[place]
+    known: float | None = model.training.get("init_scores", {}).get(rows, {}).get(metric)
+    return known if place == -1 else None
 
 
 class CurveViews:
@@ -204,6 +222,8 @@ class CurveViews:
     def best_iteration(self) -> int | None:
         """Round with the best validation score, with which the model ends.
 
+        Rounds count from the first of the model that the fit went on from, if it did, and
+        the best may be that with which this model ended.
         Where folds have told when to stop, the rounds of the model of all rows, which may
         be more than the folds have done.  None if it was trained without early stopping.
         """
@@ -276,4 +296,4 @@ class CurveViews:
         return plot_history(self.model, metric, ax, path=path)
 
 
-__all__ = ["CurveViews", "history_columns", "plot_history"]
+__all__ = ["CurveViews", "history_columns", "plot_history", "score_at"]
