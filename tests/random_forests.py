@@ -73,7 +73,10 @@ def random_model(
     prefix = "größe_" if named else "x"
     columns = tuple(Column(f"{prefix}{j}", kind) for j, kind in enumerate(kinds))
     objective = "softmax" if n_outputs > 1 else "logistic"
-    training = {"params": {"seed": seed, "learning_rate": 0.1}, "history": {"loss": [0.5, 0.25]}}
+    training = {
+        "params": {"seed": seed, "learning_rate": 0.1},
+        "history": {"train": {"loss": [0.5, 0.25]}},
+    }
     return Model(forest, Schema(columns, named), objective, training)
 
 

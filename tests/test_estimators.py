@@ -443,9 +443,16 @@ def test_file_of_another_kind_is_a_format_error(tmp_path, classifier, regressor)
         {"params": {"no_such_parameter": 1}},
         {"params": {"class_weight": {"pairs": [[[1], 2]]}}},
         {"params": {"class_weight": {"pairs": 3}}},
+        {"params": {"learning_rate": {"schedule": ["CosineDecay", "a", 0.1, 3]}}},
+        {"params": {"n_jobs": "all"}},
+        {"params": {"n_jobs": 0}},
         {"classes": None},
         {"classes": {"dtype": "<i8", "values": [0]}},
         {"classes": {"dtype": "<i8", "values": [1, 0]}},
+        {"classes": {"dtype": "<U-73741825", "values": ["a", "b"]}},
+        {"classes": {"dtype": "<U16385", "values": ["a", "b"]}},
+        {"classes": {"dtype": "<U99999999999", "values": ["a", "b"]}},
+        {"classes": {"dtype": "<i8,<i8", "values": ["a", "b"]}},
         {"classes": {"dtype": "<i8", "values": [0, 0]}},
         {"classes": {"dtype": "<i8", "values": [0, 2**63]}},
         {"classes": {"dtype": "<i8", "values": [0, 0.5]}},
@@ -584,6 +591,15 @@ def test_numpy_numbers_are_parameters() -> None:
     }
     model = HedgerowRegressor(**params, n_jobs=np.int64(1)).fit(X, Y)
     assert model.n_iter_ == 5
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "reg_lambda", "linear_lambda"])
+def test_integers_beyond_64_bits_are_parameters_where_floats_are(name) -> None:
+    settings = {**SHORT, "n_estimators": 1, "linear_leaves": name == "linear_lambda"}
+    wide = HedgerowRegressor(**settings, **{name: 10**19}).fit(X, Y).predict(X)
+    np.testing.assert_array_equal(
+        wide, HedgerowRegressor(**settings, **{name: 1e19}).fit(X, Y).predict(X)
+    )
 
 
 def test_random_state_seeds_the_fit() -> None:

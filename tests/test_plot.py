@@ -316,6 +316,16 @@ def walk(model: Model, values: Sequence[Any]) -> float:
     return float(forest.value[node])
 
 
+def test_the_text_of_a_chain_grows_with_its_nodes_alone() -> None:
+    lengths = [len(tree_text(chain(n))) for n in (2000, 4000)]
+    assert lengths[1] < 2.1 * lengths[0]
+    lines = tree_text(chain(300)).splitlines()
+    ends = ["├─ yes: a", "└─ no:  v", "├─ [101] yes: a", "└─ [101] no:  v", "└─ [300] no:  v"]
+    for depth, end in zip((100, 100, 101, 101, 300), ends, strict=True):
+        indent = "│  " * (min(depth, 101) - 1)
+        assert sum(line.startswith(indent + end) for line in lines) == 1, end
+
+
 def test_any_depth_can_be_shown() -> None:
     model = chain(3 * sys.getrecursionlimit() // 2)
     assert "depth 1500" in tree_text(model, max_depth=3) or sys.getrecursionlimit() != 1000

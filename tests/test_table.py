@@ -148,7 +148,10 @@ def test_objects_that_hold_numbers_are_numbers():
         ([[1, 2], [3]], "rows of one length"),
         (np.array([[1], [MISSING_KEY]]), "'x0' holds -9223372036854775808 .row 1."),
         (np.array([[1, 2**63]], dtype=np.uint64), "'x1' holds 9223372036854775808 .row 0."),
-        (pl.DataFrame({"a": [1], "b": [2**63]}), "'b' holds 9223372036854775808"),
+        (
+            pl.DataFrame({"a": [1], "b": [2**63]}, {"a": pl.Int64, "b": pl.UInt64}),
+            "'b' holds 9223372036854775808",
+        ),
         (np.array([[2**80]], dtype=object), "64 bits"),
         (pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]), "twice: a"),
         (pa.table([[1], [2]], names=["a", "a"]), "twice: a"),

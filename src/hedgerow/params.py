@@ -137,36 +137,24 @@ class BoostParams:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, allowed in _RANGES.items():
+        for name in _RANGES:
             value = getattr(self, name)
-            if value is None and name in _OPTIONAL:
-                continue
             if name == "learning_rate" and not is_number(value) and not isinstance(value, str):
                 object.__setattr__(self, name, read_rate(value, self.n_estimators))
                 continue
-            if value not in allowed:
-                none = ", or None" if name in _OPTIONAL else ""
-                raise ParameterError(f"{name} must be {allowed}{none}; got {value!r}.")
-        for name, known in _CHOICES.items():
-            choice = getattr(self, name)
-            if choice not in known:
-                raise ParameterError(
-                    f"{name} must be one of {', '.join(map(repr, known))}; got {choice!r}."
-                    f"{did_you_mean(str(choice), known)}"
-                )
+            _check_range(name, value)
+            if type(value) is int and not _RANGES[name].integer and abs(value) > _MOST_INT:
+                object.__setattr__(self, name, float(value))  # kernels know no wider integers
+        for name in _CHOICES:
+            _check_choice(name, getattr(self, name))
         sized = self.grow_policy == "symmetric"  # by a depth that is usual for them
         if self.max_leaves is None and self.max_depth is None and not sized:
             raise ParameterError(
                 "max_leaves and max_depth are both None: set at least one of them, "
                 "otherwise a tree grows until its leaves cannot be split."
             )
-        for name in ("oob_score", "zero_as_missing", "linear_leaves"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise ParameterError(f"{name} must be True or False; got {getattr(self, name)!r}.")
-        bundled = self.bundle_features
-        if not isinstance(bundled, (bool, np.bool_)) and bundled != "auto":
-            raise ParameterError(f"bundle_features must be True, False or 'auto'; got {bundled!r}.")
-        _check_statistics(self.target_statistics)
+        for name in _SWITCHES:
+            _check_switch(name, getattr(self, name))
         self._check_that_all_is_used()
         self._check_sampling()
 
@@ -222,9 +210,57 @@ class BoostParams:
         return min(*shares, self.colsample_bylevel, self.colsample_bynode) < 1.0
 
 
-def _check_statistics(value: object) -> None:
-    if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, str) and value == "auto"):
-        raise ParameterError(f"target_statistics must be True, False or 'auto'; got {value!r}.")
+def _check_range(name: str, value: object) -> None:
+    """Raise unless a number is within its range."""
+    if value not in _RANGES[name] and not (value is None and name in _OPTIONAL):
+        none = ", or None" if name in _OPTIONAL else ""
+        raise ParameterError(f"{name} must be {_RANGES[name]}{none}; got {value!r}.")
+
+
+def _check_choice(name: str, choice: object) -> None:
+    """Raise unless a word is one of those that are known."""
+    known = _CHOICES[name]
+    if choice not in known:
+        raise ParameterError(
+            f"{name} must be one of {', '.join(map(repr, known))}; got {choice!r}."
+            f"{did_you_mean(str(choice), known)}"
+        )
+
+
+def _check_switch(name: str, value: object) -> None:
+    """Raise unless a value is True or False, or, where it may be, ``"auto"``."""
+    if isinstance(value, (bool, np.bool_)):
+        return
+    if not _SWITCHES[name]:
+        raise ParameterError(f"{name} must be True or False; got {value!r}.")
+    if not isinstance(value, str) or value != "auto":
+        raise ParameterError(f"{name} must be True, False or 'auto'; got {value!r}.")
+
+
+def check_each(values: Mapping[str, Any]) -> None:
+    """Check each parameter by itself, as a record of another version may hold it.
+
+    Names that are not known are passed over; so are values that have no effect beside
+    others, and what names columns.
+
+    Parameters
+    ----------
+    values : mapping
+
+    Raises
+    ------
+    ParameterError
+        For a value out of range.
+    """
+    for name, value in values.items():
+        if name == "learning_rate" and isinstance(value, list | tuple):
+            read_rate(value, len(value))
+        elif name in _RANGES:
+            _check_range(name, value)
+        elif name in _CHOICES:
+            _check_choice(name, value)
+        elif name in _SWITCHES:
+            _check_switch(name, value)
 
 
 def _is_default(value: Any, default: Any) -> bool:
@@ -243,6 +279,14 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "bundle_order": get_args(BundleOrder),
     "bundle_conflicts": get_args(BundleConflicts),
 }
+_SWITCHES = {
+    "oob_score": False,
+    "zero_as_missing": False,
+    "linear_leaves": False,
+    "bundle_features": True,
+    "target_statistics": True,
+}
+"""Parameters that are True or False, and whether they may be ``"auto"``."""
 _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "max_leaves": (
         lambda p: p.grow_policy != "symmetric" or p.max_leaves is None,
@@ -285,6 +329,7 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
         "with boosting='gbdt' and 'dart' (a random forest takes the mean of its trees)",
     ),
 }
+_MOST_INT = 2**63 - 1
 _OPTIONAL = frozenset({"max_leaves", "max_depth"})
 _FRACTION = Interval(0.0, 1.0, low_open=True)
 _NOT_NEGATIVE = Interval(0.0, math.inf, high_open=True)

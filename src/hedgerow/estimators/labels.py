@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,15 @@ from hedgerow.boosting.sample import check_finite, check_length, check_weight
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+
+_LABEL_TYPE = re.compile(r"<U[0-9]{1,5}|<[iu][248]|<f[248]|\|[biu]1", re.ASCII)
+"""Types of labels in a model file, as NumPy calls them."""
+
+_LONGEST_LABEL = 1 << 14
+"""Letters of a label."""
+
+MOST_LABEL_BYTES = 1 << 28
+"""All labels of a model together, as an array."""
 
 
 def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
@@ -245,7 +255,7 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
     Raises
     ------
     DataTypeError
-        If labels are neither text, numbers nor booleans.
+        If labels are neither text, numbers nor booleans, or together too long.
     """
     values = classes.tolist()
     if classes.dtype.kind not in "biufUO" or classes.dtype == np.longdouble:
@@ -256,6 +266,12 @@ def labels_to_record(classes: AnyArray) -> dict[str, Any]:
                 f"the label {value!r} ({type(value).__name__}) cannot be saved: "
                 "use text, numbers or booleans."
             )
+    longest = classes.dtype.itemsize // 4 if classes.dtype.kind == "U" else 0
+    if longest > _LONGEST_LABEL or longest * len(classes) > MOST_LABEL_BYTES // 4:
+        raise DataTypeError(
+            f"{len(classes)} labels of up to {longest} letters are too long for a model file: "
+            "give classes shorter names."
+        )
     name = "O" if classes.dtype.kind == "O" else classes.dtype.newbyteorder("<").str
     return {"dtype": name, "values": values}
 
@@ -270,9 +286,9 @@ def labels_from_record(record: Any, n_classes: int) -> AnyArray:
     """
     try:
         name, values = record["dtype"], record["values"]
-        dtype = _dtype(name)
         if not isinstance(values, list) or len(values) != n_classes:
             raise ValueError("wrong number of labels")
+        dtype = _dtype(name, n_classes)
         if not all(isinstance(value, str | bool | int | float) for value in values):
             raise ValueError("a label is neither text nor number")
         classes = np.array(values, dtype=dtype)
@@ -285,12 +301,14 @@ def labels_from_record(record: Any, n_classes: int) -> AnyArray:
     return classes
 
 
-def _dtype(name: Any) -> np.dtype[Any]:
+def _dtype(name: Any, n_labels: int) -> np.dtype[Any]:
+    """The type of a name, which NumPy is not asked about: it wraps lengths around."""
     if name == "O":
         return np.dtype(object)
-    if not isinstance(name, str) or name[:2] not in ("<U", "<i", "<u", "<f", "|b", "|i", "|u"):
+    if not isinstance(name, str) or not _LABEL_TYPE.fullmatch(name):
         raise ValueError(f"unknown type {str(name)[:40]!r}")
-    dtype = np.dtype(name)
-    if dtype.itemsize > 1 << 16:
-        raise ValueError("labels are too long")
-    return dtype.newbyteorder("=")
+    if name.startswith("<U"):
+        letters = int(name[2:])
+        if letters > _LONGEST_LABEL or 4 * letters * n_labels > MOST_LABEL_BYTES:
+            raise ValueError("labels are too long")
+    return np.dtype(name).newbyteorder("=")

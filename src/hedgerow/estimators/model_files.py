@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.booster import Booster
-from hedgerow.errors import DataTypeError, ModelFormatError
+from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import load_model, save_model
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
 from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule_record
+from hedgerow.threads import resolve_threads
 
 
 class ModelFiles(BaseEstimator, ABC):
@@ -24,6 +25,7 @@ class ModelFiles(BaseEstimator, ABC):
 
     booster_: Booster
     objective: Any
+    n_jobs: int | None
 
     _objectives: ClassVar[tuple[str, ...]]
 
@@ -100,6 +102,10 @@ class ModelFiles(BaseEstimator, ABC):
             if name not in known:
                 raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
         estimator = cls(**{name: _from_json(value) for name, value in params.items()})
+        try:
+            resolve_threads(estimator.n_jobs)  # the only one that predictions read
+        except ParameterError as error:
+            raise ModelFormatError(str(error)) from None
         return estimator._adopt(model, **cls._more_from_record(model, record))
 
     @classmethod

@@ -11,6 +11,9 @@ a walk takes fewer steps than the tree has nodes.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +26,7 @@ from hedgerow.io.levels import check_levels
 from hedgerow.io.sets import check_sets
 from hedgerow.io.slopes import check_slope_columns, check_slopes
 from hedgerow.io.statistics import check_inputs
+from hedgerow.io.training_record import all_of, check_training_record, is_number, numbers_in
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, OBJECTIVES, objective_of_record
@@ -76,6 +80,7 @@ def check_model(model: Model) -> None:
     check_sets(model.forest, model.split_schema)
     _check_thresholds(model.forest, model.split_schema)
     check_slope_columns(model.forest, model.split_schema)
+    check_training_record(model.training, model.schema.n_features)
     _check_objective(model)
 
 
@@ -200,7 +205,7 @@ def _check_objective(model: Model) -> None:
     if n_outputs < _LEAST_OUTPUTS.get(name, 1):
         raise ModelFormatError(f"objective {name!r} cannot have {n_outputs} outputs.")
     level = model.training.get("quantile", 0.5)
-    if not isinstance(level, float | list):
+    if not is_number(level) and not all_of(level, is_number):
         raise ModelFormatError("training: quantile must be a number between 0 and 1.")
     try:
         objective_of_record(name, n_outputs, model.training)
@@ -217,26 +222,21 @@ def _check_objective(model: Model) -> None:
 
 def _check_positions(model: Model) -> None:
     """The biases of positions of a ranking: one number for each."""
-    found = model.training.get("position_bias")
-    if found is None:
+    if "position_bias" not in model.training:
         return
-    try:
-        bias = np.array(found["bias"], dtype=np.float64)
-        names = found["positions"]
-        right = isinstance(names, list) and bias.shape == (len(names),)
-        right = right and all(isinstance(name, int | str) for name in names)
-        right = right and bool(np.isfinite(bias).all())
-    except (KeyError, TypeError, ValueError):
-        right = False
-    if not right:
+    found = model.training["position_bias"]
+    bias = numbers_in(found, "bias")
+    names: Any = () if bias is None else found.get("positions")
+    right = bias is not None and all_of(names, lambda name: isinstance(name, int | str))
+    if bias is None or not right or not len({*names}) == len(names) == len(bias):
         raise ModelFormatError("training: the biases of positions are malformed.")
 
 
 def _check_offset_columns(model: Model) -> None:
     """Columns of offsets: one for each output, named as no feature is."""
-    names = model.training.get(OFFSET_COLUMNS)
-    if names is None:
+    if OFFSET_COLUMNS not in model.training:
         return
+    names = model.training[OFFSET_COLUMNS]
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not texts or len(set(names)) != model.forest.n_outputs or len(names) != len(set(names)):
         raise ModelFormatError("training: offset_columns must be one name for each output.")
@@ -246,16 +246,12 @@ def _check_offset_columns(model: Model) -> None:
 
 def _check_baseline(model: Model) -> None:
     """The baseline hazard of a Cox model: times and hazards that rise."""
-    baseline = model.training.get("baseline")
-    if model.objective != "cox" or baseline is None:
+    if "baseline" not in model.training:
         return
-    try:
-        times = np.array(baseline["times"], dtype=np.float64)
-        hazard = np.array(baseline["hazard"], dtype=np.float64)
-        right = times.ndim == 1 and times.shape == hazard.shape and len(times) > 0
-        right = right and bool((np.diff(times) > 0.0).all() and (np.diff(hazard) >= 0.0).all())
-        right = right and bool(times[0] > 0.0 and hazard[0] >= 0.0 and np.isfinite(times).all())
-    except (KeyError, TypeError, ValueError):
-        right = False
-    if not right:
+    baseline = model.training["baseline"]
+    times, hazard = numbers_in(baseline, "times"), numbers_in(baseline, "hazard", is_number)
+    if not times or not hazard or len(times) != len(hazard):
+        raise ModelFormatError("training: the baseline hazard is malformed.")
+    rises = all(a < b for a, b in pairwise(times)) and all(a <= b for a, b in pairwise(hazard))
+    if not rises or times[0] <= 0.0 or hazard[0] < 0.0:
         raise ModelFormatError("training: the baseline hazard is malformed.")

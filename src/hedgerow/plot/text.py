@@ -49,6 +49,10 @@ Frame: TypeAlias = dict[str, np.ndarray | list[Any]]
 _EXACT_INTEGERS = 2**53
 """Up to here float64 holds every integer."""
 
+_DEEPEST_INDENT = 100
+"""Lines of deeper nodes are indented as these: their own depth would make the text of a chain
+quadratic."""
+
 
 def tree_text(
     model: ModelLike,
@@ -72,7 +76,8 @@ def tree_text(
     Returns
     -------
     str
-        One line per node. Thresholds are exact; a long set of categories is
+        One line per node; below depth 100, lines are indented no further, and say their
+        depth in brackets. Thresholds are exact; a long set of categories is
         shortened (``{Bonn, Kiev, … 14 more}``); ``value`` is what a leaf adds
         to the raw score, learning rate included; ``cover`` is the sum of the
         hessians and ``n`` the number of the training rows that got there.
@@ -116,8 +121,10 @@ def tree_text(
             ways = _ways(chosen, node)
             lines.append(f"{first}{what} ({ways})  gain={gain} {_size_text(chosen, node)}")
             left, right = chosen.children(node)
-            todo.append((right, f"{rest}└─ no:  ", f"{rest}   "))
-            todo.append((left, f"{rest}├─ yes: ", f"{rest}│  "))
+            deep = depths[node] >= _DEEPEST_INDENT
+            at = f"[{depths[node] + 1}] " if deep else ""
+            todo.append((right, f"{rest}└─ {at}no:  ", rest if deep else f"{rest}   "))
+            todo.append((left, f"{rest}├─ {at}yes: ", rest if deep else f"{rest}│  "))
     return "\n".join(lines)
 
 

@@ -1,0 +1,181 @@
+"""The training record of a model: what each of its entries may be.
+
+A record tells how a model was trained, and views show it: learning curves, parameters,
+folds.  A file may come from anywhere, so every entry that any part of the library reads
+has a rule here.  Entries without a rule are kept and read by nothing.
+
+Entries that predictions depend on have further rules, which need the forest
+(:mod:`hedgerow.io.validate`).
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.model.model import AVERAGED
+from hedgerow.params import check_each
+
+_Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+"""Whether a value is right, and in words what it must be."""
+
+_MOST = 2**63 - 1
+
+
+def is_list(value: object) -> bool:
+    """Whether a value is a list in JSON."""
+    return isinstance(value, list | tuple | np.ndarray)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number, perhaps an infinite one or NaN."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def is_finite(value: object) -> bool:
+    """Whether a value is a finite number."""
+    if isinstance(value, numbers.Integral):  # perhaps of hundreds of digits
+        return is_number(value) and -_MOST <= value <= 2 * _MOST  # type: ignore[operator]
+    return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number from 0 on."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and 0 <= value <= _MOST  # type: ignore[operator]
+
+
+def all_of(values: Any, rule: Callable[[Any], bool]) -> bool:
+    """Whether a value is a list, each item of which keeps a rule."""
+    return is_list(values) and all(map(rule, values))
+
+
+def numbers_in(
+    record: Any, name: str, rule: Callable[[Any], bool] = is_finite
+) -> list[float] | None:
+    """The numbers that a mapping has under a name; None if it has something else there."""
+    found: Any = record.get(name) if isinstance(record, Mapping) else None
+    return [float(value) for value in found] if all_of(found, rule) else None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _maps_to(value: Any, rule: Callable[[Any], bool]) -> bool:
+    return isinstance(value, Mapping) and all(map(rule, value.values()))
+
+
+def _is_history(value: Any) -> bool:
+    """Curves by rows and metric; out-of-bag rows have one of their own."""
+    if not _maps_to(value, lambda curves: _maps_to(curves, lambda of: all_of(of, is_number))):
+        return False
+    return "improvement" in value.get("out_of_bag", ("improvement",))
+
+
+def _is_folds(value: Any) -> bool:
+    """How folds were asked, and what they have found."""
+    if not isinstance(value, Mapping):
+        return False
+    rules: dict[str, Callable[[Any], bool]] = {
+        "early_stopping": _is_text,
+        "patience": is_count,
+        "rounds_factor": is_finite,
+        "stride": lambda found: is_finite(found) and 0.0 < found < _MOST,
+        "folds": lambda found: all_of(found, is_count) and len(found) == 2,
+        "tried": lambda found: all_of(found, _is_tried),
+    }
+    return all(rules[name](item) for name, item in value.items() if name in rules)
+
+
+def _is_tried(value: Any) -> bool:
+    """One of the settings that folds have compared."""
+    if not isinstance(value, Mapping) or not is_count(value.get("rounds")):
+        return False
+    return value.get("score") is None or is_finite(value["score"])
+
+
+def _is_refit(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and is_count(value.get("n_rows"))
+        and is_finite(value.get("decay"))
+    )
+
+
+_COUNT: _Rule = is_count, "a whole number from 0 on"
+_TEXT: _Rule = _is_text, "text"
+
+_RULES: dict[str, _Rule] = {
+    "n_rows": _COUNT,
+    "copies": _COUNT,
+    "init_rounds": _COUNT,
+    AVERAGED: _COUNT,
+    "watched": _TEXT,
+    "stopped_by": _TEXT,
+    "best_round": (
+        lambda value: value is None or is_count(value),
+        "a whole number from 0 on, or null",
+    ),
+    "history": (
+        _is_history,
+        "an object of objects of lists of numbers",
+    ),
+    "init_scores": (
+        lambda value: _maps_to(value, lambda scores: _maps_to(scores, is_number)),
+        "an object of objects of numbers",
+    ),
+    "out_of_bag": (lambda value: _maps_to(value, is_number), "an object of numbers"),
+    "folds": (_is_folds, "an object that tells of folds"),
+    "refit": (_is_refit, "an object with n_rows and decay"),
+}
+
+
+def check_training_record(training: Any, n_features: int) -> None:
+    """Raise ``ModelFormatError`` unless each entry that is known is what it must be."""
+    if not isinstance(training, Mapping):
+        raise ModelFormatError("training is not a JSON object.")
+    for name, (rule, words) in _RULES.items():
+        if name in training and not rule(training[name]):
+            raise ModelFormatError(f"training: {name} must be {words}.")
+    parameters = training.get("parameters", {})
+    if not isinstance(parameters, Mapping):
+        raise ModelFormatError("training: parameters must be an object.")
+    try:
+        check_each(parameters)
+    except ParameterError as error:
+        raise ModelFormatError(f"training: {error}") from None
+    for name, fits in _BY_COLUMN.items():
+        value = parameters.get(name)
+        if value is not None and not fits(value, n_features):
+            raise ModelFormatError(f"training: {name} does not fit the {n_features} columns.")
+
+
+def _one_each(value: Any, n_features: int, rule: Callable[[Any], bool]) -> bool:
+    return all_of(value, rule) and len(value) == n_features
+
+
+def _is_direction(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and value in (-1, 0, 1)
+
+
+def _is_groups(value: Any, n_features: int) -> bool:
+    def is_position(item: Any) -> bool:
+        return is_count(item) and item < n_features
+
+    return isinstance(value, str) or all_of(value, lambda group: all_of(group, is_position))
+
+
+_BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
+    "monotone_constraints": lambda value, n: _one_each(value, n, _is_direction),
+    "feature_penalties": lambda value, n: _one_each(value, n, is_finite),
+    "max_bins_by_feature": lambda value, n: _one_each(value, n, is_count),
+    "interaction_constraints": _is_groups,
+    "forced_bins": lambda value, n: _maps_to(value, lambda cuts: all_of(cuts, is_finite)),
+}
+"""Parameters that name columns, as a fit has resolved them."""
