@@ -23,9 +23,15 @@ from hedgerow.data import (
     read_any,
     read_table,
 )
+from hedgerow.data.bundles import BundleRules
+from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.sparse import sparse_of
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.growing.symmetric_grower import SymmetricGrower
+from hedgerow.growing.vector_grower import VectorGrower
 from hedgerow.io import model_to_bytes
+from hedgerow.objectives import make_objective
+from hedgerow.params import BoostParams
 
 sparse = pytest.importorskip("scipy.sparse")
 
@@ -333,6 +339,81 @@ def test_every_way_of_growing_is_the_same_with_and_without_bundles(params):
     dense = HedgerowRegressor(**params, bundle_features=False).fit(X, y)
     model = HedgerowRegressor(**params).fit(sparse.csc_matrix(X), y)
     assert bytes_of(model) == bytes_of(dense)
+
+
+def at_rest(n_rows, columns, value=0.0):
+    """Ten columns, of which some hold the same value in every row; three have a say."""
+    rng = np.random.default_rng(n_rows)
+    X = rng.normal(size=(n_rows, 10))
+    X[rng.random(X.shape) < 0.5] = 0.0
+    X[:, list(columns)] = value
+    return X, 3 * X[:, 4] + X[:, 7] - 2 * X[:, 9]
+
+
+EMPTY = ([0], [9], [0, 4, 7, 9], range(9), range(1, 10), range(10))
+COLUMN_BY_COLUMN = {
+    "symmetric": (HedgerowRegressor, {"grow_policy": "symmetric"}, lambda y: y),
+    "symmetric classes": (
+        HedgerowClassifier, {"grow_policy": "symmetric"}, lambda y: np.digitize(y, [-1.0, 1.0]),
+    ),
+    "targets": (HedgerowRegressor, {}, lambda y: np.column_stack([y, y**2])),
+    "vectors of classes": (
+        HedgerowClassifier, {"multi_strategy": "multi_output_tree"},
+        lambda y: np.digitize(y, [-1.0, 1.0]),
+    ),
+    "distribution": (
+        HedgerowRegressor, {"objective": "normal", "multi_strategy": "multi_output_tree"},
+        lambda y: y,
+    ),
+    "one by one": (HedgerowRegressor, {"bundle_features": False}, lambda y: y),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("zero_missing", [False, True])
+@pytest.mark.parametrize("columns", EMPTY, ids=str)
+@pytest.mark.parametrize("way", COLUMN_BY_COLUMN)
+def test_columns_at_rest_in_every_row_change_nothing(way, columns, zero_missing):
+    X, y = at_rest(300, columns)
+    y = y if len(columns) < 4 else X.sum(axis=1) + 2.0 * (np.arange(300) % 3) - 2.0
+    estimator, params, target = COLUMN_BY_COLUMN[way]
+    params = {
+        "n_estimators": 5, "min_samples_leaf": 5, "early_stopping": False, "max_leaves": 8,
+        "grow_policy": "leafwise", "zero_as_missing": zero_missing, **params,
+    }  # fmt: skip
+    if params["grow_policy"] == "symmetric":
+        params["max_leaves"] = None
+    y = target(y)
+    dense, found = (estimator(**params).fit(table, y) for table in (X, sparse.csr_matrix(X)))
+    assert bytes_of(found) == bytes_of(dense)
+    np.testing.assert_array_equal(found.predict(sparse.csr_matrix(X)), dense.predict(X))
+
+
+def test_an_empty_column_has_no_importance():
+    X, y = at_rest(2000, [0])
+    model = HedgerowRegressor(grow_policy="symmetric", n_estimators=100, early_stopping=False)
+    model.fit(sparse.csr_matrix(X), y)
+    assert model.feature_importances_[0] == 0.0
+    assert model.score(sparse.csr_matrix(X), y) > 0.95
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_without_bundles_column_j_is_feature_j(form):
+    X, _ = at_rest(50, [0, 3])
+    table = read_any(form(X))
+    matrix = bin_bundled(table, fit_bins(table, 255), BundleRules(False))
+    assert matrix.layout is None
+    assert len(matrix.by_column) == X.shape[1]
+
+
+@pytest.mark.parametrize("grower", [SymmetricGrower, VectorGrower])
+def test_trees_that_know_no_layout_refuse_one(grower):
+    X, y = at_rest(50, [0, 3])
+    table = read_any(sparse.csr_matrix(X))
+    matrix = bin_bundled(table, fit_bins(table, 255), BundleRules())
+    raw = np.zeros((1, 50))
+    params = BoostParams(grow_policy="symmetric", max_depth=3, max_leaves=None)
+    with pytest.raises(ParameterError, match="a column for each feature"):
+        grower(matrix, y, None, raw, make_objective("squared_error"), params, 1)
 
 
 def test_classes_validation_rows_and_datasets():

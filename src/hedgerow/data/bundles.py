@@ -57,6 +57,7 @@ class BundleRules:
     Attributes
     ----------
     when : {True, False, "auto"}
+        False: column ``j`` of the matrix is feature ``j``.
     order : {"count", "degree"}
     conflicts : {"sum", "max"}
     max_conflict_rate : float
@@ -172,8 +173,12 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
     -------
     Layout
         Features that are at rest in every row have no column; where that is all
-        of them, the first has one.
+        of them, the first has one.  If ``when`` is False, every feature has a column
+        to itself, at rest or not: trees that know no layouts (symmetric trees, vectors
+        in leaves) read the histogram of feature ``j`` in column ``j``.
     """
+    if rules.when is False:
+        return one_each(spec)
     rest = codes_at_rest(spec)
     counts = count_rows(table, spec, rest, n_threads)
     active = counts.sum(axis=0)
@@ -181,7 +186,7 @@ def lay_out(table: SparseTable, spec: BinSpec, rules: BundleRules, n_threads: in
     bundle = np.where(active > 0, np.arange(table.n_features), -1)
     tried = (active > 0) & (active <= _DENSEST * table.n_rows) & (cells <= MOST_CELLS)
     n_conflicts = 0
-    if rules.when is not False and np.count_nonzero(tried) > 1:
+    if np.count_nonzero(tried) > 1:
         features = np.flatnonzero(tried)
         found, n_conflicts = _search(table, spec, rules, rest, counts, cells, features)
         bundle[features] = table.n_features + found

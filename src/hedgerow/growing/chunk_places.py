@@ -12,8 +12,9 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.data.row_store import Chunk
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError
 from hedgerow.growing import chunk_pass as passes
+from hedgerow.growing.setup import refuse_layout
 
 
 class ChunkPlaces:
@@ -81,8 +82,4 @@ def _check_columns(matrix: BinnedMatrix) -> None:
     """Refuse columns that the stages do not know."""
     if matrix.paired:
         raise DataError("chunks must have a byte for each column: do not pair the columns.")
-    if matrix.layout is not None:
-        raise ParameterError(
-            "bundle_features: growth in chunks needs a column for each feature, but the chunks "
-            "have bundles: use bundle_features=False."
-        )
+    refuse_layout(matrix, "growth in chunks")

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty
 from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.errors import ParameterError
 from hedgerow.growing import state as layout
 from hedgerow.growing.goss import follows_gradients, row_share, unit_scale
 from hedgerow.growing.tree import GrownTree
@@ -27,6 +28,15 @@ from hedgerow.params import FIRST_ORDER, BoostParams
 from hedgerow.schedules import is_number
 
 _COLUMN_STREAM = 4 << 40
+
+
+def refuse_layout(matrix: BinnedMatrix, trees: str) -> None:
+    """Raise if columns are not features: ``trees`` read feature ``j`` in column ``j``."""
+    if matrix.layout is not None:
+        raise ParameterError(
+            f"bundle_features: {trees} needs a column for each feature, but the rows have "
+            "bundles: use bundle_features=False."
+        )
 
 
 def settings_of(

@@ -11,6 +11,7 @@ from hedgerow.compile import entry_of
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
 from hedgerow.growing.grower import TreeGrower
+from hedgerow.growing.setup import refuse_layout
 from hedgerow.growing.symmetric_grow import work_symmetric
 from hedgerow.growing.symmetric_level import (
     ENTRY_FIELDS,
@@ -28,7 +29,7 @@ from hedgerow.objectives.base import Objective
 class SymmetricGrower(TreeGrower):
     """Grows symmetric trees of ``params.max_depth`` levels.
 
-    ``params`` ask nothing of single columns, and the matrix has no bundles.
+    ``params`` ask nothing of single columns, and column ``j`` of the matrix is feature ``j``.
     """
 
     def _start(
@@ -41,6 +42,7 @@ class SymmetricGrower(TreeGrower):
         adds_scores: bool,
         n_copies: int,
     ) -> layout.State:
+        refuse_layout(self._matrix, "a common cut of a level")
         # The number of leaves bounds the space for other trees.
         self._params = replace(self._params, max_leaves=None)
         state = super()._start(target, weight, raw, objective, n_threads, adds_scores, n_copies)

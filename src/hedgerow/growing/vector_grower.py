@@ -15,7 +15,7 @@ from hedgerow.compile import entry_of
 from hedgerow.growing import state as layout
 from hedgerow.growing.grow import ORDER_GROW
 from hedgerow.growing.grower import TreeGrower, for_copies, make_state
-from hedgerow.growing.setup import has_constant_hessian
+from hedgerow.growing.setup import has_constant_hessian, refuse_layout
 from hedgerow.growing.tree import GrownTree
 from hedgerow.growing.vector_gradients import Outputs
 from hedgerow.growing.vector_grow import Sets, Trial, VectorState, work_vectors
@@ -31,7 +31,7 @@ class VectorGrower(TreeGrower):
     """Grows one tree a round for all outputs.
 
     ``target`` has a column for each of several targets.  ``params`` ask nothing of single
-    columns and sample uniformly, if at all; the matrix has no bundles.
+    columns and sample uniformly, if at all; column ``j`` of the matrix is feature ``j``.
     """
 
     def _start(
@@ -44,6 +44,7 @@ class VectorGrower(TreeGrower):
         adds_scores: bool,
         n_copies: int,
     ) -> layout.State:
+        refuse_layout(self._matrix, "a tree with vectors in its leaves")
         params, n_outputs = self._params, len(raw)
         width = width_of(n_outputs, has_constant_hessian(objective, weight, params))
         state = make_state(
