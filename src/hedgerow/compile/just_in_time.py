@@ -44,7 +44,9 @@ from numba.core.typed_passes import NativeLowering
 from hedgerow.compile import digests, progress, unpack
 from hedgerow.compile.kernels import Kernel
 
-VERSIONS = f"numba-{numba.__version__}-llvmlite-{llvmlite.__version__}"
+_CHECKED = "-bounds-checked" if numba.config.BOUNDSCHECK else ""
+VERSIONS = f"numba-{numba.__version__}-llvmlite-{llvmlite.__version__}{_CHECKED}"
+"""What compiled code depends on besides its sources."""
 
 _LISTENER = event.TimingListener()
 event.register("numba:compiler_lock", _LISTENER)
