@@ -19,15 +19,36 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+# Wheels by what HEDGEROW_TARGET may name; without it, the machine that builds.
+TARGETS = {
+    "linux-x86_64": "manylinux_2_17_x86_64",
+    "linux-aarch64": "manylinux_2_17_aarch64",
+    "macos-arm64": "macosx_11_0_arm64",
+    "windows-amd64": "win_amd64",
+}
 SUPPORTED = {("linux", "x86_64"), ("linux", "aarch64")}
 LINKERS = ("cc", "gcc", "clang")
+
+
+def _target() -> str:
+    """What ``HEDGEROW_TARGET`` names."""
+    target = os.environ.get("HEDGEROW_TARGET", "")
+    if target and target not in TARGETS:
+        raise ValueError(f"HEDGEROW_TARGET must be one of {', '.join(TARGETS)}, got {target!r}.")
+    return target
 
 
 def _is_pure() -> bool:
     """Whether the wheel is to hold no compiled kernels."""
     if os.environ.get("HEDGEROW_PURE", "") not in ("", "0"):
         return True
-    return (sys.platform, platform.machine().lower()) not in SUPPORTED
+    here = sys.platform, platform.machine().lower()
+    return not _target() and here not in SUPPORTED
+
+
+def _tag() -> str:
+    system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    return f"py3-none-{TARGETS.get(_target(), system)}"
 
 
 class DependencyHook(MetadataHookInterface):
@@ -51,7 +72,8 @@ class KernelBuildHook(BuildHookInterface[Any]):
         """What the compilation needs: none for a pure wheel."""
         if _is_pure():
             return []
-        linker = [] if any(map(shutil.which, LINKERS)) else ["ziglang"]
+        has_linker = not _target() and any(map(shutil.which, LINKERS))
+        linker = [] if has_linker else ["ziglang"]
         return [*self.config["compilers"], *linker]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -65,7 +87,6 @@ class KernelBuildHook(BuildHookInterface[Any]):
         environment = {**os.environ, "PYTHONPATH": path}
         command = [sys.executable, "-m", "hedgerow.compile.build", "--folder", str(built)]
         subprocess.run(command, env=environment, check=True)
-        system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{system}"
+        build_data["tag"] = _tag()
         build_data["artifacts"].append("src/hedgerow/built/*")

@@ -93,9 +93,9 @@ def test_the_naive_way(objective, derivatives, decay) -> None:
     booster = train(params, Dataset(X[:700], y[:700], offset=offset[:700]))
     rest = slice(700, None)
     new = booster.refit(X[rest], y[rest], decay=decay, offset=offset[rest])
-    starts = []  # the best constants beside the offset
-    for mean in (y[:700].mean(), y[rest].mean()):
-        starts.append((np.log(mean / (1.0 - mean)) if objective == "logistic" else mean) - 0.3)
+    means = np.array([y[:700].mean(), y[rest].mean()])
+    # The best constants beside the offset.
+    starts = (np.log(means / (1.0 - means)) if objective == "logistic" else means) - 0.3
     start = decay * starts[0] + (1.0 - decay) * starts[1]
     leaves = booster.predict(X[rest], kind="leaf")
     values, raw = naive_refit(

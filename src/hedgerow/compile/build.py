@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -22,7 +23,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from collections.abc import Sequence
@@ -35,7 +35,8 @@ from hedgerow.compile.policy import target_system
 from hedgerow.compile.variants import Variant, find_kernel, parse_types, read_variants
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2"
-_AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+# Searches hold eight numbers in a register: LLVM would halve them, for old processors' sake.
+_AVX512 = f"{_AVX2},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
 
 
 class Level(NamedTuple):
@@ -51,7 +52,43 @@ LEVELS = {
     "x86-64-v4": Level("x86-64-v4", _AVX512),
     "aarch64": Level("generic", "+neon"),
 }
-USUAL_LEVELS = {"x86_64": ("x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
+
+
+class System(NamedTuple):
+    """An operating system and kind of processor that libraries are built for.
+
+    triple    LLVM's name
+    linker    that of the package ziglang
+    machine   ``platform.machine()`` there
+    levels    of processors, by default
+    suffix    of the library's file
+    """
+
+    triple: str
+    linker: str
+    machine: str
+    levels: tuple[str, ...]
+    suffix: str
+
+
+_X86 = ("x86-64-v3", "x86-64-v4")
+SYSTEMS = {
+    "linux-x86_64": System(
+        "x86_64-unknown-linux-gnu", "x86_64-linux-gnu.2.17", "x86_64", _X86, ".so"
+    ),
+    "linux-aarch64": System(
+        "aarch64-unknown-linux-gnu", "aarch64-linux-gnu.2.17", "aarch64", ("aarch64",), ".so"
+    ),
+    "macos-arm64": System(
+        "arm64-apple-macosx11.0.0", "aarch64-macos.11.0", "arm64", ("aarch64",), ".dylib"
+    ),
+    "windows-amd64": System("x86_64-pc-windows-gnu", "x86_64-windows-gnu", "amd64", _X86, ".dll"),
+}
+
+
+def this_system() -> str:
+    """Key of ``SYSTEMS`` for this machine, whether it is there or not."""
+    return f"{target_system()}-{platform.machine().lower()}"
 
 
 class Compiled(NamedTuple):
@@ -68,42 +105,40 @@ class Compiled(NamedTuple):
 
 def _start_worker(level: str) -> None:
     """Make this process compile for ``level``; Numba is imported afterwards."""
-    os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
+    if level.startswith("x86"):
+        os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
     os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features
     os.environ["HEDGEROW_QUIET"] = "1"
 
 
-def _compile(variant: Variant, level: str) -> Compiled:
+def _compile(variant: Variant, system: str, level: str) -> Compiled:
     """The object file of a variant, kept from an earlier build or compiled now."""
     began = time.perf_counter()
     kernel = find_kernel(variant.kernel)
     digest = digests.digest_of(kernel)
     symbol = "hedgerow_" + hashlib.blake2b(str(variant).encode(), digest_size=8).hexdigest()
-    kept = _object_folder(level) / f"{symbol}-{digest}"
+    kept = _object_folder(system, level) / f"{symbol}-{digest}"
     try:
         return Compiled(symbol, digest, kept.read_bytes(), 0.0)
     except OSError:
         pass
     from hedgerow.compile import just_in_time
 
-    processor = LEVELS[level].processor
-    code = just_in_time.build_entry(kernel, parse_types(variant.types), symbol, processor)
+    target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[level])
+    code = just_in_time.build_entry(kernel, parse_types(variant.types), symbol, target)
     _keep(kept, code)
     return Compiled(symbol, digest, code, time.perf_counter() - began)
 
 
-def _object_folder(level: str) -> Path:
+def _object_folder(system: str, level: str) -> Path:
     from hedgerow.compile import just_in_time
 
     toolchain = hashlib.blake2b(digest_size=6)
+    toolchain.update(repr((SYSTEMS[system], LEVELS[level])).encode())
     for name in ("unpack.py", "just_in_time.py", "library.py"):
         toolchain.update(Path(__file__).with_name(name).read_bytes())
-    return (
-        just_in_time.cache_root()
-        / "objects"
-        / f"{just_in_time.VERSIONS}-{toolchain.hexdigest()}"
-        / level
-    )
+    name = f"{just_in_time.VERSIONS}-{toolchain.hexdigest()}"
+    return just_in_time.cache_root() / "objects" / name
 
 
 def _keep(path: Path, content: bytes) -> None:
@@ -117,23 +152,32 @@ def _keep(path: Path, content: bytes) -> None:
         pass
 
 
-def _compile_support(level: str, build: str) -> bytes:
+def _compile_support(system: str, level: str, build: str) -> bytes:
     """The object file with the table of addresses and the name of the build."""
     from hedgerow.compile import just_in_time
 
-    return just_in_time.build_support(build, LEVELS[level].processor)
+    target = just_in_time.Target(SYSTEMS[system].triple, *LEVELS[level])
+    return just_in_time.build_support(build, target)
 
 
 # -- the build ----------------------------------------------------------------------------
 
 
-def build(folder: Path, levels: Sequence[str], variants: Sequence[Variant], n_workers: int) -> None:
+def build(
+    folder: Path,
+    system: str,
+    levels: Sequence[str],
+    variants: Sequence[Variant],
+    n_workers: int,
+) -> None:
     """Compile the variants for all levels and write libraries and manifest.
 
     Parameters
     ----------
     folder : Path
         It is emptied first.
+    system : str
+        Key of ``SYSTEMS``.
     levels : sequence of str
         Keys of ``LEVELS``.
     variants : sequence of Variant
@@ -152,21 +196,23 @@ def build(folder: Path, levels: Sequence[str], variants: Sequence[Variant], n_wo
     libraries: dict[str, dict[str, object]] = {}
     manifest = {
         "format": library.FORMAT,
-        "system": target_system(),
-        "machine": platform.machine().lower(),
+        "system": system.partition("-")[0],
+        "machine": SYSTEMS[system].machine,
         "build": name,
         "sources": digests.source_digest(),
         "libraries": libraries,
     }
     try:
         waiting: dict[str, list[tuple[Variant, Future[Compiled]]]] = {
-            level: [(variant, pool.submit(_compile, variant, level)) for variant in ordered]
+            level: [(variant, pool.submit(_compile, variant, system, level)) for variant in ordered]
             for level, pool in pools.items()
         }
         for level, pool in pools.items():
-            support = pool.submit(_compile_support, level, name)
+            support = pool.submit(_compile_support, system, level, name)
             compiled = [(variant, future.result()) for variant, future in waiting[level]]
-            path = _link(folder, level, [support.result(), *(made.code for _, made in compiled)])
+            path = _link(
+                folder, system, level, [support.result(), *(made.code for _, made in compiled)]
+            )
             entries: dict[str, list[list[str]]] = {}
             for variant, made in sorted(compiled, key=lambda pair: pair[0]):
                 entry = [made.symbol, made.digest]
@@ -194,10 +240,9 @@ def _report(level: str, compiled: list[tuple[Variant, Compiled]], size: int) -> 
             print(f"  {made.seconds:6.2f} s {len(made.code):8d} bytes {str(variant)[:90]}")
 
 
-def _link(folder: Path, level: str, objects: list[bytes]) -> Path:
+def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
     """Link object files to a shared library."""
-    suffix = {"windows": ".dll", "macos": ".dylib"}.get(target_system(), ".so")
-    path = folder / f"kernels-{level}{suffix}"
+    path = folder / f"kernels-{level}{SYSTEMS[system].suffix}"
     with tempfile.TemporaryDirectory() as work:
         files = []
         for k, code in enumerate(objects):
@@ -206,54 +251,50 @@ def _link(folder: Path, level: str, objects: list[bytes]) -> Path:
             files.append(str(file))
         arguments = Path(work) / "objects"
         arguments.write_text("\n".join(file.replace("\\", "/") for file in files))
-        command = [
-            *find_linker(),
-            "-shared",
-            "-s",
-            "-Wl,--no-undefined",
-            "-o",
-            str(path),
-            f"@{arguments}",
-            "-lm",
-        ]
+        command = [*linker_of(system), "-shared", "-s", "-o", str(path), f"@{arguments}"]
+        if system.startswith("linux"):
+            command += ["-lm", "-Wl,--no-undefined"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
         raise RuntimeError(f"the linker failed: {' '.join(command)}\n{done.stderr}")
     return path
 
 
-def find_linker() -> list[str]:
-    """The command that links: a C compiler of the system, else that of the package ziglang.
+def linker_of(system: str) -> list[str]:
+    """The command that links for a system.
+
+    For this machine a C compiler of the system, if there is one, unless ``HEDGEROW_TARGET``
+    asks for a library that runs elsewhere; else that of the package ziglang.
 
     Raises
     ------
     RuntimeError
         If there is neither.
     """
-    configured = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
-    for command in (configured[:1], ["cc"], ["gcc"], ["clang"]):
-        if shutil.which(command[0]):
-            return command
-    try:
-        import ziglang  # noqa: F401
-    except ImportError as error:
+    if not os.environ.get("HEDGEROW_TARGET"):
+        for command in ("cc", "gcc", "clang"):
+            if shutil.which(command):
+                return [command]
+    if importlib.util.find_spec("ziglang") is None:
         raise RuntimeError(
             "no linker was found: install the package 'ziglang' or a C compiler, or set "
             "HEDGEROW_PURE=1 to build without kernels."
-        ) from error
-    return [sys.executable, "-m", "ziglang", "cc"]
+        )
+    return [sys.executable, "-m", "ziglang", "cc", "-target", SYSTEMS[system].linker]
 
 
 def main() -> None:
-    """Build for this machine."""
+    """Build for this machine, or for the one that ``HEDGEROW_TARGET`` names."""
     parser = argparse.ArgumentParser(description="Build the kernels of Hedgerow.")
     parser.add_argument("--folder", type=Path, default=library.FOLDER)
     parser.add_argument("--levels", help="levels of processors, separated by commas")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    usual = USUAL_LEVELS.get(platform.machine().lower(), ())
-    levels = tuple(options.levels.split(",")) if options.levels else usual
-    build(options.folder, levels, read_variants(), options.workers)
+    system = os.environ.get("HEDGEROW_TARGET") or this_system()
+    if system not in SYSTEMS:
+        parser.error(f"kernels are built for {', '.join(SYSTEMS)}, not for {system}")
+    levels = options.levels.split(",") if options.levels else SYSTEMS[system].levels
+    build(options.folder, system, levels, read_variants(), options.workers)
 
 
 if __name__ == "__main__":

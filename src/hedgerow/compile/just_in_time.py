@@ -28,10 +28,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite
 import numba
+from llvmlite import binding as llvm
 from numba.core import caching, event
 from numba.core.codegen import AOTCPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, DefaultPassBuilder, Flags
@@ -287,9 +288,46 @@ def compile_inner(function: Callable[..., Any]) -> Any:
 # -- machine code for the package ---------------------------------------------------------
 
 
-@functools.cache
-def _codegen(processor: str) -> AOTCPUCodegen:
-    return AOTCPUCodegen("hedgerow", processor)
+class Target(NamedTuple):
+    """A kind of machine: LLVM's name of the system, of the processor, and its features."""
+
+    triple: str
+    processor: str
+    features: str
+
+
+class _TargetCodegen(AOTCPUCodegen):
+    """Writes object files for any kind of machine, with Numba's order of passes."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        super().__init__("hedgerow", target.processor)
+
+    def _init(self, llvm_module: Any) -> None:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        self._tm = llvm.Target.from_triple(self._target.triple).create_target_machine(
+            cpu=self._target.processor,
+            features=self._target.features,
+            opt=3,
+            reloc="pic",
+            codemodel="default",
+        )
+        self._target_data = self._tm.target_data
+        self._data_layout = str(self._target_data)
+        self._loopvect, self._opt_level = False, 0
+
+    def _create_empty_module(self, name: str) -> Any:
+        module = super()._create_empty_module(name)
+        module.triple = self._target.triple
+        return module
+
+    def adopt(self, module: Any) -> None:
+        """Let a module that was written for this machine, and not optimised, be for the target."""
+        module.triple, module.data_layout = self._target.triple, self._data_layout
+
+
+_codegen = functools.cache(_TargetCodegen)
 
 
 @functools.cache
@@ -299,7 +337,7 @@ def _for_callers(kernel: Kernel) -> Any:
 
 @global_compiler_lock
 def build_entry(
-    kernel: Kernel, argument_types: tuple[Any, ...], symbol: str, processor: str
+    kernel: Kernel, argument_types: tuple[Any, ...], symbol: str, target: Target
 ) -> bytes:
     """Compile a kernel for a processor, with an entry that takes Python objects.
 
@@ -309,9 +347,8 @@ def build_entry(
     argument_types : tuple of Numba types
     symbol : str
         Name of the entry (:mod:`hedgerow.compile.unpack` says how it is called).
-    processor : str
-        LLVM's name.  The process must run with ``NUMBA_CPU_NAME`` and
-        ``NUMBA_CPU_FEATURES`` set accordingly.
+    target : Target
+        The process must run with the same features in ``NUMBA_CPU_FEATURES``.
 
     Returns
     -------
@@ -321,11 +358,12 @@ def build_entry(
     dispatcher = _for_callers(kernel)
     dispatcher.compile(argument_types)
     compiled = dispatcher.overloads[argument_types]
-    codegen = _codegen(processor)
+    codegen = _codegen(target)
     entry = codegen.create_library(symbol)
     module = entry.create_ir_module(symbol)
     unpack.write_entry(module, compiled, symbol)
     entry.add_ir_module(module)
+    codegen.adopt(compiled.library._get_module_for_linking())  # noqa: SLF001
     entry.add_linking_library(compiled.library)
     entry.finalize()
     _hide_all_but(entry._final_module, symbol)  # noqa: SLF001
@@ -334,17 +372,16 @@ def build_entry(
 
 
 @global_compiler_lock
-def build_support(build: str, processor: str) -> bytes:
+def build_support(build: str, target: Target) -> bytes:
     """An object file with what all entries of a library share.
 
     Parameters
     ----------
     build : str
         Name of the build, ``hedgerow_build`` in the library.
-    processor : str
-        LLVM's name.
+    target : Target
     """
-    codegen = _codegen(processor)
+    codegen = _codegen(target)
     support = codegen.create_library("hedgerow_support")
     module = support.create_ir_module("hedgerow_support")
     unpack.write_support(module, build)
