@@ -68,5 +68,29 @@ def first(peer_name: str) -> dict[str, float]:
     }
 
 
+def defaults(library: str) -> dict[str, float]:
+    """A classifier without any parameter: import, first and second use, memory afterwards."""
+    workload = WORKLOADS["1k"]
+    (X, y), _ = workload.split(0)
+    start = time.perf_counter()
+    if library == "hedgerow":
+        from hedgerow import HedgerowClassifier as Classifier
+    else:
+        from lightgbm import LGBMClassifier as Classifier
+    times = [time.perf_counter() - start]
+    for _ in range(2):
+        start = time.perf_counter()
+        Classifier().fit(X, y).predict_proba(X)
+        times.append(time.perf_counter() - start)
+    return {
+        "load_s": times[0],
+        "first_s": times[1],
+        "second_s": times[2],
+        "extra_s": times[1] - times[2],
+        "peak_mib": _peak_mib(),
+    }
+
+
 if __name__ == "__main__":
-    print(json.dumps({"memory": memory, "first": first}[sys.argv[1]](*sys.argv[2:])))
+    jobs = {"memory": memory, "first": first, "defaults": defaults}
+    print(json.dumps(jobs[sys.argv[1]](*sys.argv[2:])))

@@ -102,29 +102,57 @@ def measure_import(peers: list[Peer], rounds: int) -> Result:
 def measure_first_use(peers: list[Peer], rounds: int) -> Result:
     """First fit and predict of a process on 1,000 rows, against the second ones.
 
-    For Hedgerow with an empty folder of compiled kernels ("cold") and with a
-    filled one ("cached").
+    For Hedgerow with the kernels of the package, and compiled just in time with an empty
+    folder of compiled kernels ("cold") and with a filled one ("cached").
     """
     results: list[dict[str, Any]] = []
     for peer in peers:
-        for state in ("cold", "cached") if peer.module == "hedgerow" else ("",):
+        for state in ("built", "cold", "cached") if peer.module == "hedgerow" else ("",):
+            policy = "never" if state == "built" else "always"
             with tempfile.TemporaryDirectory() as folder:
+                setting = {"HEDGEROW_COMPILE": policy, "HEDGEROW_QUIET": "1"}
                 if state == "cached":
-                    _child("first", peer.name, NUMBA_CACHE_DIR=folder)
+                    _child("first", peer.name, NUMBA_CACHE_DIR=folder, **setting)
                 answers = []
                 for _ in range(rounds):
                     with tempfile.TemporaryDirectory() as empty:
                         cache = folder if state == "cached" else empty
-                        answers.append(_child("first", peer.name, NUMBA_CACHE_DIR=cache))
-            label = f"{peer.name} {state}".strip()
-            medians = {
-                key: statistics.median(answer[key] for answer in answers) for key in answers[0]
-            }
-            print(f"  {label:24s} {medians}", flush=True)
-            results.append({"peer": label, "version": peer_version(peer), **medians})
+                        answer = _child("first", peer.name, NUMBA_CACHE_DIR=cache, **setting)
+                        answers.append(answer)
+            results.append(_median_of(f"{peer.name} {state}".strip(), peer_version(peer), answers))
     return {
         "kind": "first_use",
         "workload": "first_use",
         "title": "first fit and predict of a process, 1,000 rows",
         "results": results,
     }
+
+
+def measure_default_use(rounds: int) -> Result:
+    """A classifier without any parameter, in processes in turn with LightGBM's.
+
+    Nothing may be compiled, no folder may be written, and nothing is cached.
+    """
+    answers: dict[str, list[dict[str, float]]] = {"hedgerow": [], "lightgbm": []}
+    setting = {
+        "HEDGEROW_COMPILE": "never",
+        "HOME": "/nonexistent",
+        "NUMBA_CACHE_DIR": "/nonexistent",
+    }
+    for round_number in range(rounds + 1):
+        for name, found in answers.items():
+            answer = _child("defaults", name, **setting)
+            if round_number:
+                found.append(answer)
+    return {
+        "kind": "default_use",
+        "workload": "default_use",
+        "title": "first fit and predict of a process with default parameters, 1,000 rows",
+        "results": [_median_of(name, "", found) for name, found in answers.items()],
+    }
+
+
+def _median_of(label: str, version: str, answers: list[dict[str, float]]) -> dict[str, Any]:
+    medians = {key: statistics.median(answer[key] for answer in answers) for key in answers[0]}
+    print(f"  {label:24s} {medians}", flush=True)
+    return {"peer": label, "version": version, **medians}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results")
-EXTRA = ("predict", "one_row", "memory", "import", "first_use")
+EXTRA = ("predict", "one_row", "memory", "import", "first_use", "default_use")
 
 
 def _options() -> argparse.Namespace:
@@ -45,7 +45,12 @@ class _Raw(argparse.RawDescriptionHelpFormatter):
 def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] | list[Any]]]:
     """Every job by name; loaded late, after the number of threads is set."""
     from peers import DEFAULT_PEERS, installed
-    from processes import measure_first_use, measure_import, measure_memory
+    from processes import (
+        measure_default_use,
+        measure_first_use,
+        measure_import,
+        measure_memory,
+    )
     from timing import measure_fit, measure_one_row, measure_predict, measure_quality
     from workloads import WORKLOADS
 
@@ -65,6 +70,7 @@ def _jobs(options: argparse.Namespace) -> dict[str, Callable[[], dict[str, Any] 
     jobs["memory"] = lambda: measure_memory(peers, threads)
     jobs["import"] = lambda: measure_import(peers, rounds)
     jobs["first_use"] = lambda: measure_first_use(peers, min(rounds, 3))
+    jobs["default_use"] = lambda: measure_default_use(rounds)
     return jobs
 
 

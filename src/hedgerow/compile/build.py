@@ -105,9 +105,10 @@ class Compiled(NamedTuple):
 
 def _start_worker(level: str) -> None:
     """Make this process compile for ``level``; Numba is imported afterwards."""
-    if level.startswith("x86"):
+    is_x86 = level.startswith("x86")
+    if is_x86:
         os.environ["NUMBA_CPU_NAME"] = LEVELS[level].processor
-    os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features
+    os.environ["NUMBA_CPU_FEATURES"] = LEVELS[level].features if is_x86 else ""
     os.environ["HEDGEROW_QUIET"] = "1"
 
 

@@ -15,7 +15,6 @@ these files.
 
 from __future__ import annotations
 
-import atexit
 import importlib
 import os
 import re
@@ -140,20 +139,17 @@ class Recorder:
     """Notes which kernels this process calls, with which types."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._seen = folder, set[Variant]()
-        atexit.register(self.write)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file, self._seen = folder / f"{os.getpid()}.txt", set[Variant]()
 
     def note(self, name: str, dispatcher: Any, arguments: Iterable[Any]) -> None:
         """Note one call."""
         kinds = (text_of(dispatcher.typeof_pyval(argument)) for argument in arguments)
-        self._seen.add(Variant(name, ", ".join(kinds)))
-
-    def write(self) -> None:
-        """Write the file of this process."""
-        if self._seen:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            text = "".join(f"{variant}\n" for variant in sorted(self._seen))
-            (self._folder / f"{os.getpid()}.txt").write_text(text)
+        variant = Variant(name, ", ".join(kinds))
+        if variant not in self._seen:
+            self._seen.add(variant)
+            with self._file.open("a") as file:
+                file.write(f"{variant}\n")
 
 
 def recorder() -> Recorder | None:
