@@ -149,30 +149,16 @@ class TestArguments:
         assert all(abs(a - b) < 100 for a, b in zip(before, after, strict=True))
 
 
-FIT = """
-import sys, hashlib, warnings
-import numpy as np
-import hedgerow
-rng = np.random.default_rng(0)
-X = rng.normal(size=(3000, 12))
-X[rng.random(X.shape) < 0.05] = np.nan
-y = np.nan_to_num(X[:, 0]) * 2 + np.nan_to_num(X[:, 1]) ** 2 + rng.normal(size=3000)
-digest = hashlib.sha256()
-for model, target in (
-    (hedgerow.HedgerowRegressor(n_estimators=20, early_stopping=False, n_jobs=2), y),
-    (hedgerow.HedgerowRegressor(n_estimators=20, grow_policy="symmetric", n_jobs=2), y),
-    (hedgerow.HedgerowClassifier(n_estimators=9, sampling="goss"), np.digitize(y, [0, 2])),
-    (hedgerow.HedgerowRegressor(n_estimators=5, tree_method="exact"), y),
-):
-    model.fit(X, target)
-    digest.update(model.booster_.to_bytes() if hasattr(model.booster_, "to_bytes") else b"")
-    digest.update(model.predict(X[:100]).tobytes())
-print(digest.hexdigest(), "numba" in sys.modules)
+PROGRAM = Path(__file__).with_name("digests_of_fits.py")
+FIT = f"""
+import runpy, sys
+runpy.run_path({str(PROGRAM)!r}, run_name="__main__")
+print("numba" in sys.modules)
 """
 
 
 def fit(folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Train in a process of its own, with the library in ``folder``."""
+    """Train some models in a process of its own, with the library in ``folder``."""
     code = FIT
     if folder is not None:
         code = (
