@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from hedgerow import Dataset, train
+from hedgerow import Dataset, HedgerowRegressor, train
 from hedgerow.boosting.checkpoint import (
     Checkpoint,
     Recorder,
@@ -33,6 +33,8 @@ from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError, ModelFormatError, StorageError
 from hedgerow.growing.tree import GrownTree
 from hedgerow.io import container, model_to_bytes
+from hedgerow.io.atomic import write_atomically
+from hedgerow.io.checkpoint_folder import CheckpointFolder
 from hedgerow.io.checkpoint_parts import (
     OtherFitError,
     fit_from_bytes,
@@ -508,3 +510,58 @@ def test_locks_do_not_outlive_their_process(tmp_path) -> None:
     lock.release()
     lock.release()
     FileLock(path).release()
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="needs symbolic links of POSIX")
+@pytest.mark.parametrize("kind", ["symbolic", "dangling", "hard", "pipe"])
+def test_a_lock_is_no_way_to_other_files(tmp_path, kind) -> None:
+    """Who may write to the folder must not be able to have other files emptied."""
+    folder, victim = tmp_path / "checkpoint", tmp_path / "precious"
+    folder.mkdir()
+    victim.write_text("all that there is")
+    lock = folder / "hedgerow.lock"
+    if kind == "pipe":
+        os.mkfifo(lock)
+    elif kind == "hard":
+        lock.hardlink_to(victim)
+    else:
+        lock.symlink_to(victim if kind == "symbolic" else tmp_path / "new")
+    store = CheckpointFolder(str(folder))
+    with pytest.raises(StorageError, match=r"cannot be used.*hedgerow\.lock: it is a"):
+        store.open()
+    assert victim.read_text() == "all that there is"
+    assert not (tmp_path / "new").exists()
+    lock.unlink()
+    store.open()
+    store.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="needs symbolic links of POSIX")
+def test_parts_replace_links_and_not_what_these_lead_to(tmp_path) -> None:
+    victim = tmp_path / "precious"
+    victim.write_text("all that there is")
+    link, file = tmp_path / "link", tmp_path / "file"
+    for name in (link, file):
+        name.symlink_to(victim)
+    write_atomically(link, [b"new"], follow_links=False)
+    assert (link.is_symlink(), link.read_bytes()) == (False, b"new")
+    assert link.stat().st_mode & 0o111 == 0
+    assert victim.read_text() == "all that there is"
+    write_atomically(file, [b"new"])  # whoever names a file means what it leads to
+    assert file.is_symlink()
+    assert victim.read_bytes() == b"new"
+
+
+def test_a_fit_writes_through_no_link_of_its_checkpoint(tmp_path) -> None:
+    victim, folder = tmp_path / "precious", tmp_path / "checkpoint"
+    victim.write_text("all that there is")
+    X = np.arange(60.0)[:, None]
+    model = HedgerowRegressor(n_estimators=3, early_stopping=False)
+    model.fit(X, X[:, 0], checkpoint=folder, checkpoint_every=0)
+    for file in list(folder.iterdir()):
+        if file.name != "hedgerow.lock":
+            file.unlink()
+            file.symlink_to(victim)
+    with pytest.warns(RuntimeWarning, match="is damaged"):
+        model.fit(X, X[:, 0], checkpoint=folder, checkpoint_every=0)
+    assert victim.read_text() == "all that there is"

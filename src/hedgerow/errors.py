@@ -1,8 +1,12 @@
-"""Errors that users of Hedgerow may want to catch.
+"""Errors that users of Hedgerow may want to catch, and texts that are safe to show.
 
 Every message names the column, row or parameter, what was given, what is
 allowed and what to do.  Errors about arguments are also ``ValueError`` or
 ``TypeError``, so that code written for scikit-learn keeps working.
+
+Names and values come from files that others may have written: as text they could steer a
+terminal (move the cursor, set its title, turn the direction of writing).  Every message
+goes through :func:`printable`, and every line that the command line prints.
 """
 
 from __future__ import annotations
@@ -13,6 +17,9 @@ from collections.abc import Iterable
 
 class HedgerowError(Exception):
     """Base of all errors raised on purpose by Hedgerow."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class ParameterError(HedgerowError, ValueError):
@@ -58,6 +65,27 @@ class CompilationError(HedgerowError, RuntimeError):
     """
 
     could_be_built = True
+
+
+def printable(text: str) -> str:
+    r"""Return a text in which what cannot be seen is spelled out, but for spaces and line breaks.
+
+    Examples
+    --------
+    >>> print(printable("red: \x1b[31m, backwards: \u202e\nnext line"))
+    red: \x1b[31m, backwards: \u202e
+    next line
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text
+    )
+
+
+def shown_name(name: str) -> str:
+    """Return a name that cannot break a line or steer a terminal."""
+    return name if name and name.isprintable() else ascii(name)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from hedgerow.cli.usage import UsageError
+from hedgerow.cli.usage import UsageError, say
 
 
 def add_command(commands: Any) -> None:
@@ -125,11 +125,11 @@ def _print(
     times: dict[str, list[float]], quality: dict[str, float], options: argparse.Namespace
 ) -> None:
     base = statistics.median(times["hedgerow"])
-    print(
+    say(
         f"fit of {options.rows} x {options.columns}, {options.trees} trees of {options.leaves} "
         f"leaves: median of {options.rounds}, default threads"
     )
-    print(f"{'':14}{'seconds':>9}{'times ours':>12}{'test logloss':>14}")
+    say(f"{'':14}{'seconds':>9}{'times ours':>12}{'test logloss':>14}")
     for name, seconds in times.items():
         median = statistics.median(seconds)
-        print(f"{name:14}{median:9.3f}{median / base:12.2f}{quality[name]:14.5f}")
+        say(f"{name:14}{median:9.3f}{median / base:12.2f}{quality[name]:14.5f}")

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.usage import UsageError
+from hedgerow.cli.usage import UsageError, say
 
 N_TEST = 153
 _SETTINGS = {
@@ -54,16 +54,15 @@ def run(options: argparse.Namespace) -> None:
     pima = load_pima()
     order = np.random.default_rng(0).permutation(len(pima.y))
     train, test = order[:-N_TEST], order[-N_TEST:]
-    print(
+    say(
         f"Pima diabetes: {len(train)} women to train on, {N_TEST} to test, "
         f"{len(pima.feature_names)} measurements; what was not measured stays missing.",
-        flush=True,
     )
     announce()
     start = time.perf_counter()
     data = (pima.X[train], pima.y[train], list(pima.feature_names))
     forest, tree = _fit(_SETTINGS, *data), _fit(_SINGLE_TREE, *data)
-    print(
+    say(
         f"Trained {_SETTINGS['n_estimators']} trees and a single one "
         f"in {time.perf_counter() - start:.1f} s (compiling included).\n"
     )
@@ -91,7 +90,7 @@ def announce() -> None:
     from hedgerow.compile import library
 
     if not library.is_usable():
-        print("First use on this machine: compiling the kernels, half a minute ...", flush=True)
+        say("First use on this machine: compiling the kernels, half a minute ...")
 
 
 def _fit(settings: dict[str, Any], X: Any, y: Any, names: list[str]) -> Any:
@@ -102,11 +101,11 @@ def _fit(settings: dict[str, Any], X: Any, y: Any, names: list[str]) -> Any:
 
 
 def _print_scores(rows: dict[str, Any], train: Any, test: Any) -> None:
-    print(f"{'':16}{'accuracy':^16}  {'logloss':^16}".rstrip())
-    print(f"{'':16}" + "  ".join([f"{'train':>8}{'test':>8}"] * 2))
+    say(f"{'':16}{'accuracy':^16}  {'logloss':^16}".rstrip())
+    say(f"{'':16}" + "  ".join([f"{'train':>8}{'test':>8}"] * 2))
     for name, predict in rows.items():
         (right, loss), (test_right, test_loss) = (_scores(y, predict(X)) for X, y in (train, test))
-        print(f"{name:16}{right:8.3f}{test_right:8.3f}  {loss:8.3f}{test_loss:8.3f}")
+        say(f"{name:16}{right:8.3f}{test_right:8.3f}  {loss:8.3f}{test_loss:8.3f}")
 
 
 def _scores(y: Any, probability: Any) -> tuple[float, float]:
@@ -130,7 +129,7 @@ def _write(estimator: Any, folder: Path) -> None:
         written.append(folder / "tree.png")
         with tables.replacing(written[2]) as temporary:
             engine.save_picture(estimator.booster_, 0, temporary)
-    print("\nWritten:")
+    say("\nWritten:")
     for path in written:
-        print(f"  {path}")
-    print(f"Next: hedgerow inspect {model}")
+        say(f"  {path}")
+    say(f"Next: hedgerow inspect {model}")

@@ -7,6 +7,9 @@ import json
 import textwrap
 from typing import Any
 
+from hedgerow.cli.usage import UsageError, say
+from hedgerow.errors import shown_name
+
 _MOST_FEATURES_SHOWN = 10
 _BAR_CELLS = 30
 _WIDTH = 100
@@ -29,7 +32,6 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
     from hedgerow.cli import engine
-    from hedgerow.cli.usage import UsageError
 
     if options.json and options.tree is not None:
         raise UsageError("--json and --tree do not go together; leave out one")
@@ -42,10 +44,15 @@ def run(options: argparse.Namespace) -> None:
                 if n_trees
                 else f"--tree {options.tree}: the model has no trees"
             )
-        print(model.booster.to_text(options.tree))
+        say(model.booster.to_text(options.tree))
         return
     facts = engine.facts(model)
-    print(json.dumps(facts, indent=2) if options.json else _as_text(facts))
+    say(_as_json(facts) if options.json else _as_text(facts))
+
+
+def _as_json(facts: dict[str, Any]) -> str:
+    """In ASCII, and the one control character of it that JSON lets stand as an escape, too."""
+    return json.dumps(facts, indent=2).replace("\x7f", "\\u007f")
 
 
 def _as_text(facts: dict[str, Any]) -> str:
@@ -65,6 +72,7 @@ def _as_text(facts: dict[str, Any]) -> str:
     shown = sorted(importance.items(), key=lambda item: -item[1])[:_MOST_FEATURES_SHOWN]
     if shown and shown[0][1] > 0:
         lines.append("importance     (share of the total gain)")
+        shown = [(shown_name(name), share) for name, share in shown]
         width = max(len(name) for name, _ in shown)
         for name, share in shown:
             bar = "#" * round(_BAR_CELLS * share / shown[0][1])
@@ -91,7 +99,7 @@ def _fold_lines(folds: dict[str, Any]) -> list[str]:
 
 
 def _column_line(column: dict[str, Any]) -> str:
-    text = f"  {column['name']}: {column['kind']}"
+    text = f"  {shown_name(column['name'])}: {column['kind']}"
     if column["kind"] != "category":
         return text
     shown = ", ".join(map(repr, column["first_levels"]))
@@ -100,4 +108,6 @@ def _column_line(column: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    """Names and labels, none of which can look like another line."""
+    values = value if isinstance(value, list) else [value]
+    return ", ".join(shown_name(str(each)) for each in values)

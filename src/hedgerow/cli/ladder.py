@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from hedgerow.cli.usage import UsageError
+from hedgerow.cli.usage import UsageError, say
 
 
 def add_command(commands: Any) -> None:
@@ -47,24 +47,23 @@ def run(options: argparse.Namespace) -> None:
 
     _check(options)
     title, split = _read(options)
-    print(
+    say(
         f"{title}: {split.task}, {len(split.y_train)} rows to train on, {len(split.y_test)} to "
         f"test, {len(split.feature_names)} columns.",
-        flush=True,
     )
     _compile_first(split)
-    print(ladder_header(split.task), flush=True)
+    say(ladder_header(split.task))
     results = []
     for result in climb(split):
         results.append(result)
-        print(ladder_row(result), flush=True)
+        say(ladder_row(result))
     if options.report is not None:
         from hedgerow.report import ladder_page
 
         page = ladder_page(results, split, title)
         with tables.replacing(options.report) as temporary:
             Path(temporary).write_text(page, encoding="utf-8")
-        print(f"\nreport written to {options.report}")
+        say(f"\nreport written to {options.report}")
 
 
 def _check(options: argparse.Namespace) -> None:

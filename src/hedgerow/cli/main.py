@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from hedgerow import __version__
 from hedgerow.cli import bench, demo, inspection, ladder, prediction, training, warmup
-from hedgerow.cli.usage import Parser, UsageError, one_line
+from hedgerow.cli.usage import Parser, UsageError, one_line, printable_warnings
 from hedgerow.errors import HedgerowError
 
 _COMMANDS = (demo, training, prediction, inspection, ladder, warmup, bench)
@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         options = build_parser().parse_args(arguments)
-        options.run(options)
+        with printable_warnings():
+            options.run(options)
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         return _fail(str(interrupt) or "interrupted", 130)

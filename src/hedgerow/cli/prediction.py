@@ -51,7 +51,7 @@ def add_command(commands: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
     from hedgerow.cli import engine
-    from hedgerow.cli.usage import UsageError
+    from hedgerow.cli.usage import UsageError, say
     from hedgerow.io.file_predictions import make_job, write_predictions
     from hedgerow.io.streaming import BATCH_ROWS
     from hedgerow.io.table_files import check_output
@@ -69,6 +69,6 @@ def run(options: argparse.Namespace) -> None:
         progress=sys.stderr.isatty(),
     )
     n_rows = write_predictions(job, lambda X: engine.prediction_columns(model, X, options.kind))
-    print(f"{n_rows} predictions written to {options.out}")
+    say(f"{n_rows} predictions written to {options.out}")
     for name, count in model.booster.unseen_categories.items():
-        print(f"column {name!r}: {count} row(s) with a category that no training row had")
+        say(f"column {name!r}: {count} row(s) with a category that no training row had")

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from hedgerow.cli.usage import UsageError
+from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import InterruptedFitWarning
 
 LIMIT_HELP = (
@@ -114,11 +114,11 @@ def run(options: argparse.Namespace) -> None:
         warnings.simplefilter("ignore", InterruptedFitWarning)  # told below
         start, estimator = train(options, way)
     trees = estimator.booster_.num_trees
-    print(f"trained {trees} trees in {time.perf_counter() - start:.2f} s")
+    say(f"trained {trees} trees in {time.perf_counter() - start:.2f} s")
     from hedgerow.cli import engine
 
     for line in engine.score_lines(estimator):
-        print(line)
+        say(line)
     estimator.save(options.model)
     if estimator.stopped_by_ == "interrupt":
         raise KeyboardInterrupt(
@@ -126,8 +126,8 @@ def run(options: argparse.Namespace) -> None:
             f"{options.model}"
         )
     if estimator.stopped_by_ == "time_budget":
-        print(f"the time budget ended the training with {estimator.n_iter_} rounds in the model")
-    print(f"model written to {options.model}")
+        say(f"the time budget ended the training with {estimator.n_iter_} rounds in the model")
+    say(f"model written to {options.model}")
 
 
 def _check_paths(options: argparse.Namespace) -> None:
@@ -195,7 +195,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
         checkpoint=options.checkpoint,
         more=more,
     )
-    print(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}", flush=True)
+    say(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}")
     start = time.perf_counter()
     return start, engine.fit(job)
 
@@ -247,7 +247,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     from hedgerow.data.sources import Roles
     from hedgerow.estimators.file_fit import look_at_targets
 
-    print(way, flush=True)
+    say(way)
     if options.qid is not None:
         raise UsageError(
             "--qid ranks rows in memory, which these are not: leave it out, or raise --memory-limit"
@@ -272,7 +272,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
         roles = Roles(options.target, offset=offset, features=names or None)
         valid = batches.open_dataset([options.valid], roles, way, options.cache_dir)
     columns = f", {len(names)} columns" if names else ""
-    print(f"{task} ({why}): {facts.n_rows} rows{columns}", flush=True)
+    say(f"{task} ({why}): {facts.n_rows} rows{columns}")
     start = time.perf_counter()
     return start, batches.fit(estimator, data, facts, valid, options.checkpoint)
 

@@ -1,11 +1,14 @@
-"""What every command shares: its one kind of error and its parser."""
+"""What every command shares: its one kind of error, its parser, and how it prints."""
 
 from __future__ import annotations
 
 import argparse
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import HedgerowError, printable
 
 
 class UsageError(HedgerowError):
@@ -20,5 +23,21 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_line(message: object) -> str:
-    """The text of an error without line breaks."""
-    return " ".join(str(message).split())
+    """The text of an error without line breaks, and without what could steer a terminal."""
+    return printable(" ".join(str(message).split()))
+
+
+def say(text: object) -> None:
+    """Print a text at once; nothing else in the command line prints to standard output."""
+    print(printable(str(text)), flush=True)
+
+
+@contextmanager
+def printable_warnings() -> Iterator[None]:
+    """Within the block, the texts of warnings cannot steer a terminal either."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda *given, **more: printable(before(*given, **more))
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before

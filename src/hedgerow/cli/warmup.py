@@ -6,6 +6,8 @@ import argparse
 import time
 from typing import Any
 
+from hedgerow.cli.usage import say
+
 
 def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
@@ -24,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
 
     missing = [variant for variant in _variants() if not _is_built(variant)]
     if not missing:
-        print(f"kernels are built into this installation ({library.FOLDER}): nothing to compile")
+        say(f"kernels are built into this installation ({library.FOLDER}): nothing to compile")
         return
     start = time.perf_counter()
     compile_all(missing)
@@ -36,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
         if just_in_time.keeps_code()
         else "not kept: no cache folder can be written"
     )
-    print(f"{len(missing)} kernels ready after {time.perf_counter() - start:.1f} s, {kept}")
+    say(f"{len(missing)} kernels ready after {time.perf_counter() - start:.1f} s, {kept}")
 
 
 def compile_all(variants: list[Any]) -> None:

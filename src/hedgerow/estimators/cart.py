@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.sample import check_vector, check_weight
 from hedgerow.data import read_table
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, shown_name
 from hedgerow.estimators import labels
 from hedgerow.estimators.cart_base import CartEstimator, MaxFeatures
 from hedgerow.estimators.cart_training import CartSample
@@ -210,8 +210,6 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
 
     def _leaf_words(self) -> list[str]:
         """Commonest class of each node and its share."""
-        from hedgerow.plot.labels import shown_name
-
         best = self.tree_.value.argmax(axis=1)
         return [
             f"{shown_name(str(self.classes_[k]))} {share:.3g}"

@@ -24,11 +24,14 @@ logger = logging.getLogger("hedgerow")
 _CHUNK = 1 << 24
 
 
-def write_atomically(path: str | os.PathLike[str], parts: Iterable[bytes | memoryview]) -> None:
+def write_atomically(
+    path: str | os.PathLike[str], parts: Iterable[bytes | memoryview], *, follow_links: bool = True
+) -> None:
     """Replace the content of ``path`` by the concatenation of ``parts``.
 
-    A symbolic link stays and its target is replaced; an existing file keeps
-    its permissions.
+    An existing file keeps its permissions.  A symbolic link stays and its target is
+    replaced: whoever names a file means that.  Without ``follow_links`` the link itself is
+    replaced, for names of our own in a folder that others may write to.
 
     Raises
     ------
@@ -38,7 +41,7 @@ def write_atomically(path: str | os.PathLike[str], parts: Iterable[bytes | memor
     """
     shown = os.fspath(path)
     try:
-        _replace(os.path.realpath(shown), parts)
+        _replace(os.path.realpath(shown) if follow_links else os.path.abspath(shown), parts)
     except StorageError:  # of another file, which the parts are made from
         raise
     except OSError as error:
@@ -73,10 +76,12 @@ def _replace(target: str, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def _mode_of(target: str) -> int | None:
-    """Permissions of the file to be replaced; None if there is none."""
+    """Permissions of the file to be replaced; None if there is none, or a link."""
     try:
-        mode = os.stat(target).st_mode
+        mode = os.lstat(target).st_mode
     except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(mode):
         return None
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)

@@ -126,10 +126,7 @@ class CheckpointFolder:
                 stacklevel=2,
             )
         if not described:
-            try:
-                write_atomically(self._file(FIT_FILE), fit_to_bytes(fit))
-            except OSError as error:
-                raise self._fault("cannot be written", error) from error
+            self._write(FIT_FILE, fit_to_bytes(fit))
         self._remove(name for name in names if _LEFTOVER.fullmatch(name))
         self._remove(name for name in names if _PART.fullmatch(name) and name not in used)
         return joined(parts) if parts else None
@@ -137,10 +134,7 @@ class CheckpointFolder:
     def save(self, part: Rounds) -> None:
         """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
         name = f"hedgerow-rounds-{part.first + 1:08d}-{part.end:08d}.safetensors"
-        try:
-            write_atomically(self._file(name), rounds_to_bytes(part, self._fit))
-        except OSError as error:
-            raise self._fault("cannot be written", error) from error
+        self._write(name, rounds_to_bytes(part, self._fit))
 
     def close(self) -> None:
         """Give the folder back; a second call does nothing."""
@@ -239,6 +233,12 @@ class CheckpointFolder:
             raise ModelFormatError("it has vanished") from None
         except OSError as error:
             raise self._fault("cannot be read", error) from error
+
+    def _write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        try:
+            write_atomically(self._file(name), parts, follow_links=False)
+        except OSError as error:
+            raise self._fault("cannot be written", error) from error
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import logging
 import os
+import stat
 import sys
 
 from hedgerow.errors import StorageError
@@ -38,11 +39,12 @@ class FileLock:
     StorageError
         If another process, or another part of this one, holds it.
     OSError
-        If the file cannot be made.
+        If the file cannot be made, or is a link or a device: what is written to it would go
+        elsewhere.
     """
 
     def __init__(self, path: str) -> None:
-        self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._descriptor: int | None = _open(path)
         try:
             _acquire(self._descriptor)
             self._note_holder()
@@ -76,6 +78,26 @@ class FileLock:
         with contextlib.suppress(OSError):
             return os.read(self._descriptor, 40).decode("ascii", "replace") or "another process"
         return "another process"
+
+
+def _open(path: str) -> int:
+    """The file, which may stand in a folder that others may write to."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError:
+        if os.path.islink(path):
+            raise _not_its_own(path, "a symbolic link") from None
+        raise
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not os.path.islink(path):
+        return descriptor
+    os.close(descriptor)
+    raise _not_its_own(path, "a link to another file, or no regular file")
+
+
+def _not_its_own(path: str, what: str) -> OSError:
+    return OSError(errno.ELOOP, f"it is {what}, and nothing is written to it: remove it", path)
 
 
 if sys.platform == "win32":

@@ -20,7 +20,7 @@ from typing import SupportsIndex, TypeAlias
 import numpy as np
 
 from hedgerow.data.schema import Column, Schema
-from hedgerow.errors import ParameterError
+from hedgerow.errors import ParameterError, shown_name
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -204,11 +204,6 @@ def checked_depth(max_depth: SupportsIndex | None) -> int | None:
             f"got {max_depth!r}."
         )
     return depth
-
-
-def shown_name(name: str) -> str:
-    """Return a column name that cannot break a line or steer a terminal."""
-    return name if name and name.isprintable() else ascii(name)
 
 
 def threshold_value(column: Column, key: int) -> float | int:

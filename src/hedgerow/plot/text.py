@@ -21,6 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.data.schema import Schema
+from hedgerow.errors import shown_name
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.kernels.slopes import Slopes
 from hedgerow.model.forest import Forest
@@ -40,7 +41,6 @@ from hedgerow.plot.labels import (
     condition,
     pick_tree,
     short_number,
-    shown_name,
     threshold_value,
 )
 
