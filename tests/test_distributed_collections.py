@@ -16,10 +16,13 @@ from hedgerow import (
     DaskHedgerowClassifier,
     DaskHedgerowRanker,
     DaskHedgerowRegressor,
+    Dataset,
     HedgerowClassifier,
     HedgerowRanker,
     HedgerowRegressor,
+    train,
 )
+from hedgerow.boosting.defaults import plain_values
 from hedgerow.distributed import Resilience
 from hedgerow.errors import DataError
 from hedgerow.io import model_to_bytes
@@ -156,6 +159,36 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
     )
     local = HedgerowRegressor(**SMALL).fit(X, y)
     assert model_to_bytes(found.booster_.model) == model_to_bytes(local.booster_.model)
+
+
+@pytest.mark.parametrize(
+    "given", [{"n_estimators": 5}, {"learning_rate": 0.3}, {"early_stopping": False}], ids=str
+)
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_one_of_three_parameters_makes_the_model_the_local_one(
+    client: Any, kind: str, given: dict[str, Any]
+) -> None:
+    on_cluster, local, target = ESTIMATORS[kind]
+    data = whole_table()
+    X, y = data[COLUMNS], data[target]
+    parts = (dd.from_pandas(each, npartitions=2) for each in (X, y))
+    found = on_cluster(**given).fit(*parts, resilience=QUICK)
+    expected = local(**given).fit(X, y)
+    assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
+
+
+def test_defaults_on_a_cluster_are_plain(client: Any) -> None:
+    data = whole_table()
+    X, y = data[COLUMNS], data["amount"]
+    parts = [dd.from_pandas(each, npartitions=2) for each in (X, y)]
+    found = DaskHedgerowRegressor().fit(*parts, resilience=QUICK)
+    for expected in (
+        train({}, Dataset(X, y)),
+        HedgerowRegressor(**plain_values()).fit(X, y).booster_,
+    ):
+        assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.model)
+    by_recipe = HedgerowRegressor().fit(X, y).booster_
+    assert model_to_bytes(found.booster_.model) != model_to_bytes(by_recipe.model)
 
 
 def test_other_rows_are_an_error(client: Any) -> None:

@@ -11,6 +11,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.cli.csv_files import settled
 from hedgerow.cli.tables import settle_integers
 from hedgerow.cli.usage import UsageError, one_line
+from hedgerow.data.encodings import check_encoding
 from hedgerow.data.files import check_names
 from hedgerow.data.sources.text_files import MISSING_TEXT
 
@@ -71,13 +72,14 @@ def read_csv_with_arrow(path: str, text: Collection[str] = ()) -> dict[str, AnyA
             ),
         )
 
+    check_encoding(path)
     try:
         as_text = dict.fromkeys(text, pa.string())
         table = read(as_text)
         # Dates are read as by the reader without pyarrow.
         dates = {f.name: pa.string() for f in table.schema if pa.types.is_temporal(f.type)}
         table = read(as_text | dates) if dates else table
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the latter of names
         raise UsageError(f"{path} cannot be read as CSV: {one_line(error)}") from error
     return {
         name: settled(column) if column.dtype == object and name not in text else column

@@ -13,6 +13,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.cli.tables import settle_integers
 from hedgerow.data.csv_rows import csv_batches, header
+from hedgerow.data.encodings import check_encoding
 from hedgerow.data.files import check_names, reading
 from hedgerow.data.texts import parse_texts
 from hedgerow.io.streaming import BATCH_ROWS
@@ -24,6 +25,7 @@ def read_csv(path: str, text: Collection[str] = ()) -> dict[str, AnyArray]:
     ``text`` : columns whose values stay text.
     """
     with reading(path):
+        check_encoding(path)
         names = header(path)
         check_names(path, names)
         parts: dict[str, list[AnyArray]] = {name: [] for name in names}

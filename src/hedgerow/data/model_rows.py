@@ -183,7 +183,12 @@ class _Sorts:
         if sort != "missing":
             before, where = self.seen.setdefault(column.name, (sort, path))
             if before != sort:
-                what = {"number": "numbers", "truth": "truth values", "date": "dates"}
+                what = {
+                    "number": "numbers",
+                    "truth": "truth values",
+                    "date": "dates",
+                    "zoned": "times with a zone",
+                }
                 raise DataTypeError(
                     f"{path}: column {column.name!r} holds {what[sort]}, but {what[before]} before "
                     f"(in {where}): convert it to one of them."
@@ -200,6 +205,6 @@ def _odd_one(texts: Any) -> str:
     items = texts.tolist() if isinstance(texts, np.ndarray) else texts.to_pylist()
     present = [item for item in items if item is not None]
     for item in present:
-        if parse_texts(np.array([item], dtype=object)).sort in ("text", "truth", "date"):
+        if parse_texts(np.array([item], dtype=object)).sort not in ("whole", "number"):
             return str(item)
     return str(present[0])

@@ -11,6 +11,7 @@ sort    what all texts of a column can be read as; the first of::
             number     numbers
             truth      true and false, read as 1 and 0
             date       dates and times of ISO 8601 without a zone, read as microseconds
+            zoned      times with a zone, read as microseconds of UTC
             text       anything else
 
 Where whole numbers are compared as such, one is exact wherever it stands: among
@@ -28,10 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.data.dates import PLAIN, is_zoned, microseconds
 from hedgerow.data.schema import ColumnKind
-from hedgerow.data.sources.text_files import DATE
 
-TextSort: TypeAlias = Literal["missing", "whole", "number", "truth", "date", "text"]
+TextSort: TypeAlias = Literal["missing", "whole", "number", "truth", "date", "zoned", "text"]
 
 _TRUE = ("true", "True", "TRUE")
 _FALSE = ("false", "False", "FALSE")
@@ -46,7 +47,7 @@ class ParsedTexts:
     ----------
     sort : str
         See the head of this file.
-    values : int64 (whole, date), float64 (number, truth, missing), or object (text)
+    values : int64 (whole, date, zoned), float64 (number, truth, missing), or object (text)
         int64 values are undefined where missing; floats are NaN there, text is None.
     missing : bool, shape (n_rows,)
     exact : mapping from row to int
@@ -117,13 +118,12 @@ def _parse(texts: AnyArray) -> ParsedTexts:
             return found
     if all(text in _TRUE or text in _FALSE for text in present):
         return ParsedTexts("truth", _spread([text in _TRUE for text in present], missing), missing)
-    if all(DATE.fullmatch(text) for text in present):
+    try:
         ticks = np.zeros(len(texts), dtype=np.int64)
-        try:
-            ticks[~missing] = np.array(present, dtype="M8[us]").view(np.int64)
-            return ParsedTexts("date", ticks, missing)
-        except ValueError:  # the 30th of February
-            pass
+        ticks[~missing] = microseconds(present).view(np.int64)
+        return ParsedTexts("zoned" if is_zoned(present[0]) else "date", ticks, missing)
+    except ValueError:  # also of the 30th of February
+        pass
     return ParsedTexts("text", texts, missing)
 
 
@@ -186,7 +186,7 @@ def _parse_arrow(texts: Any) -> ParsedTexts:
     if _all(pc.is_in(array, value_set=pa.array([*_TRUE, *_FALSE])), missing):
         truth = pc.is_in(array, value_set=pa.array(_TRUE)).to_numpy(zero_copy_only=False)
         return ParsedTexts("truth", np.where(missing, np.nan, truth), missing)
-    if _all(pc.match_substring_regex(array, f"^{DATE.pattern}$"), missing):
+    if _all(pc.match_substring_regex(array, f"^{PLAIN}$"), missing):
         times = _cast(array, pa.timestamp("us"))
         if times is not None:
             ticks = times.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)

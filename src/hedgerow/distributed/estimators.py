@@ -113,7 +113,9 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
     Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
     are threads of each worker (None: as many as it has).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory.
+    same rows in memory, if one of ``n_estimators``, ``learning_rate`` and ``early_stopping``
+    is given: otherwise that one takes a recipe for the size of the table, and a cluster the
+    plain values of :func:`hedgerow.train`.
 
     Examples
     --------
@@ -232,7 +234,9 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
     Parameters and attributes are those of :class:`hedgerow.HedgerowRegressor`; ``n_jobs``
     are threads of each worker (None: as many as it has).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory.
+    same rows in memory, if one of ``n_estimators``, ``learning_rate`` and ``early_stopping``
+    is given: otherwise that one takes a recipe for the size of the table, and a cluster the
+    plain values of :func:`hedgerow.train`.
 
     Examples
     --------

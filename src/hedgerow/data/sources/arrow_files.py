@@ -79,6 +79,31 @@ def decoded(table: Any) -> Any:
     return pa.table(columns, names=table.column_names)
 
 
+def with_categories(table: Any) -> Any:
+    """An Arrow table with the Categorical columns of the pandas frame that was written.
+
+    Parquet keeps dictionaries of text only; that other values were categories is told by what
+    pandas notes beside them.
+    """
+    import pyarrow as pa
+
+    columns = table.columns
+    for place in _noted_categories(table.schema):
+        if not pa.types.is_dictionary(columns[place].type):
+            columns[place] = columns[place].dictionary_encode()
+    return pa.table(columns, names=table.column_names)
+
+
+def _noted_categories(schema: Any) -> list[int]:
+    """Places of the columns that were Categorical; none if there is no such note."""
+    try:
+        noted = (schema.pandas_metadata or {}).get("columns", [])
+        names = {each["field_name"] for each in noted if each["pandas_type"] == "categorical"}
+    except (ValueError, LookupError, TypeError, AttributeError):  # another has written it
+        return []
+    return [place for place, name in enumerate(schema.names) if name in names]
+
+
 class ArrowPart:
     """A Parquet or Arrow file; see :class:`hedgerow.data.sources.base.Part`.
 
@@ -167,8 +192,9 @@ class ArrowPart:
         import pyarrow as pa
 
         table = pa.Table.from_batches([piece])
+        table = decoded(table) if self.settled else with_categories(table)
         try:
-            found = read_columns(decoded(table) if self.settled else table)
+            found = read_columns(table)
         except HedgerowError as error:
             raise type(error)(f"{self.name}: {error}") from error
         by_name = dict(found.by_name)

@@ -16,6 +16,7 @@ import gzip
 import re
 import warnings
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray
+from hedgerow.data.encodings import check_encoding
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.data.sources.paths import DataFile, check_unchanged, fingerprint
@@ -70,9 +72,11 @@ class LibsvmPart:
 def _blocks(path: str, size: int) -> Iterator[bytes]:
     """Whole lines, about ``size`` bytes at a time."""
     opener: Any = gzip.open if path.lower().endswith(".gz") else open
-    rest = b""
+    check_encoding(path)
     try:
         with opener(path, "rb") as file:
+            rest = file.read(len(BOM_UTF8))
+            rest = b"" if rest == BOM_UTF8 else rest  # the mark that editors put before UTF-8
             while block := file.read(size):
                 end = block.rfind(b"\n") + 1
                 if end == 0:

@@ -4,7 +4,7 @@ Text has no types: what a column holds is known when the last row of the last fi
 been read. So the files are read once more than others, as text, to find for each column
 the first of these that all of its values are::
 
-    whole numbers -> truth values -> numbers -> dates (ISO 8601) -> text
+    whole numbers -> truth values -> numbers -> dates -> times with a zone (ISO 8601) -> text
 
 as the command line reads a file at once. A column that is numeric for a million rows
 and then holds ``n/a`` is text from its first row on, wherever batches begin.
@@ -12,13 +12,12 @@ and then holds ``n/a`` is text from its first row on, wherever batches begin.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from hedgerow.data.dates import PLAIN, ZONED, microseconds
+from hedgerow.data.encodings import check_encoding
 from hedgerow.data.sources.arrow_files import arrow, storage_errors
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.columns import read_columns
@@ -28,10 +27,10 @@ from hedgerow.errors import DataError, HedgerowError
 MISSING_TEXT = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 """What stands for a missing value."""
 
-DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
-_DATE_PATTERN = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
+_DATES = {"date": PLAIN, "zoned": ZONED}
+"""Patterns of dates, and of times with a zone."""
 _TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
-_KINDS = ("int", "bool", "float", "date")
+_KINDS = ("int", "bool", "float", *_DATES)
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 1 << 20, 1 << 24
 _TEXT_BYTES = 1 << 24
 
@@ -69,8 +68,9 @@ class TextTypes:
             known = pc.is_in(present, value_set=pa.array([*_TRUE, *_FALSE]))
             if not pc.all(known).as_py():
                 possible.discard("bool")
-        if "date" in possible and not _are_dates(present):
-            possible.discard("date")
+        for kind in _DATES:
+            if kind in possible and not _are_dates(present, kind):
+                possible.discard(kind)
 
     def merge(self, later: TextTypes) -> None:
         """Take in what is known of other rows."""
@@ -79,7 +79,7 @@ class TextTypes:
         self.filled |= later.filled
 
     def kind(self, name: str) -> str:
-        """One of ``"int"``, ``"bool"``, ``"float"``, ``"date"``, ``"text"``, ``"nothing"``."""
+        """A kind, as the head of this file has them; ``"text"``, or ``"nothing"``."""
         if name not in self.filled:
             return "nothing"
         return next((kind for kind in _KINDS if kind in self.possible[name]), "text")
@@ -108,22 +108,16 @@ def _casts(column: Any, target: Any) -> bool:
     return True
 
 
-def _are_dates(column: Any) -> bool:
+def _are_dates(column: Any, kind: str) -> bool:
     import pyarrow.compute as pc
 
-    if not pc.all(pc.match_substring_regex(column, _DATE_PATTERN)).as_py():
+    if not pc.all(pc.match_substring_regex(column, f"^{_DATES[kind]}$")).as_py():
         return False
     try:
-        _ticks(column)
+        microseconds(column.to_pylist())
     except ValueError:  # the 30th of February
         return False
     return True
-
-
-def _ticks(column: Any) -> Any:
-    """Microseconds since 1970 of dates as text; NaT where null."""
-    texts = ["NaT" if text is None else text for text in column.to_pylist()]
-    return np.array(texts, dtype="M8[us]")
 
 
 class TextPart:
@@ -148,6 +142,7 @@ class TextPart:
 
     def _look(self) -> tuple[str, ...]:
         arrow(self.name)
+        check_encoding(self.name)
         with (
             storage_errors(self.name, "CSV"),
             _reader(self.name, 1 << 16, {}, None, grows=True) as reader,
@@ -277,8 +272,8 @@ def _with_dates(piece: Any, kinds: Mapping[str, str]) -> Any:
     columns = {}
     for name, kind in kinds.items():
         column = piece.column(name)
-        if kind == "date":
-            column = pa.array(_ticks(column))
+        if kind in _DATES:
+            column = pa.array(microseconds(column.to_pylist()))
         elif kind == "nothing":
             column = pa.nulls(piece.num_rows, pa.float64())
         columns[name] = column

@@ -1,0 +1,233 @@
+"""What files say of types: as the table in memory, whichever reader reads them."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, load, train
+from hedgerow.cli.main import main
+from hedgerow.data.dates import is_zoned, microseconds
+from hedgerow.data.texts import parse_texts
+from hedgerow.errors import DataTypeError, HedgerowError
+from hedgerow.io import model_to_bytes
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+SMALL: dict[str, Any] = {"n_estimators": 3, "early_stopping": False, "min_samples_leaf": 2}
+N = 120
+
+
+def random() -> np.random.Generator:
+    return np.random.default_rng(4)
+
+
+CATEGORIES: dict[str, Any] = {
+    "int": pd.Categorical(random().integers(0, 4, N) * 10),
+    "ordered": pd.Categorical(random().integers(0, 4, N), ordered=True),
+    "unused": pd.Categorical(random().integers(0, 3, N), categories=[5, 2, 1, 0]),
+    "missing": pd.Categorical(
+        np.where(random().random(N) < 0.2, np.nan, random().integers(0, 3, N))
+    ),
+    "float": pd.Categorical(random().choice([0.5, 1.5], N)),
+    "bool": pd.Categorical(random().choice([True, False], N)),
+    "date": pd.Categorical(pd.to_datetime(random().choice(["2020-01-01", "2021-01-01"], N))),
+    "text": pd.Categorical(random().choice(list("abc"), N)),
+}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.parametrize("kind", CATEGORIES)
+def test_a_categorical_is_a_category_from_files_too(tmp_path: Path, kind: str, ending: str) -> None:
+    rows = pd.DataFrame({"c": CATEGORIES[kind], "x": random().normal(size=N)})
+    rows["y"] = rows["x"] + rows["c"].cat.codes
+    path = tmp_path / f"rows.{ending}"
+    getattr(rows, f"to_{ending}")(path)
+    expected = train(SMALL, Dataset(rows[["c", "x"]], rows["y"]))
+    found = train(SMALL, Dataset.from_files(path, target="y"))
+    assert found.model.schema.kinds == ("category", "float")
+    assert model_to_bytes(found.model) == model_to_bytes(expected.model)
+    out = tmp_path / "out.csv"
+    found.predict_files(path, out)
+    np.testing.assert_array_equal(
+        pd.read_csv(out, float_precision="round_trip").iloc[:, 0],
+        expected.predict(rows[["c", "x"]]),
+    )
+
+
+def test_a_target_may_be_a_categorical_of_numbers(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"x": np.arange(50.0), "y": pd.Categorical(np.arange(50) % 3)})
+    rows.to_parquet(tmp_path / "rows.parquet")
+    found = train(SMALL, Dataset.from_files(tmp_path / "rows.parquet", target="y"))
+    expected = train(SMALL, Dataset(rows[["x"]], rows["y"].astype(float)))
+    assert model_to_bytes(found.model) == model_to_bytes(expected.model)
+
+
+def test_an_odd_note_of_pandas_is_no_error(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"x": np.arange(50.0), "y": np.arange(50.0)})
+    expected = train(SMALL, Dataset({"x": np.arange(50.0)}, np.arange(50.0)))
+    for note in (b"{", b"[1]", b'{"columns": 3}', b'{"columns": [{"pandas_type": "categorical"}]}'):
+        pq.write_table(table.replace_schema_metadata({b"pandas": note}), tmp_path / "rows.parquet")
+        found = train(SMALL, Dataset.from_files(tmp_path / "rows.parquet", target="y"))
+        assert model_to_bytes(found.model) == model_to_bytes(expected.model)
+
+
+# -- times with a zone ------------------------------------------------------------------------
+
+ZONES = {
+    "Z": "Z",
+    "ahead": "+09:00",
+    "behind": "-0330",
+    "hours": "+09",
+}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_times_with_a_zone_are_times_in_utc(zone: str) -> None:
+    text = f"2026-03-01T12:30:15.25{ZONES[zone]}"
+    expected = pd.Timestamp(text).tz_convert("UTC").tz_localize(None)
+    assert microseconds([text, None])[0] == expected.to_datetime64()
+    assert np.isnat(microseconds([text, None])[1])
+    for texts in (np.array([text, None], dtype=object), __import__("pyarrow").array([text, None])):
+        parsed = parse_texts(texts)
+        assert parsed.sort == "zoned"
+        assert parsed.values[0] == expected.value // 1000
+        assert parsed.missing.tolist() == [False, True]
+    assert is_zoned(text)
+    assert not is_zoned("2026-03-01T12:30")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2026-01-01T00:00Z", "2026-01-01T00:00"],
+        ["2026-01-01T00:00", "2026-01-01T00:00Z"],
+        ["2026-01-01Z"],
+        ["2026-02-30T00:00Z"],
+        ["2026-01-01T00:00+24:00"],
+        ["2026-01-01T00:00+09:60"],
+        ["2026-01-01T00:00 Z"],
+        ["2026-01-01T00:00z"],
+    ],
+)
+def test_what_is_no_time_stays_text(texts: list[str]) -> None:
+    import pyarrow as pa
+
+    assert parse_texts(np.array(texts, dtype=object)).sort == "text"
+    assert parse_texts(pa.array(texts)).sort == "text"
+    with pytest.raises(ValueError, match=r"zone|time|date|Day|day|Could"):
+        microseconds(texts)
+
+
+@pytest.mark.parametrize("zone", ["Z", "+09:00"])
+@pytest.mark.parametrize("reader", ["arrow", "python"])
+def test_files_with_zones_are_trained_on_and_predicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, reader: str
+) -> None:
+    start = np.datetime64("2026-01-01T00:00:00") + np.arange(N) * np.timedelta64(61, "m")
+    y = np.arange(N) % 24 + 0.0
+    path, local = tmp_path / "rows.csv", tmp_path / "local.csv"
+    texts = [f"{each}{zone}" for each in start.astype(str)]
+    path.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(texts, y, strict=True)))
+    local.write_text("t,y\n" + "".join(f"{t},{v}\n" for t, v in zip(start, y, strict=True)))
+    if reader == "python":
+        monkeypatch.setattr("hedgerow.cli.tables._has_pyarrow", lambda: False)
+        monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: False)
+    settings = ["--set", "n_estimators=4", "--set", "early_stopping=False", "--target", "y"]
+    model, out = str(tmp_path / "model"), str(tmp_path / "out.csv")
+    assert main(["train", str(path), "--model", model, *settings]) == 0
+    assert main(["predict", model, str(path), "-o", out]) == 0
+    booster = load(model)
+    assert booster.model.schema.kinds == ("float",)
+    in_utc = pd.to_datetime(pd.Series(texts), utc=True)
+    as_frame = pd.DataFrame({"t": in_utc})
+    predicted = pd.read_csv(out, float_precision="round_trip").iloc[:, 0]
+    np.testing.assert_array_equal(predicted, booster.predict(as_frame))
+    if reader == "arrow":
+        limit = ["--memory-limit", "50MB"]
+        assert main(["train", str(path), "--model", f"{model}2", *settings, *limit]) == 0
+        assert Path(f"{model}2").read_bytes() == Path(model).read_bytes()
+        found = train(SMALL, Dataset.from_files(path, target="y"))
+        expected = train(SMALL, Dataset.from_files(local, target="y"))
+        assert len(found.model.forest.feature) == len(expected.model.forest.feature)
+    # One column cannot be with a zone in one file, and without in the next.
+    with pytest.raises(DataTypeError, match=r"holds dates, but times with a zone before"):
+        booster.predict_files([path, local], out)
+
+
+def test_zones_in_some_rows_only_are_text_wherever_batches_begin(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = [f"2026-01-01T00:{n % 60:02}:00{'Z' if n < 5_000 else ''},{n % 7}" for n in range(9_000)]
+    path.write_text("t,y\n" + "\n".join(rows) + "\n")
+    found = train(SMALL, Dataset.from_files(path, target="y", memory_limit="40 MB"))
+    assert found.model.schema.kinds == ("category",)
+
+
+# -- marks before the first byte --------------------------------------------------------------
+
+SVM = b"1 0:2 3:1\n0 1:5\n1 0:3\n0 1:4\n"
+CSV = "größe,y\n1,2\n2,3\n3,4\n4,6\n"
+
+
+@pytest.mark.parametrize("ending", [".svm", ".svm.gz"])
+def test_a_mark_before_libsvm_is_no_part_of_it(tmp_path: Path, ending: str) -> None:
+    put: Any = gzip.compress if ending.endswith(".gz") else bytes
+    plain, marked = tmp_path / f"plain{ending}", tmp_path / f"marked{ending}"
+    plain.write_bytes(put(SVM))
+    marked.write_bytes(put(codecs.BOM_UTF8 + SVM))
+    one, other = (train(SMALL, Dataset.from_files(path)) for path in (plain, marked))
+    assert model_to_bytes(one.model) == model_to_bytes(other.model)
+    out = tmp_path / "out.csv"
+    other.predict_files(marked, out)
+    assert len(out.read_text().splitlines()) == 5
+    for path in (plain, marked):
+        model = str(tmp_path / "model")
+        assert main(["train", str(path), "--model", model, "--set", "n_estimators=2"]) == 0
+    marked.write_bytes(put(codecs.BOM_UTF8 + b"1 x:2\n"))
+    with pytest.raises(HedgerowError, match="line 1"):
+        train(SMALL, Dataset.from_files(marked))
+
+
+@pytest.mark.parametrize("reader", ["arrow", "python"])
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_a_mark_before_csv_is_no_part_of_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, reader: str
+) -> None:
+    if reader == "python":
+        monkeypatch.setattr("hedgerow.cli.tables._has_pyarrow", lambda: False)
+        monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: False)
+    put: Any = gzip.compress if ending.endswith(".gz") else bytes
+    path, model = tmp_path / f"rows{ending}", str(tmp_path / "model")
+    path.write_bytes(put(codecs.BOM_UTF8 + CSV.encode()))
+    assert main(["train", str(path), "--target", "y", "--model", model]) == 0
+    assert load(model).feature_names == ("größe",)
+    assert main(["predict", model, str(path), "-o", str(tmp_path / "out.csv")]) == 0
+    if reader == "arrow":
+        assert Dataset.from_files(path, target="y").feature_names == ("größe",)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("reader", ["arrow", "python"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.svm"])
+def test_other_encodings_are_named(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, name: str, reader: str, encoding: str
+) -> None:
+    if reader == "python":
+        monkeypatch.setattr("hedgerow.cli.tables._has_pyarrow", lambda: False)
+        monkeypatch.setattr("hedgerow.data.files.has_pyarrow", lambda: False)
+    path = tmp_path / name
+    path.write_bytes((CSV if name.endswith("csv") else SVM.decode()).encode(encoding))
+    target = ["--target", "y"] if name.endswith("csv") else []
+    assert main(["train", str(path), "--model", str(tmp_path / "m"), *target]) == 2
+    shown = capsys.readouterr().err
+    assert f"{path}" in shown
+    assert "UTF-" in shown, shown
