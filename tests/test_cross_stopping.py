@@ -301,7 +301,7 @@ def test_what_cannot_be_done_is_refused(tmp_path: Any) -> None:
     with pytest.raises(ParameterError, match="validation rows have no effect"):
         HedgerowRegressor(**SETTINGS).fit(X, y, X_val=X, y_val=y)
     with pytest.raises(DataError, match="only one group"):
-        HedgerowRanker(**SETTINGS).fit(X, np.clip(np.round(y), 0, 3))
+        HedgerowRanker(**SETTINGS).fit(X, np.clip(np.round(y), 0, 3), qid=np.zeros(len(y)))
     with pytest.raises(ParameterError, match="'oob' or 'cv'"):
         HedgerowRegressor(early_stopping="folds").fit(X, y)  # type: ignore[arg-type]
     path = tmp_path / "rows.csv"

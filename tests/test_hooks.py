@@ -166,7 +166,9 @@ def test_clones_share_what_is_set() -> None:
 
 def test_a_ranking_tells_its_rounds() -> None:
     recorder = Recorder()
-    HedgerowRanker(**SMALL).set_callbacks(recorder).fit(X, (Y > 0).astype(int))
+    HedgerowRanker(**SMALL).set_callbacks(recorder).fit(
+        X, (Y > 0).astype(int), qid=np.zeros(len(Y))
+    )
     assert len(recorder.calls) == 16
 
 

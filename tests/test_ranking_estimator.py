@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_ranking as naive
-from hedgerow import Dataset, HedgerowRanker, load, train
+from hedgerow import Dataset, HedgerowRanker, cross_fit, load, train
 from hedgerow.boosting.queries import read_qid
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
@@ -42,7 +42,18 @@ def model_bytes(model) -> bytes:
     return model_to_bytes(model.booster_.model)
 
 
-@parametrize_with_checks([HedgerowRanker(n_estimators=15, n_jobs=1)])
+class OneList(HedgerowRanker):
+    """A ranker for checks that give no queries: all rows are one."""
+
+    def fit(self, X, y, sample_weight=None, *, qid=None):
+        rows = np.zeros(0 if y is None else len(np.asarray(y))) if qid is None else qid
+        return super().fit(X, y, sample_weight, qid=rows)
+
+    def score(self, X, y, sample_weight=None, *, qid=None):
+        return super().score(X, y, sample_weight, qid=np.zeros(len(y)) if qid is None else qid)
+
+
+@parametrize_with_checks([OneList(n_estimators=15, n_jobs=1)])
 def test_scikit_learn_conventions(estimator, check) -> None:
     check(estimator)
 
@@ -76,7 +87,8 @@ def test_score_is_mean_ndcg(ranker) -> None:
         [naive.ndcg(Y[query == QID], prediction[query == QID]) for query in np.unique(QID)]
     )
     assert ranker.score(X, Y, qid=QID) == pytest.approx(expected, rel=1e-12)
-    assert ranker.score(X, Y) == pytest.approx(naive.ndcg(Y, prediction), rel=1e-12)
+    one = ranker.score(X, Y, qid=np.zeros(len(Y)))
+    assert one == pytest.approx(naive.ndcg(Y, prediction), rel=1e-12)
     weight = (QID % 2).astype(float)
     odd = QID % 2 == 1
     found = ranker.score(X, Y, weight, qid=QID)
@@ -157,10 +169,16 @@ def test_rows_of_weight_0_are_absent(ranker) -> None:
     assert model_bytes(fitted) == model_bytes(ranker)
 
 
-def test_without_qid_all_rows_are_one_query() -> None:
-    one = HedgerowRanker(**SHORT).fit(X, Y)
-    same = HedgerowRanker(**SHORT).fit(X, Y, qid=np.zeros(len(Y)))
-    assert model_bytes(one) == model_bytes(same)
+def test_without_qid_there_is_an_error_that_shows_it(ranker) -> None:
+    with pytest.raises(DataError, match=r"fit\(..., qid=...\) takes one value for each row"):
+        HedgerowRanker(**SHORT).fit(X, Y)
+    with pytest.raises(DataError, match=r"validation rows are missing: fit\(..., qid_val=...\)"):
+        HedgerowRanker(**SHORT).fit(X, Y, qid=QID, X_val=X, y_val=Y)
+    with pytest.raises(DataError, match=r"score\(..., qid=...\)"):
+        ranker.score(X, Y)
+    with pytest.raises(DataError, match=r"fit\(..., qid=...\)"):
+        cross_fit(HedgerowRanker(**SHORT), X, Y)
+    HedgerowRanker(**SHORT).fit(X, Y, qid=np.zeros(len(Y)))
 
 
 # -- validation rows --------------------------------------------------------------
@@ -240,7 +258,8 @@ def test_search_and_cross_validation_know_the_queries() -> None:
 
 def test_search_without_routing_gives_qid_to_fit() -> None:
     grid = GridSearchCV(HedgerowRanker(**SHORT), {"max_leaves": [4, 15]}, cv=3)
-    grid.fit(X, Y, qid=QID)
+    with pytest.warns(UserWarning, match=r"score\(..., qid=...\)"):  # no fold can be scored
+        grid.fit(X, Y, qid=QID)
     assert grid.best_estimator_.score(X, Y, qid=QID) > 0.8
 
 
@@ -414,8 +433,8 @@ def test_queries_of_one_row_are_worth_a_warning() -> None:
         ({"truncation_level": 2.5}, {}, "truncation_level must be an integer"),
         ({"early_stopping": True}, {"qid": np.zeros(len(Y))}, "but there is only one"),
         ({}, {"qid_val": QID}, "qid_val is given without X_val"),
-        ({}, {"X_val": X, "y_val": Y}, "qid is given without qid_val"),
-        ({}, {"X_val": X, "y_val": Y, "qid": None, "qid_val": QID}, "qid_val is given without qid"),
+        ({}, {"X_val": X, "y_val": Y}, "queries of the validation rows are missing"),
+        ({}, {"X_val": X, "y_val": Y, "qid": None, "qid_val": QID}, "the queries are missing"),
     ],
 )
 def test_what_cannot_be_done_is_refused(settings, arguments, message) -> None:

@@ -94,12 +94,11 @@ def test_the_naive_way(objective, derivatives, decay) -> None:
     rest = slice(700, None)
     new = booster.refit(X[rest], y[rest], decay=decay, offset=offset[rest])
     means = np.array([y[:700].mean(), y[rest].mean()])
-    # The best constants beside the offset.
-    starts = (np.log(means / (1.0 - means)) if objective == "logistic" else means) - 0.3
-    start = decay * starts[0] + (1.0 - decay) * starts[1]
+    best = np.log(means / (1.0 - means)) if objective == "logistic" else means
+    start = decay * best[0] + (1.0 - decay) * best[1]  # beside the offset 0.3 less
     leaves = booster.predict(X[rest], kind="leaf")
     values, raw = naive_refit(
-        leaves, leaf_values(booster.model.forest), derivatives(y[rest]), start + 0.3,
+        leaves, leaf_values(booster.model.forest), derivatives(y[rest]), start,
         decay=decay, rate=0.3, reg_lambda=2.0,
     )  # fmt: skip
     for found, expected in zip(leaf_values(new.model.forest), values, strict=True):

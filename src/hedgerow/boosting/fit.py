@@ -31,6 +31,7 @@ from hedgerow.boosting.continuing import Start, with_known_levels
 from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.following import follow
+from hedgerow.boosting.magnitudes import check_differences, warn_of_no_split
 from hedgerow.boosting.metric_groups import check_watched, read_groups
 from hedgerow.boosting.positions import bias_record, bound, check_positions
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early
@@ -56,6 +57,7 @@ from hedgerow.metrics import (
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
+from hedgerow.objectives.whole import AllRows
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -206,6 +208,8 @@ def _fit(
     forest = _grow(rows, objective, asked, watch, n_threads, recorder)
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(params.n_estimators)
+    if start is None:
+        warn_of_no_split(forest, objective, params, AllRows.of(train.target, train.weight))
     return assemble(forest)
 
 
@@ -317,6 +321,7 @@ def _prepare(
     """Rows for training and validation, and ``(patience, min_delta)`` if the fit may stop."""
     train = train.without_zero_weights()
     objective.check_target(train.target)
+    check_differences(objective, [(train.target, train.weight, train.offset)])
     stops, lenient = stops_early(train, stopping, validation is not None), False
     if validation is not None:
         validation = validation.without_zero_weights()

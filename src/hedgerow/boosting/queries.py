@@ -57,6 +57,18 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
     return first_seen(codes)
 
 
+def check_given(qid: Any, name: str = "qid", method: str = "fit") -> None:
+    """Raise ``DataError`` if the rows of a ranking come without their queries."""
+    if qid is not None:
+        return
+    of = " of the validation rows" if name == "qid_val" else ""
+    raise DataError(
+        f"a ranking compares rows of the same query, but the queries{of} are missing: "
+        f"{method}(..., {name}=...) takes one value for each row, a number or text, the same for "
+        "rows that compete with each other. If all rows are one list, give the same value in all."
+    )
+
+
 def check_queries(
     train: Sample,
     validation: Sample | None,

@@ -30,6 +30,7 @@ from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.following import follow
+from hedgerow.boosting.magnitudes import check_differences, warn_of_no_split
 from hedgerow.boosting.metric_groups import refuse_groups
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
 from hedgerow.boosting.statistics import choose_columns
@@ -129,6 +130,8 @@ def fit_stored(
         if sample is not None:  # a store has chunks for a fit only
             sample.store.begin(objective.n_outputs, objective.name == "softmax")
     n_rows = check_targets(train, objective, others)
+    chunks = train.store.chunks(uses=GIVEN)
+    check_differences(objective, ((c.target, c.weight, c.offset) for c in chunks), others)
     n_validation = 0 if validation is None else check_targets(validation, objective, others)
     stops = stopping.is_on(n_rows + n_validation, validation is not None)
     _check_stopping(stopping, stops, validation is not None, params, n_rows)
@@ -158,7 +161,9 @@ def fit_stored(
     watch.assemble = assemble
     try:
         with budget_of(stopping) as watch.budget:
-            return assemble(_grow(plan, watch, recorder))
+            forest = _grow(plan, watch, recorder)
+            warn_of_no_split(forest, objective, params, rows_of(train, plan.others))
+            return assemble(forest)
     finally:
         if bar is not None:
             bar.close()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.queries import check_given
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.batches import one_axis
@@ -292,10 +293,9 @@ def weight_array(partition: Partition) -> FloatArray | None:
 
 
 def counted_queries(partition: Partition) -> AnyArray:
-    """Queries of the rows of positive weight; without any all rows are one query."""
-    n_rows = int(partition.X.shape[0])
-    query = partition.query
-    values = np.zeros(n_rows, np.int64) if query is None else np.asarray(one_axis(query, "qid"))
+    """Queries of the rows of positive weight."""
+    check_given(partition.query)
+    values = np.asarray(one_axis(partition.query, "qid"))
     weight = weight_array(partition)
     return values if weight is None else values[weight > 0.0]
 

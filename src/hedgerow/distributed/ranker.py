@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.queries import check_given
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
 from hedgerow.distributed.estimators import OnCluster, refuse_offset
@@ -68,9 +69,8 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
             Labels 0, 1, 2, ..., higher for more relevant rows; one for each row of X.
         sample_weight : like y, optional
             Not negative; a row of weight 0 counts as absent.
-        qid : like y, optional
-            The query of each row: numbers, text or dates, in any order.  Without it all
-            rows are one query.
+        qid : like y
+            The query of each row: numbers, text or dates, in any order.  It must be given.
         X_val, y_val, sample_weight_val, qid_val : like X, y, sample_weight and qid, optional
             Rows for learning curves and early stopping.
         client : distributed.Client, optional
@@ -95,6 +95,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         DataError, DataTypeError, ParameterError
             For what cannot be used; the message names partition and column.
         """
+        check_given(qid)
         self._params(), self._stopping()
         self._check_objective()
         name = "lambdarank" if self.objective == "auto" else self.objective

@@ -15,7 +15,7 @@ from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import read_position
-from hedgerow.boosting.queries import read_qid
+from hedgerow.boosting.queries import check_given, read_qid
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
@@ -302,9 +302,10 @@ class HedgerowRanker(HedgerowEstimator):
         sample_weight : array-like of shape (n_rows,), optional
             Not negative; a row of weight 0 counts as absent.  Give all rows of a query
             the weight of the query; weight 2 is then the same as the query twice.
-        qid : array-like of shape (n_rows,), optional
+        qid : array-like of shape (n_rows,)
             The query of each row: numbers, text, categories.  Rows of a query need not
-            be neighbours.  Without it all rows are one query.
+            be neighbours.  It must be given; if all rows are one list, the same value in
+            all.
         position : array-like of shape (n_rows,), optional
             The position at which each row was shown to those who made its label (clicks,
             for example): whole numbers or text.  What positions add to the labels is then
@@ -329,7 +330,8 @@ class HedgerowRanker(HedgerowEstimator):
         train = given.on(self._sample(table, y, sample_weight, qid), 1)
         train = replace(train, position=read_position(position, table.n_rows))
         self._check_validation(X_val, y_val, sample_weight_val)
-        self._check_queries_of_both(qid, X_val, qid_val)
+        if X_val is None and qid_val is not None:
+            raise DataError("qid_val is given without X_val and y_val.")
         validation = None
         if X_val is not None:
             seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
@@ -339,17 +341,6 @@ class HedgerowRanker(HedgerowEstimator):
             train, validation, objective, params, stopping, kept, start, given.noted
         )
         return self._adopt(model)
-
-    @staticmethod
-    def _check_queries_of_both(qid: Any, X_val: Any, qid_val: Any) -> None:
-        if X_val is None and qid_val is not None:
-            raise DataError("qid_val is given without X_val and y_val.")
-        if X_val is not None and (qid is None) != (qid_val is None):
-            given, missing = ("qid", "qid_val") if qid_val is None else ("qid_val", "qid")
-            raise DataError(
-                f"{given} is given without {missing}: give the queries of training and validation "
-                "rows, or of neither."
-            )
 
     def _sample(self, table: AnyTable, y: Any, weight: Any, qid: Any, suffix: str = "") -> Sample:
         if y is None:
@@ -362,7 +353,7 @@ class HedgerowRanker(HedgerowEstimator):
             table,
             check_vector(column_or_1d(y, warn=True), n_rows, f"y{suffix}"),
             check_weight(weight, n_rows, f"sample_weight{suffix}"),
-            query=_queries(qid, n_rows, f"qid{suffix}"),
+            query=_queries(qid, n_rows, f"qid{suffix}", "fit"),
         )
 
     @property
@@ -411,8 +402,8 @@ class HedgerowRanker(HedgerowEstimator):
             Labels 0, 1, 2, ...
         sample_weight : array-like of shape (n_rows,), optional
             A query weighs the mean weight of its rows; rows of weight 0 are left out.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row; without it all rows are one query.
+        qid : array-like of shape (n_rows,)
+            The query of each row, as for :meth:`fit`.
 
         Returns
         -------
@@ -427,7 +418,7 @@ class HedgerowRanker(HedgerowEstimator):
         n_rows = len(prediction)
         target = check_vector(column_or_1d(y, warn=True), n_rows, "y")
         weight = check_weight(sample_weight, n_rows)
-        query = _queries(qid, n_rows, "qid")
+        query = _queries(qid, n_rows, "qid", "score")
         if weight is not None and not weight.all():
             counted = weight > 0.0
             target, prediction = target[counted], prediction[counted]
@@ -437,7 +428,7 @@ class HedgerowRanker(HedgerowEstimator):
         return metric(target, prediction, weight)
 
 
-def _queries(qid: Any, n_rows: int, name: str) -> IntArray:
-    """The query of each row; without ``qid`` all rows are one."""
-    found = read_qid(qid, n_rows, name)
-    return np.zeros(n_rows, dtype=np.int64) if found is None else found
+def _queries(qid: Any, n_rows: int, name: str, method: str) -> IntArray:
+    """The query of each row."""
+    check_given(qid, name, method)
+    return cast(IntArray, read_qid(qid, n_rows, name))

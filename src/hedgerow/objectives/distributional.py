@@ -119,12 +119,17 @@ class NormalLoss(DistributionLoss):
     """Location and log scale; F is ``1 / scale**2`` and 2."""
 
     name: ClassVar[str] = "normal"
+    squares: ClassVar[bool] = True
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 2
 
     def _numbers(self, target: FloatArray) -> FloatArray:
         """What is normal: the targets themselves."""
         return target
+
+    def compared(self, target: FloatArray) -> FloatArray:
+        """What differs from the location."""
+        return self._numbers(target)
 
     def distribution(self, raw: FloatArray) -> Distribution:
         return Normal(raw[0], np.exp(_clipped(raw[1], _FARTHEST_SCALE)))

@@ -171,6 +171,7 @@ class SquaredLogError(RowLoss):
     """
 
     name: ClassVar[str] = "squared_log_error"
+    squares: ClassVar[bool] = True
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 1
 
@@ -184,6 +185,10 @@ class SquaredLogError(RowLoss):
 
     def start_of(self, rows: AllRows) -> FloatArray:
         return np.array([rows.mean(np.log1p)])
+
+    def compared(self, target: FloatArray) -> FloatArray:
+        """What differs from the raw score: the logarithm of one more."""
+        return np.log1p(target)
 
     def predict(self, raw: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):

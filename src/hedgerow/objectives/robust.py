@@ -45,6 +45,7 @@ class Huber(RowLoss):
 
     name: ClassVar[str] = "huber"
     of_residuals: ClassVar[bool] = True
+    squares: ClassVar[bool] = True
     constant_hessian: ClassVar[bool] = True
     n_outputs: int = 1
     delta: float = 1.0
@@ -74,6 +75,7 @@ class PseudoHuber(RowLoss):
 
     name: ClassVar[str] = "pseudo_huber"
     of_residuals: ClassVar[bool] = True
+    squares: ClassVar[bool] = True
     n_outputs: int = 1
     delta: float = 1.0
 
@@ -103,6 +105,7 @@ class LogCosh(RowLoss):
 
     name: ClassVar[str] = "log_cosh"
     of_residuals: ClassVar[bool] = True
+    squares: ClassVar[bool] = True
     n_outputs: int = 1
 
     def kernel(self) -> Callable[..., Any]:
@@ -125,6 +128,7 @@ class Expectile(RowLoss):
 
     name: ClassVar[str] = "expectile"
     of_residuals: ClassVar[bool] = True
+    squares: ClassVar[bool] = True
     n_outputs: int = 1
     expectile: float = 0.5
 

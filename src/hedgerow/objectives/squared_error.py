@@ -24,6 +24,7 @@ class SquaredError:
     constant_hessian: ClassVar[bool] = True
     second_order: ClassVar[bool] = True
     of_residuals: ClassVar[bool] = True
+    squares: ClassVar[bool] = True
     level: ClassVar[float] = 0.5
     n_outputs: int = 1
 

@@ -1,0 +1,113 @@
+"""Numbers so large or small that no tree could be grown on them.
+
+A gain is the square of a sum of gradients.  For losses of squares (``squares`` of a loss) a
+gradient is a weight times a difference of targets, so these must lie where float64 has
+squares.  And no node is divided whose second derivatives do not add up to twice
+``min_child_weight``: with weights or rates of 1e-9 that may be so in all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.errors import DataError
+from hedgerow.model.forest import Forest
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives.domain import LARGEST_SPREAD
+from hedgerow.objectives.rowwise import extent_of, largest_of_ranks
+from hedgerow.objectives.whole import AllRows
+from hedgerow.params import BoostParams
+
+_SMALLEST = 1.0 / LARGEST_SPREAD
+
+
+def check_differences(
+    objective: Objective,
+    batches: Iterable[tuple[FloatArray, FloatArray | None, FloatArray | None]],
+    communicator: Communicator | None = None,
+) -> None:
+    """Raise ``DataError`` if weights times differences of targets have no squares.
+
+    Parameters
+    ----------
+    objective : Objective
+    batches : iterable of tuple
+        Targets, weights and offsets (each None for none) of all rows to train on.
+    communicator : Communicator, optional
+        The other ranks, which call this as well.
+    """
+    single = objective.single if isinstance(objective, SeveralTargets) else objective
+    if not getattr(single, "squares", False):
+        return
+    n_columns = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
+    most = np.full(2 * n_columns + 1, -np.inf)  # minus the least, the largest, of each; weight
+    for target, weight, offset in batches:
+        if len(target) == 0:
+            continue
+        most[-1] = max(most[-1], 1.0 if weight is None else float(weight.max()))
+        for k, column in enumerate(_columns(single, target, offset)):
+            ends = most[2 * k : 2 * k + 2]
+            np.maximum(ends, [-float(column.min()), float(column.max())], out=ends)
+    rows = AllRows(lambda: (), communicator or Alone())
+    found = largest_of_ranks(rows, most).tolist()
+    for k in range(n_columns):
+        _check(objective, found[2 * k] + found[2 * k + 1], found[-1])
+
+
+def _columns(single: Any, target: FloatArray, offset: FloatArray | None) -> Iterable[FloatArray]:
+    """What is to be learned of each target: what its offset leaves."""
+    if hasattr(single, "compared"):
+        target = single.compared(target)
+    columns = target.T if target.ndim == 2 else target[None]
+    for k, column in enumerate(columns):
+        yield column if offset is None else column - offset[k]
+
+
+def _check(objective: Objective, spread: float, weight: float) -> None:
+    with np.errstate(over="ignore", under="ignore"):
+        product = float(np.float64(spread) * weight)
+    if spread == 0.0 or _SMALLEST <= product <= LARGEST_SPREAD:
+        return
+    beside = "" if weight == 1.0 else f", times weights of up to {weight:g},"
+    raise DataError(
+        f"objective {objective.name!r} squares differences of targets, but y differs by at most "
+        f"{spread:g}{beside} whose squares float64 does not have: these must lie between "
+        f"{_SMALLEST:g} and {LARGEST_SPREAD:g}. Multiply y by a factor, and divide predictions by "
+        "it."
+    )
+
+
+def warn_of_no_split(
+    forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
+) -> None:
+    """Warn, on rank 0, if no tree has a split as ``min_child_weight`` forbids any.
+
+    ``rows`` are those that the trees were grown on: if all targets are the same, a constant is
+    what was asked for.
+    """
+    n_first = min(forest.n_trees, forest.n_outputs)
+    if n_first == 0 or len(forest.feature) > forest.n_trees:
+        return
+    mass = float(forest.cover[forest.tree_start[:n_first]].max())
+    if mass >= 2.0 * params.min_child_weight:
+        return
+    low, high = extent_of(rows)
+    if low == high or rows.communicator.rank > 0:
+        return
+    warnings.warn(
+        "no tree has a split, so the model is a constant: the second derivatives of objective "
+        f"{objective.name!r} add up to {mass:g} over all rows, and each side of a split needs "
+        f"min_child_weight={params.min_child_weight:g}. Multiply weights or targets by a factor, "
+        "or lower min_child_weight (and reg_lambda).",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+__all__ = ["check_differences", "warn_of_no_split"]

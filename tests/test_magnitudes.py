@@ -1,0 +1,112 @@
+"""Targets, weights and offsets over the whole range of float64."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, HedgerowRegressor, train
+from hedgerow.errors import DataError
+
+RNG = np.random.default_rng(0)
+N = 300
+X = RNG.normal(size=(N, 2))
+SIGNAL = np.round(X[:, 0] + 0.1 * RNG.normal(size=N), 3)
+COUNTS = RNG.poisson(np.exp(SIGNAL)).astype(float)
+SHORT = {"n_estimators": 5, "learning_rate": 0.3, "early_stopping": False}
+SQUARES = ["squared_error", "huber", "pseudo_huber", "log_cosh", "expectile", "normal"]
+POWERS = [-1074, -1060, -1030, -1022, -1000, -700, -532, -500, -470, -464, -300, -30, 0, 30, 300]
+
+
+def fit(y, objective="squared_error", **rows):
+    model = HedgerowRegressor(objective=objective, **SHORT)
+    return model.fit(X, y, **rows).predict(X)
+
+
+@pytest.mark.parametrize("objective", SQUARES)
+@pytest.mark.parametrize("power", POWERS)
+def test_targets_are_learned_or_refused(objective, power) -> None:
+    y = np.ldexp(SIGNAL, power)
+    if np.ptp(y) >= 1e-140:
+        found = fit(y, objective)
+        if power <= 0 or objective not in SQUARES[1:4]:  # these have a distance in units of y
+            assert np.corrcoef(np.ldexp(found, -power), SIGNAL)[0, 1] > 0.7
+    else:
+        with pytest.raises(DataError, match=r"squares differences .* at most .*1e-140"):
+            fit(y, objective)
+
+
+@pytest.mark.parametrize("objective", ["absolute_error", "quantile"])
+@pytest.mark.parametrize("power", [-1060, -1022, -600, 0, 300])
+def test_losses_without_squares_take_any(objective, power) -> None:
+    found = fit(np.ldexp(SIGNAL, power), objective)
+    assert np.corrcoef(np.ldexp(found, -power), SIGNAL)[0, 1] > 0.7
+
+
+@pytest.mark.parametrize(("power", "exponent"), [(450, 99), (-450, -99), (-480, 0), (466, 0)])
+def test_weights_and_targets_are_judged_together(power, exponent) -> None:
+    weight = np.full(N, 10.0**exponent)
+    with pytest.raises(DataError, match=r"squares differences|within 1e[+]140"):
+        fit(np.ldexp(SIGNAL, power), sample_weight=weight)
+
+
+def test_what_offsets_leave_counts() -> None:
+    with pytest.raises(DataError, match="differs by at most"):
+        fit(np.zeros(N), offset=1e-200 * SIGNAL)
+    for y, offset in ((np.zeros(N), SIGNAL), (SIGNAL, 1e-300 * SIGNAL), (1e-200 * SIGNAL, SIGNAL)):
+        fit(y, offset=offset)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8, np.uint16, np.float64])
+def test_constant_and_narrow_types(dtype) -> None:
+    np.testing.assert_allclose(fit(np.full(N, 3, dtype)), 3.0)
+    assert np.ptp(fit((COUNTS > 1).astype(dtype))) > 0.2
+    tiny = (SIGNAL * np.float32(1e-40)).astype(np.float32)  # subnormal in float32
+    assert np.corrcoef(fit(tiny) * 1e40, SIGNAL)[0, 1] > 0.7
+
+
+@pytest.mark.parametrize("tree_method", ["hist", "exact"])
+def test_rows_in_batches_and_several_targets(tree_method) -> None:
+    parts = [slice(i, i + 70) for i in range(0, N, 70)]
+
+    def of(y):
+        return Dataset.from_batches(lambda: ((X[part], y[part]) for part in parts))
+
+    params = {**SHORT, "tree_method": tree_method}
+    with pytest.raises(DataError, match="differs by at most"):
+        train(params, of(1e-200 * SIGNAL))
+    nearly = np.where(np.arange(N) < 140, 1e-200 * SIGNAL, SIGNAL)  # a batch is narrow, all are not
+    train(params, of(nearly))
+    with pytest.raises(DataError, match="differs by at most"):
+        fit(np.column_stack([SIGNAL, 1e-200 * SIGNAL]))
+
+
+@pytest.mark.parametrize(
+    ("objective", "y", "weight"),
+    [
+        ("poisson", 1e-9 * COUNTS, None),
+        ("tweedie", 1e-30 * COUNTS, None),
+        ("pseudo_huber", 1e9 * SIGNAL, None),
+        ("squared_error", SIGNAL, np.full(N, 1e-9)),
+    ],
+)
+def test_a_constant_for_want_of_hessians_warns(objective, y, weight) -> None:
+    with pytest.warns(UserWarning, match=r"no tree has a split.*min_child_weight=0\.001"):
+        assert np.ptp(fit(y, objective, sample_weight=weight)) == 0.0
+    given = X, y, np.ones(N) if weight is None else weight
+    data = Dataset.from_batches(lambda: iter([given]))
+    with pytest.warns(UserWarning, match="no tree has a split"):
+        train({"objective": objective, **SHORT}, data)
+
+
+def test_other_constants_do_not_warn() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(np.ones(N))
+        fit(np.zeros(N), "poisson")
+        data = Dataset.from_batches(lambda: iter([(X, np.zeros(N))]))
+        train({"objective": "poisson", **SHORT}, data)
+        HedgerowRegressor(**SHORT).fit(X[:5], SIGNAL[:5])
+        HedgerowRegressor(**SHORT, gamma=1e9).fit(X, SIGNAL)
