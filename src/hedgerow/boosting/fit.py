@@ -208,8 +208,6 @@ def _fit(
     forest = _grow(rows, objective, asked, watch, n_threads, recorder)
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(params.n_estimators)
-    if start is None:
-        warn_of_no_split(forest, objective, params, AllRows.of(train.target, train.weight))
     return assemble(forest)
 
 
@@ -362,7 +360,10 @@ def _grow(
         state = follow(states, watch, recorder)
         if watch.stopped_by != "interrupt":
             watch.note_forest(state, seen)
-        return state.freeze(watch.n_kept)
+        forest = state.freeze(watch.n_kept)
+    if first is None:
+        warn_of_no_split(forest, objective, params, AllRows.of(seen.target, seen.weight))
+    return forest
 
 
 __all__ = ["Sample", "StoppingParams", "fit"]

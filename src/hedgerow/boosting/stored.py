@@ -129,9 +129,7 @@ def fit_stored(
     for sample in (train, validation):
         if sample is not None:  # a store has chunks for a fit only
             sample.store.begin(objective.n_outputs, objective.name == "softmax")
-    n_rows = check_targets(train, objective, others)
-    chunks = train.store.chunks(uses=GIVEN)
-    check_differences(objective, ((c.target, c.weight, c.offset) for c in chunks), others)
+    n_rows = check_targets(train, objective, others, learned=True)
     n_validation = 0 if validation is None else check_targets(validation, objective, others)
     stops = stopping.is_on(n_rows + n_validation, validation is not None)
     _check_stopping(stopping, stops, validation is not None, params, n_rows)
@@ -161,9 +159,7 @@ def fit_stored(
     watch.assemble = assemble
     try:
         with budget_of(stopping) as watch.budget:
-            forest = _grow(plan, watch, recorder)
-            warn_of_no_split(forest, objective, params, rows_of(train, plan.others))
-            return assemble(forest)
+            return assemble(_grow(plan, watch, recorder))
     finally:
         if bar is not None:
             bar.close()
@@ -233,7 +229,9 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
         if params.leaf_estimation == "line_search":
             leaves = LeafQuantiles(train.store, grower, objective, spec.schema, rows)
             fit.search = leaves.search
-        return _run(fit, watch, plan.ranks, recorder)
+        forest = _run(fit, watch, plan.ranks, recorder)
+    warn_of_no_split(forest, objective, params, rows)
+    return forest
 
 
 def _run(
@@ -256,8 +254,12 @@ def _run(
     return state.freeze(watch.n_kept)
 
 
-def check_targets(sample: StoredSample, objective: Objective, others: Communicator) -> int:
+def check_targets(
+    sample: StoredSample, objective: Objective, others: Communicator, *, learned: bool = False
+) -> int:
     """Check the targets of all ranks; return how many rows there are.
+
+    ``learned``: the rows are to be trained on.
 
     Raises
     ------
@@ -294,6 +296,9 @@ def check_targets(sample: StoredSample, objective: Objective, others: Communicat
             )
     if bool(flags[3]) != sample.has_offset:
         raise DataError("has_offset of the sample is not what its chunks have.")
+    if learned:
+        chunks = sample.store.chunks(uses=GIVEN)
+        check_differences(objective, ((c.target, c.weight, c.offset) for c in chunks), others)
     return int(others.allreduce(np.array([sample.n_rows], dtype=np.int64))[0])
 
 

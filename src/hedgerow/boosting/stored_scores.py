@@ -24,7 +24,7 @@ from hedgerow.data.row_store import GIVEN, Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
 from hedgerow.kernels.exact_sum import ExactSum
-from hedgerow.metrics import METRICS, Metric, evaluate
+from hedgerow.metrics import METRICS, Metric, evaluate, not_nan
 from hedgerow.metrics.scores import Explained
 from hedgerow.objectives import Objective
 from hedgerow.objectives.beside import OffsetBatch, OffsetRows
@@ -138,7 +138,8 @@ class Tally:
             sums = merged(self._sums, self._rows.communicator)
             for place, metric in enumerate(self._summed):
                 assert metric.sums is not None
-                found[metric.name] = metric.sums.finish(*sums[2 * place : 2 * place + 2])
+                score = metric.sums.finish(*sums[2 * place : 2 * place + 2])
+                found[metric.name] = not_nan(metric.name, score)
         if self._gathered:
             target, weight = self._targets()
             raw = self._all_raw()

@@ -266,7 +266,7 @@ def _checked(
     metric: Metric, target: FloatArray, prediction: FloatArray, weight: FloatArray | None
 ) -> float:
     if metric.built_in:
-        return metric.function(target, prediction, weight)
+        return not_nan(metric.name, metric.function(target, prediction, weight))
     try:
         score = metric.function(
             _read_only(target),
@@ -282,6 +282,23 @@ def _checked(
             f"eval_metric {metric.name!r} returned {score!r}; it must return one number, not NaN."
         )
     return float(score)
+
+
+def not_nan(name: str, score: float) -> float:
+    """The score of a built-in metric.
+
+    Raises
+    ------
+    LossError
+        If it is NaN: no round could be better than another.
+    """
+    if math.isnan(score):
+        raise LossError(
+            f"the metric {name!r} is NaN, so that no round can be chosen by it: a prediction or a "
+            "target is too large or outside of what it is defined for. Use another eval_metric, a "
+            "smaller learning_rate, or early_stopping=False."
+        )
+    return score
 
 
 def _read_only(array: FloatArray) -> FloatArray:
@@ -303,6 +320,7 @@ __all__ = [
     "evaluate",
     "make_metrics",
     "metrics_of_queries",
+    "not_nan",
     "scored_as",
     "task_of",
 ]

@@ -35,6 +35,7 @@ from scipy import special
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError, ParameterError
+from hedgerow.objectives import count_laws
 from hedgerow.params import Interval
 
 _LEVEL = Interval(0.0, 1.0, low_open=True, high_open=True)
@@ -104,7 +105,11 @@ class Distribution(ABC):
         levels = np.asarray(p, dtype=np.float64)
         if levels.ndim > 1 or not ((levels > 0.0) & (levels < 1.0)).all():
             raise ParameterError(f"p must be a number in (0, 1), or a list of such; got {p!r}.")
-        return np.asarray(self._law().ppf(levels[..., None])).T.reshape(len(self), *levels.shape)
+        return self._quantiles(levels[..., None]).T.reshape(len(self), *levels.shape)
+
+    def _quantiles(self, p: FloatArray) -> FloatArray:
+        """Quantiles of levels of shape (n_levels, 1) or (1,), a column for each row."""
+        return np.asarray(self._law().ppf(p))
 
     def interval(self, level: float = 0.9) -> FloatArray:
         """Lower and upper end of the central interval, float64 (n_rows, 2).
@@ -264,10 +269,20 @@ class Poisson(Distribution):
     def variance(self) -> FloatArray:
         return self.rate
 
+    def cdf(self, y: Any) -> FloatArray:
+        return count_laws.poisson_cdf(self._targets(y), self.rate)
+
+    def log_pdf(self, y: Any) -> FloatArray:
+        return count_laws.poisson_log_probability(self._targets(y), self.rate)
+
+    def _quantiles(self, p: FloatArray) -> FloatArray:
+        return count_laws.poisson_quantile(p, self.rate)
+
     def crps(self, y: Any) -> FloatArray:
-        at, rate, law = self._targets(y), self.rate, self._law()
-        own = (at - rate) * (2.0 * law.cdf(at) - 1.0) + 2.0 * rate * law.pmf(np.floor(at))
-        return np.asarray(own - rate * (special.i0e(2.0 * rate) + special.i1e(2.0 * rate)))
+        at, rate = self._targets(y), self.rate
+        here = np.exp(self.log_pdf(np.floor(at)))
+        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+        return np.asarray(own - count_laws.poisson_mean_difference(rate))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -294,22 +309,21 @@ class NegativeBinomial(Distribution):
     def variance(self) -> FloatArray:
         return np.asarray(self.rate + self.rate**2 / self.size)
 
+    def cdf(self, y: Any) -> FloatArray:
+        return count_laws.binomial_cdf(self._targets(y), self.rate, self.size)
+
+    def log_pdf(self, y: Any) -> FloatArray:
+        return count_laws.binomial_log_probability(self._targets(y), self.rate, self.size)
+
+    def _quantiles(self, p: FloatArray) -> FloatArray:
+        return count_laws.binomial_quantile(p, self.rate, self.size)
+
     def crps(self, y: Any) -> FloatArray:
-        at, law = self._targets(y), self._law()
-        p = self.size / (self.size + self.rate)
-        above = _law_above(self).cdf(at - 1.0)
-        # (1 - p) / p**2 of the published form, without its loss of digits at large sizes.
-        odds = self.rate * (self.size + self.rate) / self.size**2
-        series = special.hyp2f1(self.size + 1.0, 0.5, 2.0, -4.0 * odds)
-        spread = self.size * odds * (p * (2.0 * above - 1.0) + series)
-        return np.asarray(at * (2.0 * law.cdf(at) - 1.0) - spread)
-
-
-def _law_above(found: NegativeBinomial) -> Any:
-    """The law with one more in its size and the same chance of success."""
-    from scipy import stats
-
-    return stats.nbinom(found.size + 1.0, found.size / (found.size + found.rate))
+        at, rate, size = self._targets(y), self.rate, self.size
+        whole = np.floor(at)
+        here = np.exp(self.log_pdf(whole)) * (1.0 + np.maximum(whole, 0.0) / size)
+        own = (at - rate) * (2.0 * self.cdf(at) - 1.0) + 2.0 * rate * here
+        return np.asarray(own - count_laws.binomial_mean_difference(rate, size))
 
 
 def check_level(level: Any) -> None:
