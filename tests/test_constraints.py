@@ -142,10 +142,11 @@ def test_monotone_on_a_category_is_refused() -> None:
     assert kept.feature_penalties == (2.0, 1.0)
 
 
-def test_monotone_with_several_outputs_is_refused() -> None:
+@pytest.mark.parametrize("objective", ["softmax", "one_vs_all"])
+def test_monotone_with_several_classes_is_refused(objective) -> None:
     X, _ = table_of()
-    model = HedgerowClassifier(monotone_constraints=[1, 0, 0, 0])
-    with pytest.raises(ParameterError, match="'softmax' with 3 outputs"):
+    model = HedgerowClassifier(objective=objective, monotone_constraints=[1, 0, 0, 0])
+    with pytest.raises(ParameterError, match=f"'{objective}' with 3 outputs: a probability dep"):
         model.fit(X, np.arange(len(X)) % 3)
 
 

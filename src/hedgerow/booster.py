@@ -13,6 +13,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.class_weights import true_probabilities, weighted_raw, weights_of
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.magnitudes import warn_of_infinite
 from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.boosting.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.sample import check_offset
@@ -218,6 +219,7 @@ class Booster(
     def link(self, raw: FloatArray) -> FloatArray:
         """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
         values = self._objective.predict(raw)
+        warn_of_infinite(self.model, raw, values)
         if weights_of(self.model) is None:
             return values
         return true_probabilities(self.model, values)

@@ -18,6 +18,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.errors import DataError
 from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.domain import LARGEST_SPREAD
 from hedgerow.objectives.rowwise import extent_of, largest_of_ranks
@@ -110,4 +111,21 @@ def warn_of_no_split(
     )
 
 
-__all__ = ["check_differences", "warn_of_no_split"]
+def warn_of_infinite(model: Model, raw: FloatArray, values: FloatArray) -> None:
+    """Warn if predictions are not finite; ``raw`` are the scores that they come from."""
+    if np.isfinite(values).all():
+        return
+    rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1)).all(axis=1))
+    shown = raw[:, rows]
+    rate = model.training.get("parameters", {}).get("learning_rate")
+    warnings.warn(
+        f"{len(rows)} of {len(values)} predictions are not finite: objective "
+        f"{model.objective!r} makes them of raw scores from {shown.min():g} to {shown.max():g}, "
+        "which is more than float64 holds. Scores grow like this with a learning_rate that is too "
+        f"large (the model has {rate!r}), or with an offset far from those of the training rows.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+__all__ = ["check_differences", "warn_of_infinite", "warn_of_no_split"]

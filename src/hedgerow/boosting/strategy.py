@@ -61,8 +61,11 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
         return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
     if asked == "auto":
         return replace(params, multi_strategy=ONE_OUTPUT)
+    why = ""
+    if params.monotone_constraints is not None:
+        why = " (a split serves all outputs, and may put one of them in order but not another)"
     raise ParameterError(
-        f"multi_strategy='multi_output_tree' does not go with {obstacle}: use "
+        f"multi_strategy='multi_output_tree' does not go with {obstacle}{why}: use "
         "multi_strategy='one_output_per_tree', or change that."
     )
 

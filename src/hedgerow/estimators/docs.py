@@ -169,8 +169,8 @@ linear_lambda : float >= 0, default=1.0
 monotone_constraints : dict of column to direction, sequence of n_features directions, or None
     1 or ``"increasing"``: predictions never fall as the column grows; -1 or
     ``"decreasing"``: they never rise; 0: anything.  Holds for every loss and way of
-    boosting; ``verify_monotone`` proves it.  Not for categories or more than two
-    classes.
+    boosting, and each of several targets; ``verify_monotone`` proves it.  Not for
+    categories, more than two classes, or trees with vectors.
 interaction_constraints : list of lists of columns, "pairwise", "no_interactions" or None
     The columns that split one branch of a tree must lie in one of the lists; columns
     in none are one more.  ``"pairwise"``: any two; ``"no_interactions"``: one.

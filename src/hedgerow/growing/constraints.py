@@ -32,6 +32,8 @@ from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams, read_direction
 
 FEWEST_BINS = 2
+_OF_CLASSES = ("softmax", "one_vs_all")
+"""Losses of which a prediction depends on the scores of several classes."""
 NO_INTERACTIONS, PAIRWISE = "no_interactions", "pairwise"
 
 _Value = TypeVar("_Value")
@@ -144,11 +146,13 @@ def _monotone(given: Any, schema: Schema, objective: Objective) -> tuple[int, ..
             "depends on several raw scores. Use a loss of the mean, such as 'squared_error', "
             "'gamma' or 'poisson'."
         )
-    if objective.n_outputs > 1:
+    if objective.name in _OF_CLASSES:
         raise ParameterError(
-            f"monotone_constraints have no meaning for objective {objective.name!r} with "
-            f"{objective.n_outputs} outputs: probabilities that sum to 1 cannot all rise. Use "
-            "two classes with objective 'logistic'."
+            f"monotone_constraints cannot be kept for objective {objective.name!r} with "
+            f"{objective.n_outputs} outputs: a probability depends on the scores of all classes, "
+            "so it may fall where that of its own class rises. Train a model of two classes "
+            "(objective 'logistic') for the class in question; if classes are ordered, one for "
+            "each 'is it above class k?'."
         )
     return signs
 

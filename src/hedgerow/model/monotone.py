@@ -64,7 +64,8 @@ class MonotoneFinding:
     scores : (float, float) or None
         Their raw scores, which are in the wrong order.
     output : int or None
-        Which raw score it is (always 0 unless the objective is softmax).
+        Which raw score it is (0 unless there are several: of targets, labels, quantiles
+        or classes).
     n_tried : int
         Rows that were predicted in the search for a violation.
     """

@@ -1,0 +1,131 @@
+"""Monotone constraints with several outputs: targets, labels, quantiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow.errors import ParameterError
+from hedgerow.io import model_to_bytes
+
+RNG = np.random.default_rng(0)
+N = 500
+X = np.round(RNG.uniform(0, 10, size=(N, 3)), 1)
+NOISE = RNG.normal(size=(N, 2))
+Y = np.column_stack([X[:, 0] + 3.0 * np.sin(2 * X[:, 1]), np.sqrt(X[:, 0]) * X[:, 2]]) + 2.0 * NOISE
+LABELS = (np.median(Y, axis=0) < Y).astype(int)
+SHORT = {"n_estimators": 15, "learning_rate": 0.3, "early_stopping": False}
+ASKED = {"monotone_constraints": {"x0": 1, "x2": "decreasing"}}
+
+
+def check_kept(model, rows=X) -> None:
+    """By the verifier, and by sweeps over the prediction itself."""
+    assert model.verify_monotone().verdict == "proved"
+    for column, sign in ((0, 1.0), (2, -1.0)):
+        swept = []
+        for value in np.linspace(-1.0, 11.0, 60):
+            moved = rows[:50].copy()
+            moved[:, column] = value
+            predict = getattr(model, "predict_proba", model.predict)
+            swept.append(np.asarray(predict(moved)))
+        assert (sign * np.diff(np.array(swept), axis=0) >= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tree_method": "exact"},
+        {"grow_policy": "depthwise"},
+        {"boosting": "dart"},
+        {"boosting": "rf", "subsample": 0.5, "learning_rate": 0.1},
+        {"objective": "absolute_error"},
+        {"leaf_estimation": "line_search", "objective": "huber"},
+    ],
+)
+def test_each_of_several_targets_keeps_to_it(settings) -> None:
+    settings = SHORT | settings
+    free = HedgerowRegressor(**settings, multi_strategy="one_output_per_tree").fit(X, Y)
+    assert free.verify_monotone("x0", 1).verdict == "violated"
+    model = HedgerowRegressor(**settings, **ASKED).fit(X, Y)
+    parameters = model.booster_.model.training["parameters"]
+    assert parameters["multi_strategy"] == "one_output_per_tree"
+    check_kept(model)
+
+
+def test_each_target_has_the_trees_of_a_model_of_its_own() -> None:
+    both = HedgerowRegressor(**SHORT, **ASKED).fit(X, Y).predict(X)
+    for k in range(2):
+        alone = HedgerowRegressor(**SHORT, **ASKED).fit(X, Y[:, k]).predict(X)
+        np.testing.assert_array_equal(both[:, k], alone)
+
+
+def test_xgboost_has_the_same() -> None:
+    xgb = pytest.importorskip("xgboost")
+    model = xgb.XGBRegressor(
+        n_estimators=15, learning_rate=0.3, max_depth=4, tree_method="exact", n_jobs=1,
+        monotone_constraints=(1, 0, -1), reg_lambda=1.0, base_score=0.0,
+    ).fit(X, Y)  # fmt: skip
+    own = HedgerowRegressor(
+        **SHORT, **ASKED, tree_method="exact", max_depth=4, max_leaves=16, min_samples_leaf=1
+    ).fit(X, Y - Y.mean(axis=0))
+    errors = [np.mean((p - Y) ** 2) for p in (model.predict(X), own.predict(X) + Y.mean(axis=0))]
+    assert errors[1] == pytest.approx(errors[0], rel=0.1)
+
+
+def test_labels() -> None:
+    check_kept(HedgerowClassifier(**SHORT, **ASKED).fit(X, LABELS))
+
+
+def test_several_quantiles() -> None:
+    model = HedgerowRegressor(objective="quantile", quantile=[0.1, 0.5, 0.9], **SHORT, **ASKED)
+    check_kept(model.fit(X, Y[:, 0]))
+
+
+def test_defaults_keep_to_it() -> None:
+    check_kept(HedgerowRegressor(**ASKED).fit(X, Y))
+
+
+def test_rows_in_batches_have_the_same_trees() -> None:
+    params = {"objective": "quantile", "quantile": [0.2, 0.7], **SHORT, **ASKED}
+    parts = [slice(i, i + 120) for i in range(0, N, 120)]
+    stored = Dataset.from_batches(lambda: ((X[part], Y[part, 0]) for part in parts))
+    one, two = (train(params, data) for data in (Dataset(X, Y[:, 0]), stored))
+    assert model_to_bytes(one.model) == model_to_bytes(two.model)
+    assert one.verify_monotone().verdict == "proved"
+
+
+def test_vectors_are_refused() -> None:
+    model = HedgerowRegressor(**SHORT, **ASKED, multi_strategy="multi_output_tree")
+    with pytest.raises(ParameterError, match=r"monotone_constraints .a split serves all outputs"):
+        model.fit(X, Y)
+
+
+def test_distributions_are_refused() -> None:
+    with pytest.raises(ParameterError, match="its mean depends on several raw scores"):
+        HedgerowRegressor(objective="gamma_dist", **ASKED).fit(X, np.exp(Y[:, 0] / 10.0))
+
+
+# -- predictions that are not finite -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objective", "rate"),
+    [("aft", 100.0), ("poisson", 100.0), ("tweedie", 1e4), ("squared_log_error", 100.0),
+     ("cox", 100.0), ("squared_error", 1e300)],
+)  # fmt: skip
+def test_infinite_predictions_name_the_cause(objective, rate) -> None:
+    time = np.exp(Y[:, 0] / 5.0)
+    model = HedgerowRegressor(objective=objective, **(SHORT | {"learning_rate": rate}))
+    model.fit(X, time)
+    words = rf"of 500 predictions are not finite: objective '{objective}'.*the model has {rate!r}"
+    with pytest.warns(UserWarning, match=words.replace("+", "[+]")):
+        assert not np.isfinite(model.predict(X)).all()
+
+
+def test_infinite_predictions_of_a_booster_and_an_offset() -> None:
+    booster = train({"objective": "poisson", **SHORT}, Dataset(X, np.round(np.exp(Y[:, 0] / 5.0))))
+    assert np.isfinite(booster.predict(X)).all()
+    with pytest.warns(UserWarning, match="offset far from"):
+        booster.predict(X, offset=np.full(N, 800.0))
