@@ -536,7 +536,7 @@ def test_beside_xgboost_on_hires_of_bikes(bike) -> None:
             Y,
             "interaction_constraints",
         ),
-        ({"monotone_constraints": {"x0": 1}}, Y, "3 outputs"),
+        ({"multi_strategy": ALL, "monotone_constraints": {"x0": 1}}, Y, "serves all outputs"),
         ({"target_statistics": True, "categorical_features": ["x0"]}, Y, "means of one target"),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),
         ({"objective": "poisson"}, Y, "target 'y0'.*row"),
