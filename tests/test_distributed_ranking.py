@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rank_trainings
-from hedgerow import Dataset, train
+from hedgerow import DaskHedgerowRanker, Dataset, train
 from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.stored_queries import number_queries
@@ -99,15 +99,17 @@ def test_validation_rows_that_are_given(tmp_path: Path) -> None:
     assert found == expected
 
 
-def test_without_queries_all_rows_are_one(tmp_path: Path) -> None:
+def test_rows_without_queries_are_refused(tmp_path: Path) -> None:
     X, y, _, _ = table(n_rows=120)
-    expected = train_local(X, y, None, np.zeros(120))
-    assert train_ranks(2, cut([40], X, y, None, None), tmp_path) == expected
+    with pytest.raises(DataError, match=r"the queries are missing: fit\(..., qid=...\)"):
+        train_ranks(2, cut([40], X, y, None, None), tmp_path)
+    with pytest.raises(DataError, match="the queries are missing"):
+        DaskHedgerowRanker().fit(X, y)
 
 
 def test_one_query_is_not_divided(tmp_path: Path) -> None:
-    X, y, _, _ = table(n_rows=120)
-    parts = cut([40], X, y, None, None)
+    X, y, _, qid = table(n_rows=120)
+    parts = cut([40], X, y, None, 0 * qid)
     with pytest.raises(DataError, match="there is only one"):
         train_ranks(2, parts, tmp_path, early_stopping=True)
 
