@@ -48,6 +48,9 @@ def assert_same_forest(one, other) -> None:
     a, b = one.model.forest, other.model.forest
     for name in (*NODE_FIELDS, "tree_start", "base_score"):
         assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
+    assert (a.vectors is None) == (b.vectors is None)
+    if a.vectors is not None:
+        assert a.vectors.tobytes() == b.vectors.tobytes()
     if a.categories is not None:
         for name in ("sets", "level_bin", "level_start"):
             assert getattr(a.categories, name).tobytes() == getattr(b.categories, name).tobytes()
@@ -84,6 +87,70 @@ def test_other_ways_of_growing(params) -> None:
     whole = train({**BASE, **params, "n_estimators": 8}, data)
     some = train({**BASE, **params, "n_estimators": 3}, data)
     assert_same_forest(whole, train({**BASE, **params, "n_estimators": 5}, data, init_model=some))
+
+
+TWO = np.column_stack([SIGNAL, SIGNAL**2])
+NINE = np.digitize(SIGNAL, np.linspace(-2.0, 3.0, 8))
+SHARED = {
+    "targets": (TWO, {}),
+    "absolute error": (TWO, {"objective": "absolute_error"}),
+    "labels": (TWO > 0.5, {"objective": "logistic"}),
+    "classes": (NINE, {"objective": "softmax", "multi_strategy": "multi_output_tree"}),
+}
+
+
+@pytest.mark.parametrize("given", SHARED)
+@pytest.mark.parametrize("table", [X, NUMBERS], ids=["categories", "numbers"])
+def test_trees_with_vectors_are_gone_on_from(given, table, tmp_path) -> None:
+    y, params = SHARED[given]
+    params = {**BASE, "subsample": 0.7, **params}
+    data = Dataset(table, y)
+    whole = train({**params, "n_estimators": 7}, data)
+    train({**params, "n_estimators": 3}, data).save(tmp_path / "some.hedgerow")
+    some = load(tmp_path / "some.hedgerow")
+    params |= {"multi_strategy": "auto"}
+    more = train({**params, "n_estimators": 4}, data, init_model=some)
+    assert_same_forest(whole, more)
+    assert more.num_rounds == 7
+    np.testing.assert_array_equal(more.predict(table), whole.predict(table))
+    np.testing.assert_array_equal(more.predict(table, n_rounds=3), some.predict(table))
+
+
+def test_estimators_of_several_targets_are_warm_started() -> None:
+    model = HedgerowRegressor(n_estimators=4, early_stopping=False, warm_start=True)
+    model.fit(NUMBERS, TWO).set_params(n_estimators=9).fit(NUMBERS, TWO)
+    whole = HedgerowRegressor(n_estimators=9, early_stopping=False, warm_start=True)
+    assert_same_forest(whole.fit(NUMBERS, TWO).booster_, model.booster_)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"multi_strategy": "one_output_per_tree"},
+        {"interaction_constraints": [["0"], ["1"]]},
+        {"tree_method": "exact"},
+    ],
+    ids=str,
+)
+def test_trees_of_one_output_may_follow_vectors(params) -> None:
+    data = Dataset(NUMBERS, TWO, feature_names=["0", "1"])
+    some = train({**BASE, "n_estimators": 3}, data)
+    more = train({**BASE, **params, "n_estimators": 2}, data, init_model=some)
+    assert more.num_rounds == 5
+    assert more.num_trees == 10
+    np.testing.assert_array_equal(more.predict(NUMBERS, n_rounds=3), some.predict(NUMBERS))
+    loss = [float(np.mean((each.predict(NUMBERS) - TWO) ** 2)) for each in (some, more)]
+    assert loss[1] < loss[0]
+
+
+def test_vectors_do_not_follow_trees_of_one_output() -> None:
+    data = Dataset(NUMBERS, TWO)
+    alone = {**BASE, "multi_strategy": "one_output_per_tree"}
+    some = train({**alone, "n_estimators": 3}, data)
+    with pytest.raises(ParameterError, match="vectors cannot follow"):
+        train({**BASE, "multi_strategy": "multi_output_tree"}, data, init_model=some)
+    more = train({**BASE, "n_estimators": 2}, data, init_model=some)
+    assert_same_forest(train({**alone, "n_estimators": 5}, data), more)
 
 
 def test_fifty_and_fifty(tmp_path) -> None:

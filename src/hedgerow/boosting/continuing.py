@@ -39,6 +39,7 @@ import numpy.typing as npt
 from hedgerow.arrays import BinArray, FloatArray, IntArray
 from hedgerow.boosting.fingerprint import Fingerprint, array_digest
 from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
 from hedgerow.data.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
 from hedgerow.data.categories import chosen_columns
@@ -93,6 +94,31 @@ class Start:
                 "warm_start=False to begin anew."
             )
         return n_estimators - done
+
+    def with_strategy(self, params: BoostParams, objective: Objective) -> BoostParams:
+        """Settings whose trees can stand behind those of the model.
+
+        With ``multi_strategy="auto"`` new trees are of the kind of the model's, if the other
+        settings allow it.
+
+        Raises
+        ------
+        ParameterError
+            If vectors are asked for behind trees of one output each.
+        """
+        if objective.n_outputs == 1 or self.forest.n_trees == 0:
+            return params
+        if self.forest.vectors is not None:
+            if params.multi_strategy != "auto":
+                return params
+            shares = obstacle_to_vectors(params) is None
+            return replace(params, multi_strategy=ALL_OUTPUTS if shares else ONE_OUTPUT)
+        if params.multi_strategy == ALL_OUTPUTS:
+            raise ParameterError(
+                f"multi_strategy={ALL_OUTPUTS!r}: the trees of {self.name} have one output each, "
+                f"and vectors cannot follow them: use multi_strategy={ONE_OUTPUT!r} or 'auto'."
+            )
+        return replace(params, multi_strategy=ONE_OUTPUT)
 
     def params_to_add(self, params: BoostParams) -> BoostParams:
         """Settings of the rounds that are still to be done.
@@ -165,6 +191,10 @@ class Start:
         arrays = [*node_arrays(forest).values(), forest.tree_start, forest.base_score]
         if forest.categories is not None:
             arrays += [forest.categories.sets, forest.categories.level_bin]
+        if forest.vectors is not None:
+            arrays.append(forest.vectors)
+        if forest.slopes is not None:
+            arrays += list(forest.slopes)
         for array in arrays:
             digest.update(array_digest(array).encode())
         settings = dict(fit.settings)
@@ -314,5 +344,14 @@ def joined(first: Forest, more: Forest) -> Forest:
         base_score=first.base_score,
         n_features=first.n_features,
         categories=tables,
+        vectors=_joined_vectors(first, more),
         slopes=joined_slopes([first.slopes, more.slopes], [len(first.feature), len(more.feature)]),
     )
+
+
+def _joined_vectors(first: Forest, more: Forest) -> FloatArray | None:
+    """Vectors of both; None if no leaf holds one.  A forest of no trees fits any other."""
+    vectors = [each.vectors for each in (first, more) if each.n_trees > 0]
+    found = [each for each in vectors if each is not None]
+    assert len(found) in (0, len(vectors)), "trees with vectors and trees without"
+    return np.concatenate(found) if found else None

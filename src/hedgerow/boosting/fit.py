@@ -126,6 +126,8 @@ def fit(
     """
     n_threads = resolve_threads(n_jobs)
     params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
+    if start is not None:
+        params = start.with_strategy(params, objective)
     params = resolve_strategy(params, objective)
     stopping = with_resolved(stopping or StoppingParams(), train.table.schema, objective)
     metrics = read_groups(make_metrics(eval_metric, objective), validation or train)

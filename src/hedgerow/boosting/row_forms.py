@@ -6,9 +6,8 @@ from hedgerow.boosting.continuing import in_bins_of, keep_bins, start_scores
 from hedgerow.boosting.rounds import TrainingData
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.slopes import numbers_for
-from hedgerow.boosting.statistics import (
-    Encoded,
-)
+from hedgerow.boosting.statistics import Encoded
+from hedgerow.boosting.strategy import holds_vectors
 from hedgerow.data import (
     AnyTable,
     BinnedMatrix,
@@ -23,7 +22,7 @@ from hedgerow.data.mapped_table import MappedTable
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.data.pairs import may_pay, pair_columns
 from hedgerow.errors import ParameterError
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import Forest, without_vectors
 from hedgerow.model.model import Model
 from hedgerow.params import BoostParams
 
@@ -41,7 +40,7 @@ def prepare_rows(
     start from also its forest, in terms of these bins; the rows then have its raw scores.
     """
     train, validation = encoded.train, encoded.validation
-    first = None if start is None else start.forest
+    first = None if start is None else _of_a_kind(start.forest, params)
 
     def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
         n_copies = encoded.n_copies if sample is train else 1
@@ -63,7 +62,7 @@ def prepare_rows(
         spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
     if start is not None:
         spec = keep_bins(spec, start)
-        first = in_bins_of(spec, start)
+        first = _of_a_kind(in_bins_of(spec, start), params)
     rules = BundleRules(
         params.bundle_features,
         params.bundle_order,
@@ -77,6 +76,11 @@ def prepare_rows(
         return data(train, matrix), None, first
     unseen = data(validation, bin_unseen(validation.table, matrix, n_threads))
     return data(train, matrix), unseen, first
+
+
+def _of_a_kind(forest: Forest, params: BoostParams) -> Forest:
+    """The trees of a model, of one output each if those that follow are."""
+    return forest if holds_vectors(params) else without_vectors(forest)
 
 
 def sortable(table: AnyTable, tree_method: str) -> Table:
