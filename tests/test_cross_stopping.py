@@ -28,10 +28,10 @@ from hedgerow.boosting import contest as contest_module
 from hedgerow.boosting import cross as cross_module
 from hedgerow.boosting import cross_stopping as cross_stopping_module
 from hedgerow.boosting.fit import fit
-from hedgerow.boosting.folds import draw_folds
+from hedgerow.boosting.folds import deal_observations, draw_folds
 from hedgerow.boosting.following import INTERRUPTS
 from hedgerow.boosting.modes import Additive
-from hedgerow.boosting.row_keys import row_keys
+from hedgerow.boosting.repeats import find_repeats
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, StoppingParams
 from hedgerow.boosting.watch import Watch
@@ -185,7 +185,10 @@ def test_rounds_are_those_that_folds_by_hand_say() -> None:
     X, y = _data()
     X = np.clip(np.round(2.0 * X), -2, 2)  # few values: every fold has the cuts of all rows
     model = HedgerowRegressor(**SETTINGS).fit(X, y)
-    folds = draw_folds(y, 5, stratify=False, seed=0, keys=row_keys(read_any(X), 0))
+    sample = Sample(read_any(X), y)
+    repeats = find_repeats(sample, 0, is_classes=False)
+    assert repeats is not None
+    folds = deal_observations(sample, 5, False, repeats)
     squares = np.zeros(60)
     by_hand = {**SETTINGS, "early_stopping": False}
     for fold in folds:
@@ -431,18 +434,17 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
     X, y = rows
     y = np.random.default_rng(0).normal(size=len(y))  # noise: the gain decides the rounds
     trusted = []
-    real = cross_stopping_module.trust
 
-    def trust(sample: Any, folds: Any, grown: Any, keys: Any) -> float:
-        for fold, one in zip(folds, grown, strict=True):
-            raw = np.full(len(fold.test), one.forest.base_score[0])
-            predictor = Predictor(one.forest, sample.table.schema.kinds)
-            raw = predictor.raw_scores(sample.table.take(fold.test).values, 1)[0]
-            np.testing.assert_allclose(one.raw[0], raw, rtol=1e-12)
-            trusted.append(one.forest.n_rounds)
-        return real(sample, folds, grown, keys)
+    class Looked(cross_stopping_module.TestedRows):
+        def losses(self, grown: Any) -> Any:
+            for fold, one in zip(self._folds, grown, strict=True):
+                predictor = Predictor(one.forest, self._sample.table.schema.kinds)
+                raw = predictor.raw_scores(self._sample.table.take(fold.test).values, 1)[0]
+                np.testing.assert_allclose(one.raw[0], raw, rtol=1e-12)
+                trusted.append(one.forest.n_rounds)
+            return super().losses(grown)
 
-    monkeypatch.setattr(cross_stopping_module, "trust", trust)
+    monkeypatch.setattr(cross_stopping_module, "TestedRows", Looked)
     grow = contest_module.grow_folds
     monkeypatch.setattr(contest_module, "grow_folds", lambda *args, keep_trees: grow(*args))
     Interrupts(monkeypatch, Additive, "add", 53, after=True)

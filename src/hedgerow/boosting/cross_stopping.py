@@ -23,12 +23,12 @@ import numpy.typing as npt
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.contest import Contest, of_folds
 from hedgerow.boosting.continuing import Start
-from hedgerow.boosting.cross import GrownFold
+from hedgerow.boosting.evidence import TestedRows
 from hedgerow.boosting.fold_rows import FoldRows
-from hedgerow.boosting.folds import Fold, draw_folds
+from hedgerow.boosting.folds import Fold, deal_observations, draw_folds
 from hedgerow.boosting.following import TWICE
 from hedgerow.boosting.pace import HIGHEST_RATE, SHORT_PATH, Pace
-from hedgerow.boosting.row_keys import row_keys
+from hedgerow.boosting.repeats import find_repeats
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.watch import StoppedBy
@@ -147,14 +147,10 @@ def choose_rounds(
     rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
     n_folds, n_tested = stopping.folds
-    groups = train.query if train.group is None else train.group.view(np.int64)
-    keys = row_keys(rows.sample.table, params.seed) if groups is None else None
-    if keys is not None and len(np.unique(keys)) < 2:
-        keys = None  # rows that are all alike
     record: dict[str, Any] = {"early_stopping": "cv", "patience": stopping.patience}
     record |= {"rounds_factor": stopping.rounds_factor, "stride": stopping.stride}
     try:
-        folds = draw_folds(train.target, n_folds, stratify, params.seed, groups, keys)
+        folds, alike = _divided(rows.sample, n_folds, stratify, params.seed)
     except DataError:
         if not stopping.is_cautious:
             raise
@@ -165,7 +161,23 @@ def choose_rounds(
     contest = Contest(rows, folds, objective, stopping, metrics, n_threads, budget)
     contest.hold(params)
     record["tried"] = contest.tried
-    return _found(contest, stopping, folds, keys if train.group is None else train.group, record)
+    return _found(contest, stopping, folds, alike, record)
+
+
+def _divided(
+    sample: Sample, n_folds: int, stratify: bool, seed: int
+) -> tuple[list[Fold], npt.NDArray[np.uint64] | None]:
+    """The folds, and a number that rows share which are one observation; None: each is one."""
+    groups = sample.query if sample.group is None else sample.group.view(np.int64)
+    if groups is not None:
+        return draw_folds(sample.target, n_folds, stratify, seed, groups), sample.group
+    repeats = find_repeats(sample, seed, stratify)
+    if repeats is None:
+        return draw_folds(sample.target, n_folds, stratify, seed), None
+    if repeats.row is not None:
+        return deal_observations(sample, n_folds, stratify, repeats), None
+    keys = repeats.keys
+    return draw_folds(sample.target, n_folds, stratify, seed, keys=keys), keys
 
 
 def _found(
@@ -188,7 +200,9 @@ def _found(
     if grown.late and stopping.finest_rate is not None:
         n_rounds = _likely(n_rounds, grown.best.round / n_seen, best.params.learning_rate)
     if stopping.is_cautious:
-        n_rounds = max(1, round(n_rounds * trust(best.rows.sample, folds, grown.folds, alike)))
+        tested = TestedRows(best.rows.sample, folds, alike)
+        gain = tested.difference(tested.start_losses(grown.folds), tested.losses(grown.folds))
+        n_rounds = max(1, round(n_rounds * gain.trust(_BEYOND_CHANCE)))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
     params, times = best.params, times_larger(n_rounds, stopping)
     if times > 1.0:
@@ -251,38 +265,3 @@ def _tell(n_rounds: int, n_seen: int) -> None:
         InterruptedFitWarning,
         stacklevel=2,
     )
-
-
-def trust(
-    sample: Sample,
-    folds: Sequence[Fold],
-    grown: Sequence[GrownFold],
-    keys: npt.NDArray[np.uint64] | None,
-) -> float:
-    """How far the gain of the best round on the tested rows is beyond chance, 0 to 1.
-
-    The best of many rounds is better than none on some rows even if the target is
-    noise.  So the gain of each row, its loss by the start value less that by the trees,
-    is compared with its spread: below three standard errors fewer rounds are taken, and
-    hardly any below one.  Rows of one key, copies or a group, count as one with the sum of
-    their weights.
-    """
-    gains, masses, names = [], [], []
-    for fold, fit in zip(folds, grown, strict=True):
-        rows = fold.test
-        start = np.repeat(fit.forest.base_score[:, None], len(rows), axis=1)
-        if sample.offset is not None:
-            start = start + sample.offset[..., rows]
-        target, objective = sample.target[rows], fit.watch.objective
-        gains.append(objective.losses(target, start) - objective.losses(target, fit.raw))
-        masses.append(np.ones(len(rows)) if sample.weight is None else sample.weight[rows])
-        names.append(rows.astype(np.uint64) if keys is None else keys[rows])
-    gain, mass = np.concatenate(gains), np.concatenate(masses)
-    _, row = np.unique(np.concatenate(names), return_inverse=True)
-    total = np.bincount(row, weights=mass)
-    mean = np.bincount(row, weights=gain * mass) / total
-    center = float(np.average(mean, weights=total))
-    error = math.sqrt(float(np.sum((total * (mean - center)) ** 2))) / float(total.sum())
-    if not center > 0.0:
-        return 0.0
-    return min(1.0, center / (_BEYOND_CHANCE * error)) ** 2 if error > 0.0 else 1.0

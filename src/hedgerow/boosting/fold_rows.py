@@ -134,7 +134,8 @@ class FoldRows:
 
     def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> FoldData:
         """The rows of one fold."""
-        train, test = self._part(fold.train), self._part(fold.test)
+        train = _weighted(self._part(fold.train), fold.train_weight)
+        test = _weighted(self._part(fold.test), fold.test_weight)
         if weigh is not None:
             train, test = weigh(train, test)
         train = replace(train, weight=_unless_all_one(train.weight))
@@ -174,6 +175,10 @@ class FoldRows:
 def form_of(params: BoostParams) -> list[Any]:
     """What settings say of the form of rows: all but those of the shape of trees."""
     return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]
+
+
+def _weighted(sample: Sample, weight: FloatArray | None) -> Sample:
+    return sample if weight is None else replace(sample, weight=weight)
 
 
 def _unless_all_one(weight: AnyArray | None) -> AnyArray | None:
