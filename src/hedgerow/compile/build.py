@@ -243,8 +243,9 @@ def _report(level: str, compiled: list[tuple[Variant, Compiled]], size: int) -> 
 
 def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
     """Link object files to a shared library."""
-    path = folder / f"kernels-{level}{SYSTEMS[system].suffix}"
+    name = f"kernels-{level}{SYSTEMS[system].suffix}"
     with tempfile.TemporaryDirectory() as work:
+        linked = Path(work) / name  # some linkers write other files beside it
         files = []
         for k, code in enumerate(objects):
             file = Path(work) / f"{k}.o"
@@ -252,13 +253,13 @@ def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
             files.append(str(file))
         arguments = Path(work) / "objects"
         arguments.write_text("\n".join(file.replace("\\", "/") for file in files))
-        command = [*linker_of(system), "-shared", "-s", "-o", str(path), f"@{arguments}"]
+        command = [*linker_of(system), "-shared", "-s", "-o", str(linked), f"@{arguments}"]
         if system.startswith("linux"):
             command += ["-lm", "-Wl,--no-undefined"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode != 0:
-        raise RuntimeError(f"the linker failed: {' '.join(command)}\n{done.stderr}")
-    return path
+        if done.returncode != 0:
+            raise RuntimeError(f"the linker failed: {' '.join(command)}\n{done.stderr}")
+        return Path(shutil.copy(linked, folder / name))
 
 
 def linker_of(system: str) -> list[str]:

@@ -16,7 +16,7 @@ from hedgerow.growing import state as layout
 from hedgerow.growing.branches import make_constraints
 from hedgerow.growing.chunk_exchange import Exchange
 from hedgerow.growing.chunk_space import Sizes, builds_for, slots_for
-from hedgerow.growing.goss import follows_gradients
+from hedgerow.growing.goss import follows_gradients, uniform_sampler
 from hedgerow.growing.gradients import FIXED_BITS
 from hedgerow.growing.grower import make_categories
 from hedgerow.kernels.histogram import Columns
@@ -177,9 +177,9 @@ def extras_of(
         return None
     return layout.Extras(
         features=np.arange(spec.n_features, dtype=np.int32),
-        categories=make_categories(chosen, params, n_threads) if chosen.any() else None,
+        categories=make_categories(chosen, params, n_threads),
         bundles=None,
         lists=None,
         constraints=constraints,
-        sampler=None,
+        sampler=uniform_sampler(),
     )

@@ -61,6 +61,7 @@ from hedgerow.growing.state import (
     IS_ROUND,
     IS_TREE,
     MVS,
+    UNIFORM,
     ExactExtras,
     Extras,
     Rows,
@@ -377,13 +378,13 @@ def draw_with(
     thread: int,
     crew: Crew,
     settings: Settings,
-    sampler: Sampler | None,
+    sampler: Sampler,
     rows: Rows,
     counts: IntArray,
     scalars: IntArray,
 ) -> None:
     """Put the tree's rows to the front of the row ids, by their gradients if asked for."""
-    if sampler is not None:
+    if sampler.method != UNIFORM:
         sample_by_gradient(thread, crew, settings, sampler, rows, counts, scalars)
     else:
         sample_rows(thread, crew, settings, rows.rows, counts, scalars)
@@ -435,13 +436,20 @@ def unit_scale(params: BoostParams) -> float:
     return 2.0 / float(params.subsample) if params.sampling == "mvs" else 1.0
 
 
-def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler | None:
-    """The sampler of a fit; None if samples do not follow gradients.
+def uniform_sampler() -> Sampler:
+    """The sampler of fits whose samples do not follow gradients."""
+    nothing = np.zeros((0, 0, 0, 0), dtype=np.int64)
+    zero = np.float64(0.0)
+    return Sampler(np.int64(UNIFORM), zero, zero, np.int64(0), nothing, np.zeros(0))
+
+
+def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) -> Sampler:
+    """The sampler of a fit.
 
     Weights are kept where leaves are searched by the loss of their rows.
     """
     if not follows_gradients(params):
-        return None
+        return uniform_sampler()
     goss = params.sampling == "goss"
     n_weights = n_rows if params.leaf_estimation == "line_search" else 0
     return Sampler(
@@ -467,6 +475,6 @@ def weights_of(extras: Extras | ExactExtras | None, rows: RowArray) -> FloatArra
     float64 (len(rows),) or None
         Known with ``leaf_estimation="line_search"`` only.
     """
-    if extras is None or extras.sampler is None or len(extras.sampler.weights) == 0:
+    if extras is None or len(extras.sampler.weights) == 0:
         return None
     return np.asarray(extras.sampler.weights[rows])

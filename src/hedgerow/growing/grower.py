@@ -291,7 +291,7 @@ def _make_extras(
     bundled = matrix.layout is not None
     return layout.Extras(
         features=np.arange(matrix.n_features, dtype=np.int32),
-        categories=make_categories(chosen, params, n_threads) if chosen.any() else None,
+        categories=make_categories(chosen, params, n_threads),
         bundles=_make_bundles(matrix, params, n_threads, scratch_start) if bundled else None,
         lists=make_row_lists(matrix, n_threads) if bundled else None,
         constraints=make_constraints(
@@ -314,7 +314,9 @@ def make_categories(
             penalty=float(params.cat_l2),
             min_group=params.min_data_per_group,
         ),
-        places=aligned_zeros((n_threads, CATEGORY_PLACES, SCRATCH_SIZE), np.int64),
+        places=aligned_zeros(
+            (n_threads, CATEGORY_PLACES, SCRATCH_SIZE if chosen.any() else 0), np.int64
+        ),
     )
 
 
@@ -344,8 +346,6 @@ def _make_bundles(
 
 def for_copies(extras: layout.Extras, n_copies: int) -> layout.Extras:
     """The same for rows that are there several times."""
-    if extras.categories is None:
-        return extras
     rules = extras.categories.rules._replace(n_copies=n_copies)
     return extras._replace(categories=extras.categories._replace(rules=rules))
 

@@ -121,12 +121,10 @@ def search_categories(
     node: tuple[NodeSums, Units],
     number: int,
     found: IntArray,
-    categories: Categories | None,
+    categories: Categories,
     asked: Constraints | None,
 ) -> None:
     """Search the category columns among ``features[mine[0]:mine[1]]``."""
-    if categories is None:
-        return
     sums, units = node
     wide, slot_start = place
     places = categories.places[thread]
@@ -146,14 +144,6 @@ def search_categories(
         score = gain_of_sides(asked, number, feature, split, sums, units, rules)
         if is_better(score, feature, found):
             write_set(found, split, feature, score)
-
-
-@kernel(inline=True, inner=True)
-def is_category(categories: Categories | None, feature: int) -> bool:
-    """Whether a column of bins is searched for sets."""
-    if categories is None:
-        return False
-    return categories.chosen[feature] == 1
 
 
 @kernel(inner=True)
@@ -182,7 +172,7 @@ def search_plain(
         if extras is not None:
             feature = feature_alone(extras.bundles, column)
             plain = feature >= 0 and allowed[feature] == 1
-            plain = plain and not is_category(extras.categories, feature)
+            plain = plain and extras.categories.chosen[feature] == 0
         else:
             plain = not sampled or allowed[feature] == 1
         if plain:

@@ -175,13 +175,13 @@ class Search(NamedTuple):
     allowed: np.ndarray
 
 
-GOSS, MVS = 1, 2
+UNIFORM, GOSS, MVS = range(3)
 
 
 class Sampler(NamedTuple):
     """How rows are sampled, and space for it.
 
-    method    GOSS or MVS
+    method    GOSS or MVS; UNIFORM: the rest is empty
     top_rate  GOSS: share of the rows that are kept for sure
     rate      GOSS: chance of each other row; MVS: expected share of the rows
     packs     1: histograms will be built of the sample
@@ -213,7 +213,7 @@ class Tree(NamedTuple):
 class Categories(NamedTuple):
     """What the search of category columns needs.
 
-    chosen   uint8 (n_features,): 1 for category columns
+    chosen   uint8 (n_features,): 1 for category columns; there may be none
     rules    see :mod:`hedgerow.kernels.category_split`
     places   int64 (threads, CATEGORY_PLACES, 256): scratch
     """
@@ -262,17 +262,19 @@ class Extras(NamedTuple):
     Numba drops a branch behind ``if extras is not None`` from the code that it
     compiles for None, so that the usual fit neither compiles nor runs any of it.
 
-    For the same reason each part is None where it is not in use; what takes it asks.
+    For the same reason a part is None where it is not in use, if the code of inner loops
+    depends on it; what takes it asks.  Each such part doubles the code that is built, so
+    the others are always there, without columns or with a method that is none.
     ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES
     of them.
     """
 
     features: np.ndarray
-    categories: Categories | None
+    categories: Categories
     bundles: Bundles | None
     lists: RowLists | None
     constraints: Constraints | None
-    sampler: Sampler | None
+    sampler: Sampler
 
 
 class ExactExtras(NamedTuple):
@@ -280,7 +282,7 @@ class ExactExtras(NamedTuple):
 
     features: np.ndarray
     constraints: Constraints | None
-    sampler: Sampler | None
+    sampler: Sampler
 
 
 class State(NamedTuple):

@@ -60,6 +60,8 @@ def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Le
     most_columns = -(-matrix.n_features // n_threads)
     n_groups = -(-most_columns // WIDTH)
     categories = None if state.extras is None else state.extras.categories
+    if categories is not None and not categories.chosen.any():
+        categories = None
     return Level(
         gains=aligned_zeros((n_threads, n_groups * 2 * matrix.stride * WIDTH), np.float64),
         groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),

@@ -142,8 +142,8 @@ def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
 def _make_sets(extras: layout.Extras, n_outputs: int, n_threads: int) -> Sets:
     """Space for the search of category columns."""
     categories = extras.categories
-    others = (extras.bundles, extras.lists, extras.constraints, extras.sampler)
-    assert categories is not None
+    others = (extras.bundles, extras.lists, extras.constraints)
+    assert extras.sampler.method == layout.UNIFORM
     assert not any(part is not None for part in others), "vectors know none of these"
     shape = (n_threads, n_outputs, SCRATCH_SIZE)
     groups = Groups(
