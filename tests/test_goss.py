@@ -619,3 +619,27 @@ def test_as_good_as_goss_of_lightgbm(shared_data) -> None:
         data_sample_strategy="goss", min_child_weight=1e-3, verbosity=-1, n_jobs=2
     ).fit(X, y)
     assert log_loss(ours, X_test, y_test) < 1.01 * log_loss(theirs, X_test, y_test)
+
+
+@pytest.mark.parametrize("kind", ["plain", "exact", "categories"])
+def test_threads_settle_ties_alike_whatever_a_row_stands_for(monkeypatch, kind) -> None:
+    # A row stands for 10: times that, scores that differ may round to one.
+    monkeypatch.setattr(rounds_module, "_CELLS_PER_THREAD", 1)
+    params = {
+        "objective": "hinge", "n_estimators": 12, "learning_rate": 1.0, "max_leaves": 8,
+        "min_samples_leaf": 2, "max_delta_step": 0.1, "min_data_per_group": 2,
+        "early_stopping": False, "sampling": "goss", "goss_top_rate": 0.0,
+        "tree_method": "exact" if kind == "exact" else "hist",
+    }  # fmt: skip
+    for seed in (1, 5, 6, 7):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(428, 40)), (rng.random(428) < 0.5).astype(float)
+        categories = None
+        if kind == "categories":
+            X[:, :4], categories = rng.integers(0, 30, (428, 4)), [0, 1, 2, 3]
+        data = Dataset(X, y, weight=np.full(428, 7.0), categorical_features=categories)
+        found = {
+            model_to_bytes(train({**params, "seed": seed, "n_jobs": n}, data).model)
+            for n in (1, 2, 3)
+        }
+        assert len(found) == 1

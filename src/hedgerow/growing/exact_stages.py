@@ -92,7 +92,7 @@ from hedgerow.kernels.exact import (
 )
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, is_scored
-from hedgerow.kernels.split import Limits, NodeSums, SplitRules, limits_of
+from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
 EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
@@ -415,7 +415,7 @@ def search_node(
                 )
     score = -1.0
     if best.score >= 0:
-        score = float_of_bits(best.score) * units.g * (units.g / units.h)
+        score = comparable(float_of_bits(best.score), units)
     write_cut(found, best, score, lists, slot, sums.n)
 
 

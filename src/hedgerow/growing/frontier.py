@@ -188,7 +188,7 @@ def keep_best(
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     row = tree.table[node]
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    score = float_of_bits(found[best, child, FOUND_SCORE])
+    score = float_of_bits(found[best, child, FOUND_SCORE]) * units.scale
     gain = split_gain(score, sums, units, rules)
     if extras is not None:
         gain = found_gain(extras.constraints, score, gain)

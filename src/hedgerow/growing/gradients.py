@@ -96,7 +96,8 @@ def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
     scale = float_of_bits(scalars[IS_UNIT_SCALE])
     g_unit = power_of_two(scalars[IS_G_EXPONENT] - FIXED_BITS + dropped)
     h_unit = power_of_two(scalars[IS_H_EXPONENT] - FIXED_BITS + dropped)
-    return Units(scale * g_unit, scale * (1.0 if constant_hessian == 1 else h_unit))
+    h_unit = 1.0 if constant_hessian == 1 else h_unit
+    return Units(scale * g_unit, scale * h_unit, scale)
 
 
 @kernel(inner=True)

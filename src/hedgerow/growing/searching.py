@@ -138,10 +138,10 @@ def search_categories(
             wide, at, filled, stride, sums, units, rules, categories.rules, places
         )
         # Constraints turn the score into a gain, which others are compared with.
-        if score < 0.0 or (asked is None and not is_better(score, feature, found)):
+        if score < 0.0 or (asked is None and not is_better(score / units.scale, feature, found)):
             continue
         split = complete_set(filled, stride, sums, places, score, (first, last))
-        score = gain_of_sides(asked, number, feature, split, sums, units, rules)
+        score = gain_of_sides(asked, number, feature, split, sums, units, rules) / units.scale
         if is_better(score, feature, found):
             write_set(found, split, feature, score)
 

@@ -57,7 +57,7 @@ from hedgerow.kernels.exact_stream import (
 )
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.split import Limits, NodeSums, SplitRules, limits_of
+from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
 
@@ -168,7 +168,7 @@ def settle_nodes(
         cut, n_rows = cuts[k], tree.table[nodes[k], NODE_COUNT]
         score = -1.0
         if cut[CUT_SCORE] >= 0:
-            score = float_of_bits(cut[CUT_SCORE]) * units.g * (units.g / units.h)
+            score = comparable(float_of_bits(cut[CUT_SCORE]), units)
         note[FOUND_SCORE] = bits_of_float(score)
         note[FOUND_FEATURE] = cut[CUT_FEATURE]
         note[FOUND_BIN] = cut[CUT_N_PRESENT]

@@ -92,7 +92,7 @@ from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.lanes import WIDTH, lane_of
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
-from hedgerow.kernels.split import NodeSums, SplitRules, Units, limits_of
+from hedgerow.kernels.split import NodeSums, SplitRules, Units, comparable, limits_of
 from hedgerow.kernels.symmetric_category import (
     SetSums,
     add_set_gains,
@@ -234,7 +234,7 @@ def find_cut(
             if lane_of(left[0], j) > best:
                 best, feature = lane_of(left[0], j), groups[first + j]
                 bin_, missing_left = lane_of(left[1], j), np.int64(1)
-    score = best * units.g * (units.g / units.h) if feature >= 0 else -1.0
+    score = comparable(best, units) if feature >= 0 else -1.0
     found[FOUND_SCORE] = bits_of_float(score)
     found[FOUND_FEATURE] = feature
     found[FOUND_COLUMN] = feature
@@ -249,6 +249,7 @@ def find_set(
     bins: Bins,
     columns: np.ndarray,
     allowed: np.ndarray,
+    units: Units,
     found: IntArray,
     sets: Sets | None,
 ) -> None:
@@ -263,6 +264,7 @@ def find_set(
             continue
         info = sets.info[number]
         score, place = best_set(sets.gains[number], info)
+        score /= units.scale
         if place < 0 or not is_better(score, feature, found):
             continue
         column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)
@@ -316,7 +318,7 @@ def search_level(
             )  # fmt: skip
     found = state.search.found[thread, 0]
     find_cut(bins.stride, units, groups, n_groups, gains, found)
-    find_set(mine, settings, bins, columns, allowed, found, level.sets)
+    find_set(mine, settings, bins, columns, allowed, units, found, level.sets)
     barrier(state.crew)
 
 

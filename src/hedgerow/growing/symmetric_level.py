@@ -271,8 +271,8 @@ def choose_cut(
     for field in range(FOUND_FIELDS):
         choice[field] = found[best, 0, field]
     choice[FOUND_N_LEFT] = 0
-    score = float_of_bits(choice[FOUND_SCORE])
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    score = float_of_bits(choice[FOUND_SCORE]) * units.scale
     gain = 0.5 * score - rules.gamma
     # As of single nodes: what is no more than rounding is no gain.
     noise = 1e-10 * level_score(tree, units, rules, level, entries)

@@ -168,7 +168,7 @@ def largest_units(constant: int, outputs: Outputs) -> Units:
     for output in range(1, len(outputs.scalars)):
         g = max(g, outputs.scalars[output, IS_G_EXPONENT])
         h = max(h, outputs.scalars[output, IS_H_EXPONENT])
-    return Units(power_of_two(g), 1.0 if constant == 1 else power_of_two(h))
+    return Units(power_of_two(g), 1.0 if constant == 1 else power_of_two(h), 1.0)
 
 
 @kernel(inner=True)

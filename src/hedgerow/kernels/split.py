@@ -61,10 +61,22 @@ class SplitRules(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What one counts for in the integer sums of g and h."""
+    """What one counts for in the integer sums of g and h: a power of two times ``scale``.
+
+    The scale is what a row of a sample stands for.  Threads compare scores without it:
+    multiplied by it, two scores may round to one, and a tie would be settled between
+    threads that had been none within one of them.
+    """
 
     g: np.float64
     h: np.float64
+    scale: np.float64 = 1.0
+
+
+@kernel(inline=True, inner=True)
+def comparable(score: float, units: Units) -> float:
+    """A score in units of the sums in those in which all are compared: no digit is lost."""
+    return score * (units.g / units.scale) * (units.g / units.h)
 
 
 class NodeSums(NamedTuple):
@@ -300,8 +312,7 @@ def complete_split(
         g += wide.g[absent]
         h += wide.h[absent]
         n += n_missing
-    score = best.score * units.g * (units.g / units.h)
-    return Split(score, best.feature, bin_, direction, g, h, n)
+    return Split(comparable(best.score, units), best.feature, bin_, direction, g, h, n)
 
 
 @kernel(inner=True)
