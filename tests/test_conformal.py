@@ -261,6 +261,11 @@ def test_groups_may_be_columns(method) -> None:
         plain.predict_interval(frame, group=frame["region"])
 
 
+def test_classes_of_fewer_rows_than_folds_are_named() -> None:
+    with pytest.raises(DataError, match=r"cv=5 cannot divide these 8 rows: .*each class"):
+        ConformalClassifier(LogisticRegression(), level=0.5).fit(X[:8], np.arange(8) % 2)
+
+
 def test_rows_of_weight_0_are_absent() -> None:
     weight = np.where(np.arange(500) < 300, 1.0, 0.0)
     held = [(np.arange(0, 400, 2), np.arange(1, 500, 2))]

@@ -126,7 +126,13 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             if cv > n_rows:
                 raise DataError(f"cv={cv} needs as many rows; n_samples={n_rows}: give more rows.")
             cv = self._folds(int(cv), shuffle=True, random_state=self._seed % 2**32)
-        return list(check_cv(cv).split(given.X, given.target))
+        try:
+            return list(check_cv(cv).split(given.X, given.target))
+        except ValueError as error:  # of the splitter, as of classes with too few rows
+            raise DataError(
+                f"cv={self.cv!r} cannot divide these {len(given.target)} rows: {error} "
+                "Give more rows, or a smaller cv."
+            ) from error
 
     def _groups(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
         """Groups given in a call; by default the column that ``group`` names."""
