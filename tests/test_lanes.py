@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numba import types
-from numba.extending import intrinsic
 
 from hedgerow.compile import kernel
 from hedgerow.kernels.lanes import (
@@ -23,6 +21,12 @@ from hedgerow.kernels.lanes import (
     sum_floats,
     to_float,
 )
+
+pytest.importorskip("numba")
+
+from numba import types
+from numba.extending import intrinsic
+
 from hedgerow.kernels.lanes_llvm import Lanes, two_halves_to_float
 
 places = arrays(np.int64, WIDTH, elements=st.integers(0, 50))
