@@ -29,7 +29,12 @@ from hedgerow import (
 )
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.conformal_classifier import row_shares
-from hedgerow.estimators.conformal_scores import rows_needed, threshold_of, thresholds_by_column
+from hedgerow.estimators.conformal_scores import (
+    rows_needed,
+    threshold_of,
+    thresholds_by_column,
+    thresholds_of,
+)
 from hedgerow.metrics.distributions import coverage
 
 SMALL = {"n_estimators": 8, "max_leaves": 6, "min_samples_leaf": 5, "n_jobs": 1}
@@ -46,7 +51,8 @@ GROUPS = np.where(X[:, 1] > 1.0, "far", "near")
     [
         ConformalRegressor(LinearRegression(), level=0.5, cv=2),
         ConformalRegressor(LinearRegression(), level=0.5, cv=3, method="cv_plus"),
-        ConformalClassifier(LogisticRegression(), level=0.5, cv=2),
+        # Without a penalty, beside which the sum of weights, not their mean, would count.
+        ConformalClassifier(LogisticRegression(C=np.inf), level=0.5, cv=2),
     ],
 )
 def test_scikit_learn_conventions(estimator, check) -> None:
@@ -88,16 +94,23 @@ def test_threshold_is_the_corrected_quantile(n, level) -> None:
        st.sampled_from([0.2, 0.5, 0.8]))  # fmt: skip
 def test_weighted_threshold_is_that_of_the_definition(rows, level) -> None:
     scores, weight = np.array(rows, dtype=float).T
-    goal = (
-        Fraction(str(level)) * sum(Fraction(w) for w in weight) * Fraction(len(rows) + 1, len(rows))
-    )
-    expected = math.inf
-    for score in sorted(set(scores), reverse=True):
-        if sum(Fraction(w) for s, w in zip(scores, weight, strict=True) if s <= score) >= goal:
-            expected = score
-    assert threshold_of(scores, level, weight) == expected
-    assert thresholds_by_column(scores[:, None], level, weight)[0] == expected
-    assert threshold_of(scores, level, weight * 1e6) == expected, "weights are relative"
+    masses = [Fraction(w) for w in weight]
+    likely = sum(mass * mass for mass in masses) / sum(masses)
+    known = dict.fromkeys([Fraction(0), Fraction(1, 2), Fraction(9), likely])
+    for own in known:
+        goal = Fraction(str(level)) * (sum(masses) + own)
+        known[own] = math.inf
+        for score in sorted(set(scores), reverse=True):
+            if sum(mass for s, mass in zip(scores, masses, strict=True) if s <= score) >= goal:
+                known[own] = score
+    assert threshold_of(scores, level, weight) == known[likely]
+    assert thresholds_by_column(scores[:, None], level, weight)[0] == known[likely]
+    for factor in (1.0, 1e6):  # weights are relative
+        own = factor * np.array([float(mass) for mass in known])
+        expected = list(known.values())
+        assert thresholds_of(scores, level, factor * weight, own).tolist() == expected
+        several = np.tile(scores[:, None], len(own))
+        assert thresholds_by_column(several, level, factor * weight, own).tolist() == expected
 
 
 # -- coverage ------------------------------------------------------------------------------
@@ -289,6 +302,94 @@ def test_weights_make_up_for_a_shift() -> None:
         new = shifted[shifted >= 10_000]
         found = coverage(y[new], model.predict_interval(x[new]))
         assert (abs(found - 0.9) < 0.012) == right
+
+
+@pytest.mark.parametrize("n_rows", [20, 100])
+@pytest.mark.parametrize("kind", ["split", "cv_plus", "lac"])
+def test_few_weighted_rows_cover_rows_of_known_weight(kind, n_rows) -> None:
+    """Rows to predict lie where calibration rows are rare, and targets vary more there."""
+    covered, without = [], []
+    for seed in range(400 if kind == "cv_plus" else 1500):
+        rng = np.random.default_rng(seed)
+        x, new = rng.normal(size=(n_rows, 1)), 1.5 + rng.normal(size=(20, 1))
+        y, y_new = (np.exp(0.5 * at[:, 0]) * rng.normal(size=len(at)) for at in (x, new))
+        weight, own = np.exp(1.5 * x[:, 0]), np.exp(1.5 * new[:, 0])
+        if kind == "lac":
+            model = ConformalClassifier(Chances().fit(x, y > 0.0), level=0.9)
+            model.calibrate(x, y > 0.0, weight)
+            rows, column = np.arange(20), (y_new > 0.0).astype(int)
+            covered.append(model.predict_set(new, sample_weight=own)[rows, column].mean())
+            without.append(model.predict_set(new)[rows, column].mean())
+            continue
+        if kind == "split":
+            model = ConformalRegressor(Nothing().fit(x, y), level=0.9).calibrate(x, y, weight)
+        else:
+            model = ConformalRegressor(Nothing(), method="cv_plus", cv=4).fit(x, y, weight)
+        covered.append(coverage(y_new, model.predict_interval(new, sample_weight=own)))
+        without.append(coverage(y_new, model.predict_interval(new)))
+    assert np.mean(covered) > 0.9 - 3.0 * np.std(covered) / math.sqrt(len(covered))
+    assert np.mean(without) < np.mean(covered)
+
+
+class Nothing(RegressorMixin, BaseEstimator):
+    """Predicts 0."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.n_features_in_ = 1
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class Chances(ClassifierMixin, BaseEstimator):
+    """Probabilities that are too sure of themselves at the right."""
+
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.array([False, True]), 1
+        return self
+
+    def predict_proba(self, X):
+        first = 0.5 + 0.45 * np.tanh(X[:, 0])
+        return np.column_stack([first, 1.0 - first])
+
+
+@pytest.mark.parametrize("method", ["split", "normalized", "cqr", "cv_plus"])
+def test_a_common_factor_of_weights_changes_nothing(method) -> None:
+    inner = HedgerowRegressor(**SMALL, early_stopping=False)
+    model = ConformalRegressor(inner, method=method, cv=3)
+    expected = clone(model).fit(X, Y).predict_interval(X)
+    for weight in (7.0, 0.3):
+        again = clone(model).fit(X, Y, np.full(500, weight))
+        np.testing.assert_array_equal(again.predict_interval(X), expected)
+        own = again.predict_interval(X, sample_weight=np.full(500, weight))
+        np.testing.assert_array_equal(own, expected)
+    some = RNG.uniform(0.5, 2.0, 500)
+    a, b = (clone(model).fit(X, Y, factor * some) for factor in (1.0, 1024.0))
+    np.testing.assert_array_equal(a.predict_interval(X), b.predict_interval(X))
+    one, other = (m.predict_interval(X[:9], sample_weight=f * some[:9])
+                  for m, f in ((a, 1.0), (b, 1024.0)))  # fmt: skip
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_row_heavier_than_all_others_has_no_finite_interval() -> None:
+    model = ConformalRegressor(Truth().fit(X, Y), level=0.9).calibrate(X, Y, np.ones(500))
+    ends = model.predict_interval(X[:3], sample_weight=[1.0, 55.0, 56.0])
+    assert np.isfinite(ends[:2]).all()
+    assert ends[2].tolist() == [-math.inf, math.inf]
+    classes = ConformalClassifier(LogisticRegression().fit(X, LABELS)).calibrate(
+        X, LABELS, np.ones(500)
+    )
+    assert classes.predict_set(X[:1], sample_weight=[60.0]).all()
+
+
+def test_weights_of_rows_to_predict_are_checked() -> None:
+    model = ConformalRegressor(Truth().fit(X, Y)).calibrate(X, Y)
+    with pytest.raises(ParameterError, match="relative to that of the calibration rows"):
+        model.predict_interval(X, sample_weight=np.ones(500))
+    model.calibrate(X, Y, np.ones(500))
+    with pytest.raises(DataError, match="must not be negative, but row 2"):
+        model.predict_interval(X[:3], sample_weight=[1.0, 1.0, -1.0])
 
 
 # -- estimators of all kinds -------------------------------------------------------------------

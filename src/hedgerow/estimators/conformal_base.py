@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,6 +50,16 @@ class GivenRows:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Level, groups, number and weights of the rows to predict."""
+
+    level: float
+    groups: AnyArray | None
+    n_rows: int
+    weight: FloatArray | None
+
+
 class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     """Base of :class:`hedgerow.ConformalRegressor` and :class:`hedgerow.ConformalClassifier`."""
 
@@ -62,6 +73,8 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     estimator_: Any
     calibration_: Calibration
     _seed: int
+    _unit: float = 1.0
+    """What weights are divided by, so that a common factor of them has no part in a model."""
     _folds: ClassVar[Any] = KFold
     """The splitter of a number of folds."""
 
@@ -138,12 +151,19 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         """Groups given in a call; by default the column that ``group`` names."""
         return read_groups(self.group if given is None else given, X, n_rows)
 
-    def _asked(self, X: Any, level: float | None, group: Any) -> tuple[float, AnyArray | None, int]:
-        """Level, groups and number of the rows to predict."""
+    def _asked(self, X: Any, level: float | None, group: Any, weight: Any) -> Asked:
+        """What is asked of the rows to predict."""
         n_rows = self._ready(X)
         asked = self.level if level is None else level
         check_level(asked)
-        return asked, self._groups_to_predict(group, X, n_rows), n_rows
+        groups = self._groups_to_predict(group, X, n_rows)
+        own = check_weight(weight, n_rows)
+        if own is not None and any(known is None for known in self.calibration_.weights.values()):
+            raise ParameterError(
+                "sample_weight of the rows to predict is relative to that of the calibration rows, "
+                "which had none: leave it out, or give fit or calibrate a sample_weight, too."
+            )
+        return Asked(asked, groups, n_rows, None if own is None else own / self._unit)
 
     def _groups_to_predict(self, given: Any, X: Any, n_rows: int) -> AnyArray | None:
         grouped = None not in self.calibration_.scores
@@ -196,7 +216,8 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             Targets; labels for a classifier.
         sample_weight : array-like of shape (n_rows,), optional
             For training and for calibration: rows of weight 2 come up twice as often
-            among those to predict; rows of weight 0 count as absent.
+            among those to predict; rows of weight 0 count as absent.  They are relative:
+            models are trained with weights whose mean is 1.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, or the column of X that holds them.
 
@@ -213,6 +234,9 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         """
         self._check()
         given = self._read(X, y, sample_weight, group)
+        self._unit = mean_weight(given.weight)
+        if given.weight is not None:
+            given = replace(given, weight=given.weight / self._unit)
         self._fit_splits(given, self._splits(given))
         self._noted(given.X)
         return self
@@ -258,6 +282,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         if not hasattr(self, "estimator_"):
             check_is_fitted(self._inner())
             self._adopt_fitted()
+        self._unit = 1.0
         self._calibrate(given)
         self._noted(given.X)
         return self
@@ -290,9 +315,19 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             check_enough(counts[name], self.level, name)
 
 
+def mean_weight(weight: FloatArray | None) -> float:
+    """The mean of the weights that are not 0; that of equal ones exactly."""
+    if weight is None:
+        return 1.0
+    present = weight[weight > 0.0]
+    if (present == present[0]).all():
+        return float(present[0])
+    return math.fsum(present) / len(present)
+
+
 def own(estimator: Any) -> Any:
     """A copy without what was learned."""
     return clone(estimator)
 
 
-__all__ = ["ConformalEstimator", "GivenRows", "Rows", "own"]
+__all__ = ["Asked", "ConformalEstimator", "GivenRows", "Rows", "own"]

@@ -196,7 +196,12 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         return found
 
     def predict_set(
-        self, X: Any, level: float | None = None, *, group: Any = None
+        self,
+        X: Any,
+        level: float | None = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
     ) -> npt.NDArray[np.bool_]:
         """Which classes are in the set of each row.
 
@@ -207,6 +212,10 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
             Other than that of the constructor.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, if the model was calibrated by groups.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows, on the scale of those that calibration rows had: coverage
+            then holds for rows that come up as the weights say.  Without it each counts
+            with the weight that is expected, and a model with weights promises nothing.
 
         Returns
         -------
@@ -218,12 +227,14 @@ class ConformalClassifier(ClassifierMixin, ConformalEstimator):
         DataError
             If a group is new, or the calibration rows are too few for the level.
         """
-        asked, groups, n_rows = self._asked(X, level, group)
+        asked = self._asked(X, level, group, sample_weight)
         p = np.asarray(self.estimator_.predict_proba(X))
-        thresholds = self.calibration_.thresholds(asked, groups, n_rows)
+        thresholds = self.calibration_.thresholds(
+            asked.level, asked.groups, asked.n_rows, asked.weight
+        )
         found = self._class_scores(p) <= thresholds[:, None]
         if not self.allow_empty:
-            found[np.arange(n_rows), p.argmax(axis=1)] = True
+            found[np.arange(asked.n_rows), p.argmax(axis=1)] = True
         return found
 
 

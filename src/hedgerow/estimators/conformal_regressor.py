@@ -31,7 +31,13 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.predicted_distributions import DISTRIBUTIONAL
 from hedgerow.boosting.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.estimators.conformal_base import ConformalEstimator, GivenRows, Rows, own
+from hedgerow.estimators.conformal_base import (
+    Asked,
+    ConformalEstimator,
+    GivenRows,
+    Rows,
+    own,
+)
 from hedgerow.estimators.conformal_scores import (
     check_enough,
     check_known,
@@ -304,7 +310,12 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
         return self._predicted(self.estimator_, X)
 
     def predict_interval(
-        self, X: Any, level: float | None = None, *, group: Any = None
+        self,
+        X: Any,
+        level: float | None = None,
+        *,
+        group: Any = None,
+        sample_weight: Any = None,
     ) -> FloatArray:
         """The interval of each row.
 
@@ -316,34 +327,41 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
             that it was trained for.)
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, if the model was calibrated by groups.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows, on the scale of those that calibration rows had: coverage
+            then holds for rows that come up as the weights say.  Without it each counts
+            with the weight that is expected, and a model with weights promises nothing.
 
         Returns
         -------
         ndarray of float64, shape (n_rows, 2)
-            Lower and upper ends.
+            Lower and upper ends; infinite where a row alone has ``1 - level`` or more of
+            the weight of all calibration rows and itself.
 
         Raises
         ------
         DataError
             If a group is new, or the calibration rows are too few for the level.
         """
-        asked, groups, n_rows = self._asked(X, level, group)
+        asked = self._asked(X, level, group, sample_weight)
         if self.method == "cv_plus":
-            return self._fold_intervals(X, asked, groups, n_rows)
+            return self._fold_intervals(X, asked)
         low, high, unit = self._band(X)
-        threshold = unit * self.calibration_.thresholds(asked, groups, n_rows)
+        threshold = unit * self.calibration_.thresholds(
+            asked.level, asked.groups, asked.n_rows, asked.weight
+        )
         low, high = low - threshold, high + threshold
         # Thresholds of quantiles may be negative, and the ends meet: no target lies between.
-        middle = 0.5 * low + 0.5 * high
-        return np.column_stack([np.minimum(low, middle), np.maximum(high, middle)])
+        with np.errstate(invalid="ignore"):
+            crossed = low > high
+            middle = np.where(crossed, 0.5 * low + 0.5 * high, low)
+        return np.column_stack([middle, np.where(crossed, middle, high)])
 
-    def _fold_intervals(
-        self, X: Any, level: float, groups: AnyArray | None, n_rows: int
-    ) -> FloatArray:
+    def _fold_intervals(self, X: Any, asked: Asked) -> FloatArray:
         by_fold = np.stack([self._predicted(model, X) for model in self.estimators_])
         known = rows_by_group(self._row_groups, len(self._fold))
-        found = np.empty((n_rows, 2))
-        for name, rows in rows_by_group(groups, n_rows).items():
+        found, level = np.empty((asked.n_rows, 2)), asked.level
+        for name, rows in rows_by_group(asked.groups, asked.n_rows).items():
             check_known(name, known)
             members = known[name]
             if self._row_weight is not None:
@@ -352,15 +370,18 @@ class ConformalRegressor(RegressorMixin, ConformalEstimator):
             block = max(1, _BLOCK_CELLS // len(members))
             for start in range(0, len(rows), block):
                 some = rows[start : start + block]
-                found[some] = self._ends_of(by_fold[:, some], members, level)
+                own = None if asked.weight is None else asked.weight[some]
+                found[some] = self._ends_of(by_fold[:, some], members, level, own)
         return found
 
-    def _ends_of(self, by_fold: FloatArray, members: Rows, level: float) -> FloatArray:
+    def _ends_of(
+        self, by_fold: FloatArray, members: Rows, level: float, own: FloatArray | None
+    ) -> FloatArray:
         centre = by_fold[self._fold[members]]
         score = self._row_scores[members][:, None]
         weight = None if self._row_weight is None else self._row_weight[members]
-        low = -thresholds_by_column(score - centre, level, weight)
-        return np.column_stack([low, thresholds_by_column(centre + score, level, weight)])
+        low = -thresholds_by_column(score - centre, level, weight, own)
+        return np.column_stack([low, thresholds_by_column(centre + score, level, weight, own)])
 
 
 def _quantile_name(estimator: Any) -> str:

@@ -11,7 +11,11 @@ threshold    the ``ceil((n + 1) level)``-th smallest of n scores.  The score of 
 group        rows that have a threshold of their own (Mondrian), from scores of their own:
              the same holds in each group
 
-Source: Vovk, Gammerman and Shafer 2005; Lei et al. 2018.
+weight       how much likelier a row is among those to predict than among those to calibrate
+             on, relative to other rows
+
+Source: Vovk, Gammerman and Shafer 2005; Lei et al. 2018; Tibshirani, Barber, Candes and
+Ramdas 2019 (weights).
 """
 
 from __future__ import annotations
@@ -60,7 +64,8 @@ def threshold_of(scores: FloatArray, level: float, weight: FloatArray | None = N
     level : float in (0, 1)
     weight : float64 (n_rows,), optional
         Relative: rows of weight 2 come up twice as often among those that are predicted.
-        A new row counts with the mean weight (Tibshirani et al. 2019).
+        A new row counts with :func:`expected_weight`, which promises nothing:
+        :func:`thresholds_of` takes its own.
     """
     n = len(scores)
     if weight is None:
@@ -68,33 +73,68 @@ def threshold_of(scores: FloatArray, level: float, weight: FloatArray | None = N
         return math.inf if rank > n else float(np.partition(scores, rank - 1)[rank - 1])
     if n == 0:
         return math.inf
+    return float(thresholds_of(scores, level, weight, np.array([expected_weight(weight)]))[0])
+
+
+def thresholds_of(
+    scores: FloatArray, level: float, weight: FloatArray, own: FloatArray
+) -> FloatArray:
+    """The threshold of each of several rows to predict, with its ``own`` weight.
+
+    The smallest score up to which the weights are ``level`` of all weights and that of the
+    row itself, whose score counts as infinite (Tibshirani et al. 2019): so a row that is
+    likelier among those to predict than all calibration rows has no finite threshold.
+
+    Parameters
+    ----------
+    scores, weight : float64 (n_rows,)
+    level : float in (0, 1)
+    own : float64 (n_new_rows,)
+
+    Returns
+    -------
+    float64 (n_new_rows,)
+    """
     order = np.argsort(scores, kind="stable")
-    total = float(weight.sum())
-    at = int(np.searchsorted(np.cumsum(weight[order]), _goal(total, n, level)))
-    return math.inf if at >= n else float(scores[order[at]])
+    mass = np.cumsum(weight[order])
+    at = np.searchsorted(mass, _goal(float(weight.sum()), own, len(scores), level))
+    return np.append(scores[order], math.inf)[at]
+
+
+def expected_weight(weight: FloatArray) -> float:
+    """The mean weight of rows that come up as often as calibration rows' weights say."""
+    return float((weight * weight).sum() / weight.sum())
 
 
 def thresholds_by_column(
-    values: FloatArray, level: float, weight: FloatArray | None = None
+    values: FloatArray,
+    level: float,
+    weight: FloatArray | None = None,
+    own: FloatArray | None = None,
 ) -> FloatArray:
-    """:func:`threshold_of` each column of ``values``, float64 (n_rows, n_columns)."""
+    """The threshold of each column of ``values``, float64 (n_rows, n_columns).
+
+    ``own`` are the weights of the rows to predict, one for each column; without them as for
+    :func:`threshold_of`.
+    """
     n = len(values)
     if weight is None:
         rank = threshold_rank(n, level)
         if rank > n:
             return np.full(values.shape[1], math.inf)
         return np.asarray(np.partition(values, rank - 1, axis=0)[rank - 1])
+    if own is None:
+        own = np.full(values.shape[1], expected_weight(weight))
     order = np.argsort(values, axis=0, kind="stable")
-    reached = np.cumsum(weight[order], axis=0) >= _goal(float(weight.sum()), n, level)
+    reached = np.cumsum(weight[order], axis=0) >= _goal(float(weight.sum()), own, n, level)
     found = np.take_along_axis(values, order, axis=0)
     at = reached.argmax(axis=0)
     return np.where(reached.any(axis=0), found[at, np.arange(values.shape[1])], math.inf)
 
 
-def _goal(total: float, n_rows: int, level: float) -> float:
-    """Weight that is ``level`` of the whole with one more row."""
-    whole = total * (n_rows + 1) / n_rows
-    return whole * (level - _PLAY / n_rows)
+def _goal(total: float, own: FloatArray, n_rows: int, level: float) -> FloatArray:
+    """Weight that is ``level`` of the whole with the row to predict."""
+    return (total + own) * (level - _PLAY / n_rows)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,8 +168,10 @@ class Calibration:
         for group, scores in self.scores.items():
             check_enough(len(scores), level, group)
 
-    def thresholds(self, level: float, groups: AnyArray | None, n_rows: int) -> FloatArray:
-        """The threshold that holds for each of ``n_rows`` rows to predict.
+    def thresholds(
+        self, level: float, groups: AnyArray | None, n_rows: int, own: FloatArray | None = None
+    ) -> FloatArray:
+        """The threshold that holds for each of ``n_rows`` rows to predict, of ``own`` weights.
 
         Raises
         ------
@@ -142,7 +184,11 @@ class Calibration:
             check_known(group, self.scores)
             scores = self.scores[group]
             check_enough(len(scores), level, group)
-            found[rows] = threshold_of(scores, level, self.weights[group])
+            weight = self.weights[group]
+            if own is None or weight is None:
+                found[rows] = threshold_of(scores, level, weight)
+            else:
+                found[rows] = thresholds_of(scores, level, weight, own[rows])
         return found
 
 
@@ -231,4 +277,5 @@ __all__ = [
     "rows_needed",
     "threshold_of",
     "thresholds_by_column",
+    "thresholds_of",
 ]
