@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow import HedgerowClassifier, HedgerowRegressor, InterruptedFitWarning, ParameterError
+from hedgerow import (
+    FoldsWarning,
+    HedgerowClassifier,
+    HedgerowRegressor,
+    InterruptedFitWarning,
+    ParameterError,
+)
 from hedgerow.boosting import contest as contest_module
 from hedgerow.boosting import cross as cross_module
 from hedgerow.boosting import cross_stopping as cross_stopping_module
@@ -22,6 +29,7 @@ from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.contest import Contender, Contest, of_folds
 from hedgerow.boosting.cross_stopping import ChosenRounds, choose_rounds
 from hedgerow.boosting.defaults import DataSize, choose, plain_values
+from hedgerow.boosting.evidence import Difference, warn_of_doubts
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import draw_folds
@@ -288,6 +296,72 @@ def test_chosen_params_tell_what_was_tried() -> None:
     json.dumps(tried)
     few = HedgerowClassifier(random_state=0).fit(X[:90], y[:90])
     assert len(few.chosen_params_["tried"]) == 1
+
+
+# -- the plain settings --------------------------------------------------------
+
+
+def test_plain_settings_are_taken_if_they_are_clearly_better(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted(sample, STUMPS, plain=LARGER)
+    assert model.training["parameters"]["max_leaves"] == LARGER.max_leaves
+    assert len(scores(model)) == 2
+    monkeypatch.setattr(contest_module, "_CLEARLY", 1e6)
+    asked = fitted(sample, STUMPS, plain=LARGER)
+    assert asked.training["parameters"]["max_leaves"] == STUMPS.max_leaves
+    assert scores(asked) == scores(model)
+
+
+def test_plain_settings_that_are_behind_on_the_first_fold_are_not_grown_on_others(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown = []
+    real = contest_module.grow_folds
+
+    def spy(rows: Any, folds: Any, *others: Any, **named: Any) -> Any:
+        grown.append(len(folds))
+        return real(rows, folds, *others, **named)
+
+    monkeypatch.setattr(contest_module, "grow_folds", spy)
+    model = fitted(sample, LARGER, plain=STUMPS)
+    assert grown == [5, 1]
+    assert len(scores(model)) == 1
+    del grown[:]
+    fitted(sample, STUMPS, plain=LARGER)
+    assert grown == [5, 1, 5]
+
+
+def test_a_value_for_each_number_is_learned_as_by_plain_trees() -> None:
+    """A number that names something: neighbours have nothing in common."""
+    rng = np.random.default_rng(0)
+    value = 2.0 * rng.normal(size=300)
+    x, x_new = rng.integers(0, 300, 1500), rng.integers(0, 300, 5000)
+    y = value[x] + 0.5 * rng.normal(size=1500)
+    asked = plain_values() | {"early_stopping": False}
+    errors = [
+        np.mean((model.fit(x[:, None], y).predict(x_new[:, None]) - value[x_new]) ** 2)
+        for model in (HedgerowRegressor(n_jobs=1), HedgerowRegressor(n_jobs=1, **asked))
+    ]
+    assert errors[0] < errors[1]
+
+
+def test_folds_that_contradict_each_other_are_told() -> None:
+    rng = np.random.default_rng(0)
+    group, X = rng.integers(0, 6, 600), rng.normal(size=(600, 3))
+    y = 3.0 * np.where(group < 4, 1.0, -1.0) * X[:, 0] + 0.3 * rng.normal(size=600)
+    with pytest.warns(FoldsWarning, match="worse than a constant|contradict each other"):
+        HedgerowRegressor(n_jobs=1).fit(X, y, groups=group)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HedgerowRegressor(n_jobs=1).fit(X, y)
+        HedgerowRegressor(n_jobs=1).fit(X, rng.normal(size=600), groups=group)
+        warn_of_doubts(Difference(-0.3, 0.1), [Difference(-0.3, 0.1), Difference(2.0, 0.1)])
+    with pytest.warns(FoldsWarning, match=r"a loss that is 0.5 higher \(standard error 0.1\)"):
+        warn_of_doubts(Difference(-0.5, 0.1), [Difference(-0.5, 0.1)])
+    by_fold = [Difference(mean, 0.1) for mean in (1.0, -0.5, 0.1, -0.6)]
+    with pytest.warns(FoldsWarning, match=r"test rows of fold 0, and raise that of fold 1, 3"):
+        warn_of_doubts(Difference(0.2, 0.1), by_fold)
 
 
 # -- ends before all are tried ------------------------------------------------

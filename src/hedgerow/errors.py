@@ -46,6 +46,10 @@ class InterruptedFitWarning(UserWarning):
     """An interrupt (Ctrl-C) ended a fit: its model holds the rounds up to then."""
 
 
+class FoldsWarning(UserWarning):
+    """The folds of early stopping contradict each other, so what they choose is doubtful."""
+
+
 class CommunicationError(HedgerowError, RuntimeError):
     """Another process of a training is lost, does not answer, or sends what is not expected."""
 

@@ -26,8 +26,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
+from hedgerow.boosting.evidence import TestedRows
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.following import is_second
@@ -46,6 +50,12 @@ _WITHOUT_EFFECT = frozenset({"bundle_features"})
 _PATIENCE_SHARE = 0.2
 _ROUNDS_TO_JUDGE = 40
 _FAR = 1.3
+_CLEARLY = 1.0
+"""Standard errors by which the plain settings are to be ahead: the recipe holds on more tables, so
+that a lead which may be chance mostly is."""
+
+_MANY_FOLDS = 2
+"""From so many on, one of them tells at little cost whether all are worth asking."""
 
 
 @dataclass(slots=True)
@@ -137,6 +147,8 @@ class Contest:
     n_threads : int
     budget : Budget or None
         Alternatives are tried if there is time.
+    alike : uint64 (n_rows,), optional
+        Rows of one number are one observation.
 
     Attributes
     ----------
@@ -158,10 +170,12 @@ class Contest:
         metrics: Sequence[Metric],
         n_threads: int,
         budget: Budget | None,
+        alike: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         self._rows, self._folds, self._objective = rows, folds, objective
         self._asked, self._metrics, self._n_threads = stopping, metrics, n_threads
         self._budget = budget
+        self._tested = TestedRows(rows.sample, folds, alike)
         self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
         self.tried: list[dict[str, Any]] = []
         self.interrupted = False
@@ -177,11 +191,13 @@ class Contest:
         self._leave_time_for_model()
         for other in self._asked.alternatives:
             self._challenge(params, other)
+        if self._asked.plain is not None and self._is_promising(self._asked.plain):
+            self._challenge(params, self._asked.plain, by=_CLEARLY)
         if (finer := self._finer()) is not None:
             self._challenge(params, finer)
 
-    def _challenge(self, first: BoostParams, other: BoostParams) -> None:
-        """Try other settings, if there is time."""
+    def _challenge(self, first: BoostParams, other: BoostParams, by: float | None = None) -> None:
+        """Try other settings, if there is time; they are to be better ``by`` standard errors."""
         if self.interrupted or self._limits.is_late():
             return
         try:
@@ -193,9 +209,32 @@ class Contest:
             return
         self._note(first, entry)
         self.interrupted = entry.grown.interrupted
-        if self._metrics[0].improves(entry.score, self.best.score):
+        if self._metrics[0].improves(entry.score, self.best.score) and (
+            by is None or self._leads(entry, by)
+        ):
             self.best = entry
             self._leave_time_for_model()
+
+    def _is_promising(self, other: BoostParams) -> bool:
+        """Whether other settings are ahead on the first fold, where all of them would be dear."""
+        first, name = self._folds[:1], self._metrics[0].name
+        if len(self._folds) < _MANY_FOLDS or self.interrupted or self._limits.is_late():
+            return True
+        try:
+            entry = self._try(other, first)
+        except KeyboardInterrupt as error:
+            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
+                raise
+            self.interrupted = True
+            return False
+        self.interrupted = entry.grown.interrupted
+        score, best = (e.grown.folds[0].scores[name] for e in (entry, self.best))
+        return self._metrics[0].improves(score, best)
+
+    def _leads(self, entry: Entry, by: float) -> bool:
+        """Whether losses are lower than those of the best settings by so many standard errors."""
+        losses, ours = (self._tested.losses(e.grown.folds) for e in (self.best, entry))
+        return self._tested.difference(losses, ours).exceeds(by)
 
     def _leave_time_for_model(self) -> None:
         """Be late when there is only time for the model with the best settings so far."""
@@ -221,13 +260,13 @@ class Contest:
         most = math.ceil(best.params.n_estimators * times_finer)
         return replace(best.params, learning_rate=finest, n_estimators=most)
 
-    def _try(self, params: BoostParams) -> Entry:
+    def _try(self, params: BoostParams, folds: Sequence[Fold] | None = None) -> Entry:
         began = time.monotonic()
         asked = of_folds(params, self._asked.stride)
         rows = self._rows.for_trees(asked)
         limits = replace(self._limits, best=self._judge(params))
         grown = grow_folds(
-            rows, self._folds, self._objective, asked, limits, self._metrics,
+            rows, folds or self._folds, self._objective, asked, limits, self._metrics,
             self._n_threads, keep_trees=False,
         )  # fmt: skip
         return Entry(params, rows, grown, time.monotonic() - began)
@@ -274,13 +313,14 @@ def of_folds(params: BoostParams, stride: float) -> BoostParams:
 
 def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:
     """The same with alternatives that are complete, as those of the model are."""
-    resolved = tuple(
-        resolve_strategy(
-            resolve_constraints(resolve(each, objective), schema, objective), objective
-        )
-        for each in stopping.alternatives
-    )
-    return replace(stopping, alternatives=resolved)
+
+    def complete(params: BoostParams) -> BoostParams:
+        params = resolve_constraints(resolve(params, objective), schema, objective)
+        return resolve_strategy(params, objective)
+
+    alternatives = tuple(complete(each) for each in stopping.alternatives)
+    plain = None if stopping.plain is None else complete(stopping.plain)
+    return replace(stopping, alternatives=alternatives, plain=plain)
 
 
 __all__ = ["Contest", "Entry", "of_folds", "with_resolved"]

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.contest import Contest, of_folds
 from hedgerow.boosting.continuing import Start
-from hedgerow.boosting.evidence import TestedRows
+from hedgerow.boosting.evidence import TestedRows, warn_of_doubts
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, deal_observations, draw_folds
 from hedgerow.boosting.following import TWICE
@@ -143,6 +143,8 @@ def choose_rounds(
     -----
     InterruptedFitWarning
         If an interrupt has ended the folds.
+    FoldsWarning
+        If folds that are looked at with caution contradict each other.
     """
     rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
     stratify = task_of(objective) in ("two classes", "classes")
@@ -158,7 +160,7 @@ def choose_rounds(
         return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
     record["folds"] = [len(folds), len(folds[:n_tested])]
     folds = folds[:n_tested]
-    contest = Contest(rows, folds, objective, stopping, metrics, n_threads, budget)
+    contest = Contest(rows, folds, objective, stopping, metrics, n_threads, budget, alike)
     contest.hold(params)
     record["tried"] = contest.tried
     return _found(contest, stopping, folds, alike, record)
@@ -201,7 +203,9 @@ def _found(
         n_rounds = _likely(n_rounds, grown.best.round / n_seen, best.params.learning_rate)
     if stopping.is_cautious:
         tested = TestedRows(best.rows.sample, folds, alike)
-        gain = tested.difference(tested.start_losses(grown.folds), tested.losses(grown.folds))
+        losses = tested.start_losses(grown.folds), tested.losses(grown.folds)
+        gain = tested.difference(*losses)
+        warn_of_doubts(gain, tested.by_fold(*losses))
         n_rounds = max(1, round(n_rounds * gain.trust(_BEYOND_CHANCE)))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
     params, times = best.params, times_larger(n_rounds, stopping)

@@ -25,7 +25,7 @@ import math
 from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
-from hedgerow.boosting.alternatives import FEWEST_ROWS, MOST_LEVELS, alternatives
+from hedgerow.boosting.alternatives import FEWEST_ROWS, MOST_LEVELS, alternatives, plain_trees
 from hedgerow.boosting.data_size import DataSize
 from hedgerow.boosting.pace import HIGHEST_RATE, LOWEST_RATE, SHORT_PATH, USUAL_PATH, Pace
 from hedgerow.boosting.rounds import resolve
@@ -60,6 +60,9 @@ AUTOMATIC = (
 """Parameters of the estimators that may be ``"auto"``."""
 
 _DECISIVE = frozenset({"n_estimators", "learning_rate", "early_stopping"})
+
+_OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
+"""Of trees: these go together."""
 
 _OF_FOLDS = ("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate")
 
@@ -336,9 +339,10 @@ def choose(
     may_be_chosen = automatic | {"max_depth"}
     if is_symmetric(params):
         values |= {"max_leaves": None, "max_depth": None}  # what is usual for them
-    if params.max_depth is not None:
+    given_depth = params.max_depth
+    if given_depth is not None:
         del values["max_depth"]
-    chosen = {name: value for name, value in values.items() if name in may_be_chosen}
+    chosen = _only(may_be_chosen, values)
     stopping = replace(
         stopping,
         early_stopping="auto" if has_validation else chosen.pop("early_stopping"),
@@ -354,7 +358,16 @@ def choose(
     params = replace(params, **chosen)
     others = [other for other in alternatives(size, params) if free.issuperset(other)]
     tried = tuple(replace(params, **other) for other in others)
-    return params, replace(stopping, alternatives=tried)
+    plain = None
+    if free >= _OF_SHAPE and given_depth is None:
+        kept = frozenset() if params.forced_bins is None else {"max_bins"}
+        plain = replace(params, **_only(free - kept, plain_trees(size)))
+    return params, replace(stopping, alternatives=tried, plain=None if plain == params else plain)
+
+
+def _only(names: frozenset[str], values: Values) -> Values:
+    """The values of these names."""
+    return {name: value for name, value in values.items() if name in names}
 
 
 def _but_for_obstacles(

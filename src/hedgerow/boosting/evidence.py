@@ -14,6 +14,7 @@ chance is in both losses.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,10 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.cross import GrownFold
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.sample import Sample
+from hedgerow.errors import FoldsWarning
+
+_DOUBTLESS = 4.0
+"""Standard errors from which on a gain or a loss is no chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,11 @@ class Difference:
 
     def exceeds(self, n_errors: float) -> bool:
         """Whether it is above 0 by more than so many standard errors."""
-        return self.mean > n_errors * self.error
+        return self.mean > max(n_errors * self.error, 0.0)
+
+    def falls_short(self, n_errors: float) -> bool:
+        """Whether it is below 0 by more than so many standard errors."""
+        return Difference(-self.mean, self.error).exceeds(n_errors)
 
     def trust(self, n_errors: float) -> float:
         """How far a gain is beyond chance: 0 if there is none, 1 from ``n_errors`` on.
@@ -100,9 +109,25 @@ class TestedRows:
 
     def difference(self, more: FloatArray, less: FloatArray) -> Difference:
         """Mean of the losses ``more`` minus the losses ``less``, by weight."""
-        total = np.bincount(self._unit, weights=self._mass)
-        mean = np.bincount(self._unit, weights=(more - less) * self._mass) / total
-        count = np.bincount(self._unit, weights=self._count * self._mass) / total
+        return self._difference(more - less, slice(None), self._unit)
+
+    def by_fold(self, more: FloatArray, less: FloatArray) -> list[Difference]:
+        """The same for the rows of each fold, which may be of one group: rows vary as well."""
+        ends = np.cumsum([len(fold.test) for fold in self._folds])
+        rows = np.arange(ends[-1])
+        found = []
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            part = slice(start, end)
+            one, other = (self._difference(more - less, part, by) for by in (self._unit, rows))
+            found.append(Difference(one.mean, max(one.error, other.error)))
+        return found
+
+    def _difference(self, gain: FloatArray, part: slice, unit: IntArray) -> Difference:
+        mass = self._mass[part]
+        _, unit = np.unique(unit[part], return_inverse=True)
+        total = np.bincount(unit, weights=mass)
+        mean = np.bincount(unit, weights=gain[part] * mass) / total
+        count = np.bincount(unit, weights=self._count[part] * mass) / total
         center = float(np.average(mean, weights=total))
         spread = float(np.sum((total * (mean - center)) ** 2 / count))
         return Difference(center, math.sqrt(spread) / float(total.sum()))
@@ -114,4 +139,46 @@ def _weights(sample: Sample, fold: Fold) -> FloatArray:
     return np.ones(len(fold.test)) if sample.weight is None else sample.weight[fold.test]
 
 
-__all__ = ["Difference", "TestedRows"]
+def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
+    """Warn where folds speak against each other by more than chance.
+
+    Parameters
+    ----------
+    gain : Difference
+        What the best settings gain on the rows of all folds.
+    by_fold : sequence of Difference
+        The same for each fold.
+
+    Warns
+    -----
+    FoldsWarning
+    """
+    worse = [k for k, one in enumerate(by_fold) if one.falls_short(_DOUBTLESS)]
+    better = [k for k, one in enumerate(by_fold) if one.exceeds(_DOUBTLESS)]
+    if gain.falls_short(_DOUBTLESS):
+        what = (
+            f"the folds predict their test rows worse than a constant does: a loss that is "
+            f"{-gain.mean:.3g} higher (standard error {gain.error:.2g}), even at its best"
+        )
+    elif worse and better:
+        what = (
+            f"the folds contradict each other: the trees lower the loss of the test rows of fold "
+            f"{_listed(better)}, and raise that of fold {_listed(worse)}, both beyond chance"
+        )
+    else:
+        return
+    warnings.warn(
+        f"{what}. So the kind of trees and the number of rounds are doubtful. Likely causes: rows "
+        "that are nearly the same with different targets (merge them, or give the counts as "
+        "sample_weight), rows that belong together (give groups=), or an order in time (give later "
+        "rows as X_val, y_val).",
+        FoldsWarning,
+        stacklevel=2,
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+__all__ = ["Difference", "TestedRows", "warn_of_doubts"]

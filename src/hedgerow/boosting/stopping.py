@@ -74,6 +74,9 @@ class StoppingParams:
         of the rounds up to ``patience``.  None: it is ``patience`` from the start.
     alternatives : tuple of BoostParams
         For ``"cv"``: other settings of the trees, of which the folds choose the best.
+    plain : BoostParams or None
+        For ``"cv"``: the plain settings, which the folds try last, and on the first fold alone if
+        the best settings are better there.
     finest_rate : float > 0 or None
         For ``"cv"`` with a time budget: the model goes as far as the folds have found best, with
         learning rates that follow the clock (:mod:`hedgerow.boosting.pace`), and the smallest
@@ -99,6 +102,7 @@ class StoppingParams:
     easy_rounds: int | None = None
     least_patience: int | None = None
     alternatives: tuple[BoostParams, ...] = ()
+    plain: BoostParams | None = None
     finest_rate: float | None = None
     is_cautious: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
