@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hedgerow import Dataset, HedgerowRegressor, load, train
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.cox import survival_of_baseline
 from hedgerow.objectives.given import gradients_at
 from hedgerow.objectives.line_search import LeafRows
 
@@ -96,6 +99,31 @@ def test_baseline_hazard_of_equal_rows_is_that_of_efron() -> None:
     assert found["hazard"] == pytest.approx([1 / 4 + 1 / 3, 1 / 4 + 1 / 3 + 1 / 2])
 
 
+@pytest.mark.parametrize("shift", [-2000.0, -400.0, 0.0, 400.0, 2000.0, 1e6])
+def test_survival_does_not_depend_on_where_scores_are(shift) -> None:
+    y, raw = np.array([1.0, 1.0, 2.0, -3.0]), np.array([[0.5, -1.0, 0.0, 2.0]])
+    times = np.array([0.5, 1.0, 2.5])
+    expected = survival_of_baseline(COX.fit_record(y, raw, None)["baseline"], raw[0], times)
+    assert (expected[:, 1:] < 1.0).all()
+    baseline = COX.fit_record(y, raw + shift, None)["baseline"]
+    found = survival_of_baseline(baseline, raw[0] + shift, times)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    assert ("reference" in baseline) == (abs(shift) >= 400.0)
+
+
+def test_a_fit_that_runs_away_can_be_saved(tmp_path) -> None:
+    weight = np.exp(6.0 * np.random.default_rng(0).normal(size=N))
+    params = {"n_estimators": 6, "reg_lambda": 0.0, "learning_rate": 1.0, "min_samples_leaf": 2}
+    model = HedgerowRegressor(objective="cox", early_stopping=False, **params)
+    model.fit(X, SIGNED, sample_weight=weight)
+    assert model.booster_.predict(X, kind="raw").max() > 300.0
+    model.save(tmp_path / "model")
+    again = HedgerowRegressor.load(tmp_path / "model")
+    curves = again.predict_survival_function(X[:20])
+    assert np.isfinite(curves).all()
+    assert (np.diff(curves, axis=1) <= 0.0).all()
+
+
 @pytest.fixture(scope="module")
 def cox():
     return HedgerowRegressor(objective="cox", n_estimators=30).fit(X, SIGNED)
@@ -134,7 +162,9 @@ def test_survival_functions_fall_from_one(cox, tmp_path) -> None:
 def test_baselines_that_are_malformed_are_refused(cox) -> None:
     model = cox.booster_.model
     for baseline in ({"times": [1.0]}, {"times": [2.0, 1.0], "hazard": [0.1, 0.2]}, 3, {
-        "times": [1.0, 2.0], "hazard": [0.2, 0.1]}, {"times": ["a"], "hazard": [1.0]}):  # fmt: skip
+        "times": [1.0, 2.0], "hazard": [0.2, 0.1]}, {"times": ["a"], "hazard": [1.0]}, {
+        "times": [1.0], "hazard": [1.0], "reference": math.inf}, {
+        "times": [1.0], "hazard": [1.0], "reference": "0"}):  # fmt: skip
         training = {**model.training, "baseline": baseline}
         with pytest.raises(ModelFormatError, match="baseline hazard"):
             model_to_bytes(type(model)(model.forest, model.schema, "cox", training))

@@ -26,7 +26,13 @@ from hedgerow.io.levels import check_levels
 from hedgerow.io.sets import check_sets
 from hedgerow.io.slopes import check_slope_columns, check_slopes
 from hedgerow.io.statistics import check_inputs
-from hedgerow.io.training_record import all_of, check_training_record, is_number, numbers_in
+from hedgerow.io.training_record import (
+    all_of,
+    check_training_record,
+    is_finite,
+    is_number,
+    numbers_in,
+)
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, OBJECTIVES, objective_of_record
@@ -253,5 +259,6 @@ def _check_baseline(model: Model) -> None:
     if not times or not hazard or len(times) != len(hazard):
         raise ModelFormatError("training: the baseline hazard is malformed.")
     rises = all(a < b for a, b in pairwise(times)) and all(a <= b for a, b in pairwise(hazard))
-    if not rises or times[0] <= 0.0 or hazard[0] < 0.0:
+    reference = baseline.get("reference", 0.0)
+    if not (rises and times[0] > 0.0 and hazard[0] >= 0.0 and is_finite(reference)):
         raise ModelFormatError("training: the baseline hazard is malformed.")

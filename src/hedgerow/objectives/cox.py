@@ -36,6 +36,7 @@ from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.whole import AllRows
 
 LEAST_RISK = 1e-140
+_FARTHEST = 300.0  # largest score whose exp is in the record, times 1 / LEAST_RISK
 """Sum over the rows at risk, relative to the largest risk of all rows, at least: squares of
 its inverse are finite."""
 
@@ -202,19 +203,22 @@ class Cox:
         """The baseline hazard, for the training record of the model.
 
         ``times`` of the events, ascending, and ``hazard``: the cumulative baseline hazard
-        at them, by Efron's method as well.
+        at them, by Efron's method as well.  That of a row with raw score 0; where all scores
+        are so far away that it cannot be written, of one with the score ``reference``.
         """
         order = _order_of(target)
         found = _Sums.of(target, raw[0], weight, order)
         times = np.abs(target)[order.rows[order.starts[:-1]]]
-        steps = found.sums[0] * np.exp(-found.top)
+        reference = found.top if abs(found.top) > _FARTHEST else 0.0
+        steps = found.sums[0] * np.exp(reference - found.top)
         events = steps > 0.0
-        return {
-            "baseline": {
-                "times": times[events].tolist(),
-                "hazard": np.cumsum(steps[events]).tolist(),
-            }
+        baseline: dict[str, Any] = {
+            "times": times[events].tolist(),
+            "hazard": np.cumsum(steps[events]).tolist(),
         }
+        if reference != 0.0:
+            baseline["reference"] = reference
+        return {"baseline": baseline}
 
 
 class _Sums(NamedTuple):
@@ -253,5 +257,5 @@ def survival_of_baseline(
     hazard = np.concatenate([[0.0], np.array(baseline["hazard"], dtype=np.float64)])
     at = hazard[np.searchsorted(known, times, side="right")]
     with np.errstate(over="ignore", invalid="ignore"):
-        product = np.exp(raw)[:, None] * at
+        product = np.exp(raw - baseline.get("reference", 0.0))[:, None] * at
     return np.exp(-np.where(at == 0.0, 0.0, product))
