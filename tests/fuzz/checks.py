@@ -1,0 +1,494 @@
+"""What must hold for a fit, whatever was drawn.
+
+A fit ends in a model or in an error of :mod:`hedgerow.errors`; never in another one.  A
+model is the same with one thread and with two, the same for a sparse table as for the
+dense one with its values, and predicts the same before and after it is saved.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import hedgerow
+from hedgerow import Booster, Dataset, DataTypeError, HedgerowError, cross_fit, train
+from hedgerow.boosting import rounds
+from hedgerow.growing import cart_grower, grower
+from hedgerow.io.model_file import model_from_bytes, model_to_bytes
+
+from .configurations import SETTLED, Configuration, draw_configuration
+
+RMSE_OF = (
+    "squared_error",
+    "absolute_error",
+    "huber",
+    "pseudo_huber",
+    "log_cosh",
+    "poisson",
+    "gamma",
+)
+"""Losses of which a prediction is a number like the target."""
+
+
+class Finding(Exception):
+    """A law that a fit has broken."""
+
+
+def check(seed: int, index: int, core: bool = False) -> str:
+    """Check configuration ``index``; ``"fitted"``, or the error that refused it.
+
+    Raises
+    ------
+    Finding
+        If a law is broken; other errors are findings too.
+    """
+    configuration = draw_configuration(seed, index, core)
+    with _threads_for_few_rows(configuration), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TASKS[configuration.task](configuration)
+
+
+@contextmanager
+def _threads_for_few_rows(configuration: Configuration) -> Any:
+    """Threads share the work of small tables too, as they do that of large ones."""
+    kept = rounds._CELLS_PER_THREAD, grower._SLOT_BYTES, cart_grower._CELLS_PER_THREAD
+    if configuration.is_split_up:
+        rounds._CELLS_PER_THREAD = cart_grower._CELLS_PER_THREAD = 1
+    if not configuration.keeps_slots:
+        grower._SLOT_BYTES = 1
+    try:
+        yield
+    finally:
+        rounds._CELLS_PER_THREAD, grower._SLOT_BYTES, cart_grower._CELLS_PER_THREAD = kept
+
+
+# -- fits ------------------------------------------------------------------------------
+
+
+def make(configuration: Configuration, n_jobs: int, **other: Any) -> Any:
+    """The estimator, not fitted."""
+    name = configuration.estimator
+    kind = getattr(hedgerow, name if name.startswith("CART") else f"Hedgerow{name}")
+    return kind(**{**configuration.params, "n_jobs": n_jobs, **other})
+
+
+def arguments(configuration: Configuration, form: str | None = None) -> dict[str, Any]:
+    """What ``fit`` takes beside X and y."""
+    found = dict(configuration.fit)
+    if "X_val" in found:
+        found["X_val"] = found["X_val"].make(form)
+    return found
+
+
+def fitted(configuration: Configuration, n_jobs: int, form: str | None = None, **other: Any) -> Any:
+    """The fitted estimator, or the error of this library that refuses it."""
+    X = configuration.table.make(form)
+    try:
+        model = make(configuration, n_jobs, **other)
+        return model.fit(X, configuration.target, **arguments(configuration, form))
+    except HedgerowError as error:
+        return error
+
+
+def same_error(first: Exception, second: Any, where: str) -> str:
+    """What refused a fit, if it refused both fits alike."""
+    if type(first) is not type(second) or str(first) != str(second):
+        raise Finding(f"{where}: {first!r} and {second!r}")
+    return f"{type(first).__name__}: {first}"
+
+
+def bytes_of(model: Any) -> bytes:
+    """Of the model alone, without the parameters of the estimator."""
+    return model_to_bytes(model.booster_.model)
+
+
+def check_fit(configuration: Configuration) -> str:
+    """The laws of a fit of an estimator."""
+    model, other = fitted(configuration, 1), fitted(configuration, 2)
+    if isinstance(model, Exception):
+        refused = same_error(model, other, "one thread and two")
+        _check_refusal(configuration, refused)
+        return refused
+    if isinstance(other, Exception):
+        raise Finding(f"one thread fits, two do not: {other!r}")
+    if bytes_of(model) != bytes_of(other):
+        raise Finding("one thread and two give different bytes")
+    if configuration.is_settled:
+        _check_twins(configuration, model)
+    _check_predictions(configuration, model)
+    _check_curves(configuration, model)
+    _check_file(configuration, model)
+    return "fitted"
+
+
+def _check_refusal(configuration: Configuration, refused: str) -> None:
+    """What refuses a sparse table but not the dense one says so."""
+    if not configuration.table.is_sparse or not configuration.is_settled or "sparse" in refused:
+        return
+    if not isinstance(fitted(configuration, 1, configuration.table.dense_form()), Exception):
+        raise Finding(f"the dense table is fitted, the sparse one not: {refused}")
+
+
+def _check_twins(configuration: Configuration, model: Any) -> None:
+    """The same values in another container, and other columns of the histogram."""
+    params, table = configuration.params, configuration.table
+    # Several targets share trees with vectors, but not beside bundles that are asked for.
+    shared = np.ndim(configuration.target) == 2 and params.get("bundle_features") is True
+    if (
+        not shared
+        and params.get("max_conflict_rate", 0.0) == 0.0
+        and params.get("tree_method") is None
+    ):
+        bundled = params.get("bundle_features", "auto")
+        twin = fitted(configuration, 1, bundle_features="auto" if bundled is False else False)
+        if isinstance(twin, Exception):
+            if "bundle" not in str(twin):
+                raise Finding(f"with other bundles: {twin!r}")
+        elif bytes_of(twin) != bytes_of(model):
+            raise Finding("bundles change the model")
+    if table.is_sparse:
+        twin = fitted(configuration, 1, table.dense_form())
+        if isinstance(twin, Exception):
+            raise Finding(f"the sparse table is fitted, the dense one not: {twin!r}")
+        if bytes_of(twin) != bytes_of(model):
+            raise Finding("sparse and dense tables give different bytes")
+
+
+# -- predictions -----------------------------------------------------------------------
+
+
+def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
+    """All kinds of predictions."""
+    found = {"predict": np.asarray(model.predict(X)), "apply": np.asarray(model.apply(X))}
+    if hasattr(model, "predict_proba"):
+        try:
+            found["proba"] = np.asarray(model.predict_proba(X))
+        except (AttributeError, HedgerowError):
+            assert model.objective == "hinge"
+    if hasattr(model, "booster_"):
+        found["raw"] = model.booster_.predict(X, kind="raw")
+        found["leaf"] = model.booster_.predict(X, kind="leaf", n_jobs=2)
+    return found
+
+
+def same(first: dict[str, np.ndarray], second: dict[str, np.ndarray], where: str) -> None:
+    """Raise if predictions differ."""
+    for kind, values in first.items():
+        other = second[kind]
+        if values.shape != other.shape or not _equal(values, other):
+            raise Finding(f"{kind} differs {where}")
+
+
+def _equal(first: np.ndarray, second: np.ndarray) -> bool:
+    if first.dtype.kind == "f":
+        return bool(np.array_equal(first, second, equal_nan=True))
+    return bool(np.array_equal(first, second))
+
+
+def _check_predictions(configuration: Configuration, model: Any) -> None:
+    table, unseen = configuration.table, configuration.unseen
+    n_rows = table.n_rows
+    X = table.make()
+    try:
+        of_training = outputs(model, X)
+    except HedgerowError:  # a category of the rows that were set aside
+        if configuration.params.get("unknown_category") != "error":
+            raise
+        return
+    for kind, values in of_training.items():
+        if len(values) != n_rows:
+            raise Finding(f"{kind} has {len(values)} rows, not {n_rows}")
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            raise Finding(f"{kind} of the training rows is NaN")
+    total = 1.0
+    if "proba" in of_training and np.ndim(configuration.target) == 1:
+        total = of_training["proba"].sum(axis=1)
+    if not np.allclose(total, 1.0):
+        raise Finding("probabilities do not add up to 1")
+    few = np.arange(min(3, n_rows))
+    same(
+        {k: v[few] for k, v in of_training.items()}, outputs(model, table.take(few).make()), "alone"
+    )
+    if unseen is None:
+        return
+    try:
+        plain = outputs(model, unseen.make())
+    except DataTypeError:  # text, in a column that had no value before
+        return
+    except HedgerowError:
+        if configuration.params.get("unknown_category") != "error":
+            raise
+        return
+    if table.is_sparse:
+        dense = outputs(model, unseen.make(table.dense_form()))
+        same(plain, dense, "between sparse and dense rows")
+    if configuration.index % 3 == 0:
+        _check_rounds(configuration, model)
+
+
+def _check_rounds(configuration: Configuration, model: Any) -> None:
+    """The last stage is the prediction; importance is finite."""
+    booster, X = model.booster_, configuration.table.make()
+    for kind in ("gain", "split", "cover"):
+        found = booster.feature_importance(kind)
+        if found.shape != (configuration.table.n_features,) or not np.isfinite(found).all():
+            raise Finding(f"importance by {kind}: {found}")
+    try:
+        stages = list(booster.staged_raw_scores(X))
+    except HedgerowError:
+        return
+    raw = booster.raw_scores(X)
+    if len(stages) != booster.num_rounds:
+        raise Finding(f"{len(stages)} stages of {booster.num_rounds} rounds")
+    if stages and not np.allclose(stages[-1], raw, rtol=1e-9, atol=1e-9, equal_nan=True):
+        raise Finding("the last stage is not the prediction")
+
+
+def _check_curves(configuration: Configuration, model: Any) -> None:
+    """Scores that rounds have noted are those of the predictions of the model."""
+    fit, curves = configuration.fit, model.evals_result_
+    plain = configuration.estimator == "Regressor" and np.ndim(configuration.target) == 1
+    if not plain or model.objective not in RMSE_OF or model.booster_.num_rounds == 0:
+        return
+    # Where features of a bundle conflict, rounds see one of them; predictions see both.  Means
+    # of the target stand for categories otherwise in training than in prediction.
+    conflicts = configuration.params.get("max_conflict_rate", 0.0) > 0.0
+    if conflicts or model.booster_.model.inputs is not None:
+        return
+    sets = {
+        "train": (configuration.table, configuration.target, fit.get("sample_weight")),
+        "validation": (fit.get("X_val"), fit.get("y_val"), None),
+    }
+    for name, (table, y, weight) in sets.items():
+        if table is None or "rmse" not in curves.get(name, {}):
+            continue
+        of_rows = {"offset": fit["offset"]} if "offset" in fit else {}
+        predicted = model.predict(table.make(), **of_rows)
+        score = np.sqrt(np.average((predicted - np.asarray(y, float)) ** 2, weights=weight))
+        noted = curves[name]["rmse"][model.booster_.num_rounds - 1]
+        if not np.isclose(score, noted, rtol=1e-6, atol=1e-9 * np.abs(predicted).max()):
+            raise Finding(f"rmse of {name} rows: noted {noted}, predicted {score}")
+
+
+def _check_file(configuration: Configuration, model: Any) -> None:
+    """A model that was saved predicts the same."""
+    X = (configuration.unseen or configuration.table).make()
+    try:
+        model.predict(X)
+    except HedgerowError:  # seen by the check of predictions
+        return
+    data = bytes_of(model)
+    back = Booster(model_from_bytes(data)[0])
+    if model_to_bytes(back.model) != data:
+        raise Finding("a model that was read is written with other bytes")
+    same(
+        {"raw": model.booster_.predict(X, kind="raw")}, {"raw": back.predict(X, kind="raw")}, "read"
+    )
+    if configuration.index % 4:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.hedgerow"
+        model.save(path)
+        loaded = type(model).load(path)
+    same(outputs(model, X), outputs(loaded, X), "after loading")
+
+
+# -- other tasks -----------------------------------------------------------------------
+
+
+def check_cross_fit(configuration: Configuration) -> str:
+    """Folds with one thread and with two."""
+    if configuration.estimator == "Ranker" or "X_val" in configuration.fit:
+        return check_fit(configuration)
+    found = []
+    for n_jobs in (1, 2):
+        try:
+            done = cross_fit(
+                make(configuration, n_jobs), configuration.table.make(), configuration.target, 3,
+                n_jobs=n_jobs, **configuration.fit,
+            )  # fmt: skip
+            found.append((done.oof_raw, bytes_of(done.model)))
+        except HedgerowError as error:
+            found.append(error)
+    first, second = found
+    if isinstance(first, Exception):
+        return same_error(first, second, "folds by one thread and two")
+    if isinstance(second, Exception):
+        raise Finding(f"folds by one thread are fitted, by two not: {second!r}")
+    if not _equal(first[0], second[0]) or first[1] != second[1]:
+        raise Finding("folds by one thread and two differ")
+    return "fitted"
+
+
+def check_continue(configuration: Configuration) -> str:
+    """A model goes on with rows of other values."""
+    first = fitted(configuration, 1)
+    if isinstance(first, Exception):
+        return f"{type(first).__name__}: {first}"
+    table = configuration.table
+    rows = np.random.default_rng(configuration.index).permutation(table.n_rows)
+    arguments_ = {k: v[rows] for k, v in configuration.fit.items() if k not in ("X_val", "y_val")}
+    found: list[Any] = []
+    for n_jobs in (1, 2):
+        try:
+            model = make(configuration, n_jobs)
+            model.fit(
+                table.take(rows).make(), configuration.target[rows], init_model=first, **arguments_
+            )
+            found.append(model)
+        except HedgerowError as error:
+            found.append(error)
+    if isinstance(found[0], Exception):
+        return same_error(found[0], found[1], "going on by one thread and two")
+    if isinstance(found[1], Exception) or bytes_of(found[0]) != bytes_of(found[1]):
+        raise Finding("going on by one thread and two differ")
+    _check_predictions(configuration, found[0])
+    return "fitted"
+
+
+def check_train(configuration: Configuration) -> str:
+    """The same without an estimator, and from a file with these rows."""
+    params = {
+        k: v
+        for k, v in configuration.params.items()
+        if k not in ("categorical_features", "unknown_category")
+    }
+    params = {**SETTLED, **params}
+    X, y = configuration.table.make(), configuration.target
+    if configuration.estimator == "Classifier":
+        params["objective"] = "softmax"
+        params = {k: v for k, v in params.items() if not k.startswith("focal")}
+        y = np.unique(y, return_inverse=True)[1] if np.ndim(y) == 1 else y
+        params["objective"] = "softmax" if np.ndim(y) == 1 and len(np.unique(y)) > 2 else "logistic"
+    found: list[Any] = []
+    weight = configuration.fit.get("sample_weight")
+    for n_jobs in (1, 2):
+        try:
+            found.append(train({**params, "n_jobs": n_jobs}, Dataset(X, y, weight=weight)))
+        except HedgerowError as error:
+            found.append(error)
+    if isinstance(found[0], Exception):
+        return same_error(found[0], found[1], "train by one thread and two")
+    if isinstance(found[1], Exception):
+        raise Finding(f"train by two threads: {found[1]!r}")
+    data = model_to_bytes(found[0].model)
+    if data != model_to_bytes(found[1].model):
+        raise Finding("train by one thread and two differ")
+    if (
+        np.ndim(y) == 1
+        and np.asarray(y).dtype.names is None
+        and configuration.table.form == "pandas"
+    ):
+        _check_from_file(configuration, params, np.asarray(y), data)
+    return "fitted"
+
+
+def _check_from_file(
+    configuration: Configuration, params: dict[str, Any], y: np.ndarray, data: bytes
+) -> None:
+    """Rows of a Parquet file, binned chunk by chunk."""
+    import pandas as pd
+
+    frame = configuration.table.make().assign(target=y)
+    weight = configuration.fit.get("sample_weight")
+    if weight is not None:
+        frame = frame.assign(weight=weight)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        pd.DataFrame(frame).to_parquet(path)
+        try:
+            rows = Dataset.from_files(
+                path, target="target", weight=None if weight is None else "weight"
+            )
+            train({**params, "n_jobs": 2}, rows)
+        except HedgerowError:
+            return
+
+
+def check_cart(configuration: Configuration) -> str:
+    """Single trees: no columns of bins, but the same laws."""
+    model, other = fitted(configuration, 1), fitted(configuration, 2)
+    if isinstance(model, Exception):
+        return same_error(model, other, "one thread and two")
+    X = configuration.table.make()
+    if sparse.issparse(X):
+        raise Finding("a sparse table is fitted by a single tree")
+    same(outputs(model, X), outputs(other, X), "between one thread and two")
+    unseen = configuration.unseen.make()
+    loaded = pickle.loads(pickle.dumps(model))
+    try:
+        model.predict(unseen)
+    except HedgerowError as error:
+        return f"{type(error).__name__}: {error}"
+    same(outputs(model, unseen), outputs(loaded, unseen), "after loading")
+    return "fitted"
+
+
+def check_refit(configuration: Configuration) -> str:
+    """New leaf values for the trees of a model."""
+    model = fitted(configuration, 1)
+    if isinstance(model, Exception):
+        return f"{type(model).__name__}: {model}"
+    table, y = configuration.table, configuration.target
+    if configuration.estimator == "Classifier" and np.ndim(y) == 1:
+        y = np.unique(y, return_inverse=True)[1]
+    found: list[Any] = []
+    given = {k: v for k, v in configuration.fit.items() if k in ("sample_weight", "offset", "qid")}
+    for n_jobs in (1, 2):
+        try:
+            found.append(model.booster_.refit(table.make(), y, decay=0.5, n_jobs=n_jobs, **given))
+        except HedgerowError as error:
+            found.append(error)
+    if isinstance(found[0], Exception):
+        return same_error(found[0], found[1], "refit by one thread and two")
+    if model_to_bytes(found[0].model) != model_to_bytes(found[1].model):
+        raise Finding("refit by one thread and two differ")
+    if np.isnan(found[0].predict(table.make(), kind="raw")).any():
+        raise Finding("a refitted model predicts NaN")
+    return "fitted"
+
+
+def check_conformal(configuration: Configuration) -> str:
+    """Intervals and sets around predictions."""
+    if configuration.estimator == "Ranker" or np.ndim(configuration.target) == 2:
+        return check_fit(configuration)
+    kind = getattr(hedgerow, f"Conformal{configuration.estimator}")
+    table = configuration.table
+    weight = configuration.fit.get("sample_weight")
+    X = table.make()
+    if table.form in ("list", "csc"):
+        X = table.make("float64")
+    found: list[Any] = []
+    for n_jobs in (1, 2):
+        try:
+            model = kind(make(configuration, n_jobs), level=0.5, random_state=0)
+            model.fit(X, configuration.target, weight)
+            predict = model.predict_set if hasattr(model, "predict_set") else model.predict_interval
+            found.append(np.asarray(predict(X)))
+        except HedgerowError as error:
+            found.append(error)
+    if isinstance(found[0], Exception):
+        return same_error(found[0], found[1], "conformal by one thread and two")
+    if isinstance(found[1], Exception) or not _equal(found[0], found[1]):
+        raise Finding("conformal by one thread and two differ")
+    if found[0].dtype.kind == "f" and np.isnan(found[0]).any():
+        raise Finding("an interval is NaN")
+    return "fitted"
+
+
+TASKS = {
+    "refit": check_refit,
+    "conformal": check_conformal,
+    "fit": check_fit,
+    "cross_fit": check_cross_fit,
+    "continue": check_continue,
+    "train": check_train,
+    "cart": check_cart,
+}
