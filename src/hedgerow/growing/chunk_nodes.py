@@ -55,7 +55,7 @@ from hedgerow.kernels.split import SplitRules
 ) = range(8)
 
 
-@kernel
+@kernel(inner=True)
 def end_builds(
     thread: int,
     crew: Crew,

@@ -171,7 +171,7 @@ def fix_rows(
             pack_block(scalars, constant, settings.seed, rows, first, last)
 
 
-@kernel
+@kernel(inner=True)
 def start_chunk(
     thread: int,
     crew: Crew,
@@ -289,7 +289,7 @@ def share_columns(thread: int, building: Building) -> tuple[int, int]:
     return building.first + first, building.first + last
 
 
-@kernel
+@kernel(inner=True)
 def visit_chunk(
     thread: int,
     crew: Crew,
@@ -326,7 +326,7 @@ def visit_chunk(
     barrier(crew)
 
 
-@kernel
+@kernel(inner=True)
 def sum_leaves(
     thread: int,
     crew: Crew,
@@ -345,7 +345,7 @@ def sum_leaves(
     barrier(crew)
 
 
-@kernel
+@kernel(inner=True)
 def add_values(
     thread: int,
     crew: Crew,

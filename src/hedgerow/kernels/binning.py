@@ -156,7 +156,7 @@ def find_runs(ordered: AnyArray, starts: IntArray) -> np.int64:
     return np.int64(runs)
 
 
-@kernel
+@kernel(inner=True)
 def _light_target(
     starts: IntArray, n_runs: np.uint64, mass_before: FloatArray, max_bins: int
 ) -> tuple[float, np.int64]:

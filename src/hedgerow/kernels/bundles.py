@@ -54,7 +54,7 @@ def sum_degrees(
         degree[feature] = total
 
 
-@kernel
+@kernel(inner=True)
 def count_conflicts(taken: AnyArray, rows: RowArray, start: int, stop: int, most: int) -> int:
     """How many of ``rows[start:stop]`` have their bit set; stops counting beyond ``most``."""
     conflicts = np.int64(0)
@@ -66,7 +66,7 @@ def count_conflicts(taken: AnyArray, rows: RowArray, start: int, stop: int, most
     return conflicts
 
 
-@kernel
+@kernel(inner=True)
 def mark_rows(taken: AnyArray, rows: RowArray, start: int, stop: int) -> None:
     """Set the bits of ``rows[start:stop]``."""
     for i in range(np.uint64(start), np.uint64(stop)):
@@ -148,7 +148,7 @@ def put_in_bundles(
     return n_bundles
 
 
-@kernel
+@kernel(inner=True)
 def close_fullest(
     number: IntArray,
     place: IntArray,

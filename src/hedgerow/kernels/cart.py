@@ -113,13 +113,13 @@ class Scratch(NamedTuple):
     sums: FloatArray
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def row_of(cell: int) -> Any:
     """Row of a cell."""
     return np.uint64(cell) & _LOW
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def rank_of(cell: int) -> Any:
     """Rank of a cell."""
     return np.uint64(cell) >> _HIGH
@@ -223,7 +223,7 @@ def scan_shares(
     return best, chosen
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def move_row(
     criterion: int, n_classes: int, counts: FloatArray, k: int, mass: float
 ) -> tuple[float, float]:

@@ -69,7 +69,7 @@ def category_goes_left(nodes: WalkNodes, node: int, key: int) -> bool:
     return nodes.count[nodes.left[node]] > nodes.count[nodes.right[node]]
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def key_of(value: Any, is_key: int) -> Any:
     """Key of a number of any float type, or of what is a key already."""
     if is_key == 1:

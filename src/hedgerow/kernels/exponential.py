@@ -27,7 +27,7 @@ _LOWEST, _HIGHEST = -708.0, 708.0
 _C = tuple(1.0 / math.factorial(k) for k in range(14))
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def exponential(x: float) -> float:
     """``exp(x)`` for finite x; beyond +-708 the value at +-708."""
     x = min(max(x, _LOWEST), _HIGHEST)

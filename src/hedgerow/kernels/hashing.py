@@ -27,7 +27,7 @@ BIN_SAMPLE_STREAM = 1
 """Stream for the rows from which cuts are chosen."""
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def mix64(bits: Any) -> Any:
     """Scramble 64 bits, one to one; each output bit depends on every input bit."""
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1

@@ -87,7 +87,7 @@ def counts_impurity(criterion: int, counts: FloatArray, n_classes: int, total: f
     return entropy / _LN2
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def squares_score(left: float, left_mass: float, right: float, right_mass: float) -> float:
     """``left^2 / left_mass + right^2 / right_mass`` with one division."""
     above = left * left * right_mass + right * right * left_mass

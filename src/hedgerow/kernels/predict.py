@@ -106,7 +106,7 @@ def fill_set_keys(
             keys[out + i * row_step_out] = outside
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def fill_keys(
     rows: tuple[Any, ...],
     slots: IntArray,
@@ -170,7 +170,7 @@ def add_chosen_vectors(
             scores[output, row] += vectors[np.uint64(chosen[row]), output]
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def clear_exits(
     keys: AnyArray, masks: AnyArray, block: int, part: int, splits: tuple[Any, ...], at: int
 ) -> None:
@@ -289,7 +289,7 @@ def add_masked_trees(
                 add_vectors(vectors, exits, n, scores, row)
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def step(nodes: IntArray, keys: AnyArray, first: int, node: int) -> int:
     """The child to which the row goes whose keys start at ``first``; a leaf stays."""
     link = np.uint64(nodes[node + node + _ONE])
@@ -297,7 +297,7 @@ def step(nodes: IntArray, keys: AnyArray, first: int, node: int) -> int:
     return (link >> _LINK_BITS) + np.uint64(above)
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def walk_tree(
     nodes: IntArray,
     root: int,

@@ -162,7 +162,7 @@ def list_active(
                 place[j] = to + 1
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def code_of(entries: Entries, places: Places, e: int, j: int) -> int:
     """The code of entry ``e``, of feature ``j``."""
     value, cuts = entries.value[e], places.cuts

@@ -32,7 +32,7 @@ ORDER_STREAM = 12 << 40
 _SPLITTER = 2.0**29 + 1.0
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def shortened(value: float) -> float:
     """``value`` rounded to 24 bits, so that noise of sums makes no two values of one.
 

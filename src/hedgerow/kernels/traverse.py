@@ -91,7 +91,7 @@ def pack_tree(
     return depth
 
 
-@kernel(inline=True)
+@kernel(inline=True, inner=True)
 def binned_step(nodes: AnyArray, bins: BinArray, row_start: int, node: int) -> int:
     """The child to which a row goes whose bins start at ``row_start``; a leaf stays."""
     at = node * NODE_WORDS
