@@ -451,8 +451,11 @@ def test_classes_are_those_of_the_model(tmp_path) -> None:
         assert more.n_iter_ == 8
     with pytest.raises(DataError, match="y has labels that the model to go on from has not: 'new'"):
         HedgerowClassifier().fit(NUMBERS, np.where(two, y, "new"), init_model=some)
-    with pytest.raises(ParameterError, match=r"init_model was trained with objective 'softmax'"):
+    with pytest.raises(DataError, match="y has labels that the model to go on from has not"):
         HedgerowClassifier().fit(NUMBERS, y == "top", init_model=some.booster_)
+    nameless = Booster(some.booster_.model)
+    with pytest.raises(ParameterError, match=r"init_model was trained with objective 'softmax'"):
+        HedgerowClassifier().fit(NUMBERS, y == "top", init_model=nameless)
 
 
 @pytest.mark.parametrize("weights", ["balanced", {0: 1.0, 1: 7.0}])

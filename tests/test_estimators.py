@@ -8,6 +8,7 @@ import threading
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -423,6 +424,89 @@ def test_what_cannot_be_saved_is_named(tmp_path) -> None:
 
 def print_nothing(state) -> None:
     return None
+
+
+KINDS_OF_LABELS = {
+    "text": np.array(["no", "yes"]),
+    "integers": np.array([7, 3]),
+    "bools": np.array([False, True]),
+    "floats": np.array([2.0, 1.0]),
+    "objects": np.array(["b", "aa"], dtype=object),
+}
+
+
+def saved_booster(model, path):
+    model.booster_.save(path)
+    return hedgerow.load(path)
+
+
+def saved_estimator(model, path):
+    model.save(path)
+    return hedgerow.load(path)
+
+
+def pickled(model, path):
+    return pickle.loads(pickle.dumps(model.booster_))
+
+
+@pytest.mark.parametrize("keep", [saved_booster, saved_estimator, pickled])
+@pytest.mark.parametrize("labels", list(KINDS_OF_LABELS))
+def test_a_loaded_booster_predicts_what_the_estimator_predicted(labels, keep, tmp_path) -> None:
+    y = KINDS_OF_LABELS[labels][Y.astype(int)]
+    model = HedgerowClassifier(**SHORT, class_weight="balanced").fit(X, y)
+    expected, loaded = model.predict(X), keep(model, tmp_path / "m")
+    for booster in (model.booster_, loaded, saved_booster(model, tmp_path / "again")):
+        found = booster.predict(X)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(booster.classes, model.classes_)
+        *_, last = booster.staged_predict(X)
+        np.testing.assert_array_equal(last, expected)
+        parts = list(booster.predict_batches([X[:9], X[:0], X[9:]]))
+        assert parts[1].dtype == expected.dtype
+        np.testing.assert_array_equal(np.concatenate(parts), expected)
+        np.testing.assert_array_equal(booster.predict(X, "probability"), model.predict_proba(X))
+    refitted = loaded.refit(X[:300], y[:300], decay=0.5)
+    assert set(refitted.predict(X).tolist()) == set(y.tolist())
+    with pytest.raises(DataError, match="y has labels that the model has not: 'other'"):
+        loaded.refit(X[:2], ["other", "other"])
+    more = HedgerowClassifier(**SHORT).fit(X, y, init_model=loaded)
+    np.testing.assert_array_equal(more.classes_, model.classes_)
+
+
+def test_predictions_in_files_are_labels(tmp_path) -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    y = np.array(["no", "yes"])[Y.astype(int)]
+    model = HedgerowClassifier(**SHORT).fit(frame, y)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    booster = saved_booster(model, tmp_path / "m")
+    booster.predict_files(tmp_path / "rows.csv", tmp_path / "out.csv")
+    found = pd.read_csv(tmp_path / "out.csv")["prediction"]
+    assert found.tolist() == model.predict(frame).tolist()
+
+
+def test_models_without_labels_predict_indices(tmp_path, classifier) -> None:
+    """Those of train, and files of earlier versions."""
+    save_model(classifier.booster_.model, tmp_path / "old")
+    booster = hedgerow.load(tmp_path / "old")
+    assert booster.classes is None
+    index = classifier.classes_.tolist().index
+    expected = [index(label) for label in classifier.predict(X).tolist()]
+    assert booster.predict(X).tolist() == expected
+    assert (
+        hedgerow.train({"objective": "logistic", **SHORT}, hedgerow.Dataset(X, Y)).classes is None
+    )
+    several = HedgerowClassifier(**SHORT).fit(X, np.column_stack([Y, 1 - Y]))
+    loaded = saved_estimator(several, tmp_path / "several")
+    assert loaded.classes is None
+    np.testing.assert_array_equal(loaded.predict(X), several.predict(X))
+
+
+def test_forged_labels_of_a_booster_are_a_format_error(tmp_path, classifier) -> None:
+    for classes in (None, {"dtype": "<U-73741825", "values": ["a", "b"]}, {"values": [0]}):
+        save_model(classifier.booster_.model, tmp_path / "m", estimator={"classes": classes})
+        with pytest.raises(ModelFormatError, match="classes in the model file are malformed"):
+            hedgerow.load(tmp_path / "m")
 
 
 def test_file_of_another_kind_is_a_format_error(tmp_path, classifier, regressor) -> None:

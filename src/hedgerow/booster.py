@@ -12,15 +12,17 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.class_weights import true_probabilities, weighted_raw, weights_of
+from hedgerow.boosting.classes import classes_of_record, labels_to_record
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.magnitudes import warn_of_infinite
 from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.boosting.predicted_distributions import DistributionPredictions
+from hedgerow.boosting.refitting import Refitting
 from hedgerow.boosting.sample import check_offset
 from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -44,6 +46,7 @@ class Booster(
     StreamedPredictions,
     SurvivalPredictions,
     DistributionPredictions,
+    Refitting,
 ):
     """A trained model: what :func:`train` and :func:`load` return.
 
@@ -54,17 +57,20 @@ class Booster(
     Parameters
     ----------
     model : Model
+    classes : ndarray of shape (n_classes,), optional
+        Labels of the classes, by index: what :meth:`predict` gives.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
         self.model = model
+        self._classes = classes
         self._schema = model.schema
         self._objective = objective_of(model)
         self._predictor = Predictor(model.forest, model.split_schema.kinds)
         self._unseen = UnseenCounts()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _booster_from_bytes, (model_to_bytes(self.model),)
+        return _booster_from_bytes, (model_to_bytes(self.model), self._classes)
 
     def __repr__(self) -> str:
         known = parameters_of(self._objective).values()
@@ -105,6 +111,15 @@ class Booster(
         return offset_columns(self.model)
 
     @property
+    def classes(self) -> AnyArray | None:
+        """Labels of the classes, by index, as ``classes_`` of the classifier.
+
+        None for regression, several labels of a row, and a model of :func:`train`, which
+        knows classes by their index alone.
+        """
+        return self._classes
+
+    @property
     def target_names(self) -> tuple[str, ...] | None:
         """Names of the targets or labels; None if there is one target."""
         known = self._objective
@@ -127,9 +142,10 @@ class Booster(
             The columns of a frame are found by name, if the training table had
             names.
         kind : {"value", "raw", "probability", "leaf"}, default="value"
-            ``"value"``: the expected target, or the index of the most probable
-            class.  ``"raw"``: sum of the trees.  ``"probability"``: of each
-            class.  ``"leaf"``: node that the row reaches in each tree.
+            ``"value"``: the expected target, or the most probable class: its label,
+            where the booster knows ``classes``, else its index.  ``"raw"``: sum of the
+            trees.  ``"probability"``: of each class.  ``"leaf"``: node that the row reaches
+            in each tree.
         n_rounds : int, optional
             Use the first rounds only.
         n_jobs : int, optional
@@ -141,10 +157,9 @@ class Booster(
         Returns
         -------
         ndarray
-            ``"value"``: (n_rows,), float64 or int64; (n_rows, n_levels) for several
-            quantiles.  ``"raw"``: float64, (n_rows,), or (n_rows, n_outputs) where a
-            row has several raw scores.  ``"probability"``: float64, (n_rows, n_classes).
-            ``"leaf"``: int32, (n_rows, n_trees).
+            ``"value"``: (n_rows,), float64, int64 or of the type of ``classes``;
+            (n_rows, n_levels) for several quantiles.  ``"raw"``: float64, (n_rows,), or
+                ``"leaf"``: int32, (n_rows, n_trees).
 
         Raises
         ------
@@ -159,7 +174,7 @@ class Booster(
                 raise ParameterError("offset has no effect on leaves: leave it out.")
             return self.leaves(X, n_jobs=n_jobs)[:, : self._stop_tree(n_rounds)]
         raw = self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs, offset=offset)
-        return self.from_raw(raw, kind)
+        return self._prediction(raw, kind)
 
     def staged_predict(
         self,
@@ -178,7 +193,7 @@ class Booster(
         if kind == "leaf":
             raise ParameterError("staged_predict has no kind 'leaf': a leaf belongs to one tree.")
         stages = self.staged_raw_scores(X, n_jobs=n_jobs, offset=offset)
-        return (self.from_raw(raw, kind) for raw in stages)
+        return (self._prediction(raw, kind) for raw in stages)
 
     def raw_scores(
         self,
@@ -309,8 +324,13 @@ class Booster(
                 "use kind='value'."
             )
 
+    def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
+        """As :meth:`from_raw`, with labels in the place of indices where they are known."""
+        found = self.from_raw(raw, kind)
+        return self._classes[found] if kind == "value" and self._classes is not None else found
+
     def from_raw(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Turn raw scores, shape (n_outputs, n_rows), into predictions of a kind."""
+        """Turn raw scores, shape (n_outputs, n_rows), into predictions; classes by index."""
         if kind == "raw":
             return raw[0] if len(raw) == 1 else np.ascontiguousarray(raw.T)
         if kind == "probability" or task_of(self._objective) == "regression":
@@ -321,68 +341,6 @@ class Booster(
         if len(decisive) == 1:
             return (decisive[0] > 0.0).astype(np.int64)
         return decisive.argmax(axis=0)
-
-    def refit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        decay: float = 0.9,
-        *,
-        offset: Any = None,
-        qid: Any = None,
-        n_jobs: int | None = None,
-    ) -> Booster:
-        """A model with the same trees, whose leaf values are drawn towards those of new rows.
-
-        Parameters
-        ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-            As for :class:`Dataset`; classes by index.
-        sample_weight : array-like of shape (n_rows,), optional
-            Not negative.
-        decay : float in [0, 1], default=0.9
-            Share of the old values: ``decay * old + (1 - decay) * new``; 0 replaces them.
-            As ``decay_rate`` of LightGBM's ``refit``.
-        offset : array-like, optional
-            As for :meth:`predict`.
-        qid : array-like of shape (n_rows,), optional
-            The query of each row, for rankings.
-        n_jobs : int, optional
-
-        Returns
-        -------
-        Booster
-            A new one.  Columns and cuts of its splits, gains and covers are those of this
-            one; leaves that no row reaches keep their values.  See docs/continue.md.
-
-        Raises
-        ------
-        ParameterError
-            For random forests, DART, monotone constraints, and losses of your own.
-        DataError, DataTypeError
-            If X or y does not fit the model.
-
-        Examples
-        --------
-        >>> from hedgerow import Dataset, train
-        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
-        >>> params |= {"learning_rate": 1.0, "early_stopping": False}
-        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
-        >>> booster.refit([[1.0], [5.0]], [10.0, 20.0], decay=0.0).predict([[1.0], [5.0]])
-        array([10., 20.])
-        """
-        from hedgerow.boosting.refit import refit
-
-        given = Dataset(X, y, sample_weight, self.offset_columns or offset, qid=qid)
-        if self.offset_columns and offset is not None:
-            offset_of_rows(self.model, X, offset)  # says why not
-        table = given.table(self._schema)
-        target = given.target(table.n_rows, self.objective)
-        sample = given.sample(table, target, self._objective.n_outputs)
-        threads = self._threads(table.n_rows, n_jobs)
-        return Booster(refit(self.model, self._objective, sample, decay, threads))
 
     def feature_importance(self, kind: ImportanceKind = "gain") -> FloatArray:
         """Importance of each feature, summed over all splits.
@@ -404,12 +362,18 @@ class Booster(
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file; an existing file is replaced in one step.
 
+        The labels of the classes are in it, if they are known.
+
         Raises
         ------
+        DataTypeError
+            If a label is neither text nor a number.
         OSError
             If it cannot be written; an old file is then intact.
         """
-        save_model(self.model, path)
+        known = self._classes
+        record = None if known is None else {"classes": labels_to_record(known)}
+        save_model(self.model, path, estimator=record)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Booster:
@@ -434,10 +398,10 @@ def given_model(given: Any, name: str = "init_model") -> tuple[Model, Any]:
     Returns
     -------
     model : Model
-    source : estimator, record of an estimator in a file, or None
+    source : estimator, booster, record of an estimator in a file, or None
     """
     if isinstance(given, Booster):
-        return given.model, None
+        return given.model, given
     if isinstance(given, str | os.PathLike):
         return load_model(given)
     booster = getattr(given, "booster_", None)
@@ -461,6 +425,8 @@ def load(path: str | os.PathLike[str]) -> Booster:
     Returns
     -------
     Booster
+        It predicts what the estimator or booster predicted that was saved: labels of
+        classes where these were known.
 
     Raises
     ------
@@ -469,11 +435,15 @@ def load(path: str | os.PathLike[str]) -> Booster:
     ModelFormatError
         If it is not a valid model file.
     """
-    return Booster(load_model(path)[0])
+    model, record = load_model(path)
+    try:
+        return Booster(model, classes_of_record(objective_of(model), record))
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def _booster_from_bytes(data: bytes) -> Booster:
-    return Booster(model_from_bytes(data)[0])
+def _booster_from_bytes(data: bytes, classes: AnyArray | None = None) -> Booster:
+    return Booster(model_from_bytes(data)[0], classes)
 
 
 __all__ = ["Booster", "Dataset", "PredictionKind", "load"]

@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.booster import Booster, objective_of
+from hedgerow.booster import Booster, load, objective_of
+from hedgerow.boosting.classes import n_classes_of
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.data import Column
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
-from hedgerow.io import load_model
+from hedgerow.estimators.multilabel import label_classes
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
 from hedgerow.plot.curves import score_at
@@ -109,7 +110,8 @@ def finished(estimator: Estimator) -> Estimator:
     for key in ("history", "init_scores"):
         if key in record:
             record[key] = {rows: known for rows, known in record[key].items() if rows != "train"}
-    estimator.booster_ = Booster(replace(model, training=record))
+    known = estimator.booster_.classes
+    estimator.booster_ = Booster(replace(model, training=record), known)
     return estimator
 
 
@@ -142,19 +144,16 @@ class SavedModel:
 
 def open_model(path: str) -> SavedModel:
     """Read a model file that the command line, an estimator or a booster wrote."""
-    model, record = load_model(path)
-    booster = Booster(model)
-    parameters = model.training.get("parameters", {})
-    shown = parameters if isinstance(parameters, Mapping) else {}
-    if task_of(objective_of(model)) == "regression":
+    booster = load(path)
+    shown, objective = booster.model.training.get("parameters", {}), objective_of(booster.model)
+    if task_of(objective) == "regression":
         return SavedModel(booster, None, shown)
-    if record is None:
-        # Written by a booster, which knows classes by their index only, labels by name.
-        if booster.target_names is not None:
-            return SavedModel(booster, list(booster.target_names), shown)
-        return SavedModel(booster, list(range(max(2, model.forest.n_outputs))), shown)
-    classes = HedgerowClassifier.load(path).classes_.tolist()
-    return SavedModel(booster, classes, shown)
+    known = booster.classes
+    if known is None:
+        known = label_classes(objective)
+    if known is None:  # written by a booster of `train`, which knows classes by their index
+        known = np.arange(n_classes_of(objective) or 0)
+    return SavedModel(booster, known.tolist(), shown)
 
 
 def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.classes import indices_of
 from hedgerow.boosting.queries import check_given
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch
@@ -274,7 +275,7 @@ def encoded(partition: Partition, known: Labels) -> tuple[FloatArray, FloatArray
     y, weight = label_array(partition), weight_array(partition)
     counted = slice(None) if weight is None else weight > 0.0
     codes = np.zeros(len(y))
-    codes[counted] = labels.indices_of(y[counted], known.classes, "y")
+    codes[counted] = indices_of(y[counted], known.classes, "y")
     if weight is not None and not weight.any():
         return codes, weight
     return codes, labels.weights_by_class(weight, codes, known.weights)

@@ -10,9 +10,10 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
-from hedgerow.booster import Booster, given_model
+from hedgerow.booster import Booster, given_model, objective_of
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
+from hedgerow.boosting.classes import n_classes_of
 from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.defaults import AUTO, AUTOMATIC, DataSize, choose, plain_values
 from hedgerow.boosting.fit import fit
@@ -362,7 +363,8 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
     @staticmethod
     def _fitted(model: Model, **more: Any) -> dict[str, Any]:
         """What an estimator has after its fit."""
-        booster = Booster(model)
+        classes = more.get("classes_") if n_classes_of(objective_of(model)) else None
+        booster = Booster(model, classes)
         fitted: dict[str, Any] = {
             "booster_": booster,
             "n_features_in_": booster.num_features,

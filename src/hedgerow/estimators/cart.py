@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.classes import indices_of
 from hedgerow.boosting.sample import check_vector, check_weight
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, shown_name
@@ -224,7 +225,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         check_is_fitted(self, "tree_")
         given = labels.read_labels(y, n_rows, "y", type(self).__name__)
-        return labels.indices_of(given, self.classes_, "y"), len(self.classes_)
+        return indices_of(given, self.classes_, "y"), len(self.classes_)
 
     def _weight(self, weight: Any, target: FloatArray, n_rows: int) -> FloatArray | None:
         checked = check_weight(weight, n_rows)

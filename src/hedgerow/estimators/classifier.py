@@ -15,6 +15,7 @@ from hedgerow.booster import objective_of
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.class_weights import corrected, rescaled
+from hedgerow.boosting.classes import classes_of_record, indices_of, labels_to_record
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.sample import Sample, check_weight
@@ -304,7 +305,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         if X_val is not None:
             seen = read_any(given.X_val, table.schema, reader=reader)
             y_val = labels.read_labels(y_val, seen.n_rows, "y_val", reader)
-            codes_val = labels.indices_of(y_val, classes, "y_val")
+            codes_val = indices_of(y_val, classes, "y_val")
             weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
             validation = _sample(seen, codes_val, weight_val, by_class)
             validation = given.on(validation, objective.n_outputs, validation=True)
@@ -429,18 +430,17 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
     def _to_record(self) -> dict[str, Any]:
         if self._has_labels:  # their names are in the model's record
             return super()._to_record()
-        return super()._to_record() | {"classes": labels.labels_to_record(self.classes_)}
+        return super()._to_record() | {"classes": labels_to_record(self.classes_)}
 
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
         names = multilabel.label_classes(objective_of(model))
         if names is not None:
             return {"classes_": names}
-        several = model.objective in ("softmax", "one_vs_all")
-        n_classes = model.forest.n_outputs if several else 2
-        if "classes" not in record:
+        classes = classes_of_record(objective_of(model), record)
+        if classes is None:
             raise ModelFormatError("the classes are missing.")
-        return {"classes_": labels.labels_from_record(record["classes"], n_classes)}
+        return {"classes_": classes}
 
 
 def _sample(

@@ -217,7 +217,7 @@ def cross_fit(
         oof_raw=raw,
         scores={m.name: np.array([one.scores[m.name] for one in grown.folds]) for m in metrics},
         curves=_curves(grown),
-        boosters=tuple(Booster(one) for one in models),
+        boosters=tuple(Booster(one, problem.classes) for one in models),
         best_rounds=np.array(rounds_of(grown.folds), dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
         model=_merged(

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.classes import indices_of, labels_from_record
 from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.sample import check_finite, check_length, check_weight
-from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
-
-_LABEL_TYPE = re.compile(r"<U[0-9]{1,5}|<[iu][248]|<f[248]|\|[biu]1", re.ASCII)
-"""Types of labels in a model file, as NumPy calls them."""
-
-_LONGEST_LABEL = 1 << 14
-"""Letters of a label."""
-
-MOST_LABEL_BYTES = 1 << 28
-"""All labels of a model together, as an array."""
 
 
 def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
@@ -137,39 +128,18 @@ def known_classes(source: Any, start: Start | None) -> AnyArray | None:
 
     Parameters
     ----------
-    source : estimator, record of an estimator, or None
+    source : estimator, booster, record of an estimator, or None
     start : Start or None
     """
     if source is None or start is None:
         return None
     if not isinstance(source, Mapping):
-        found: AnyArray | None = getattr(source, "classes_", None)
+        found: AnyArray | None = getattr(source, "classes_", getattr(source, "classes", None))
         return found
     if "classes" not in source:
         return None
     several = start.model.objective in ("softmax", "one_vs_all")
     return labels_from_record(source["classes"], start.forest.n_outputs if several else 2)
-
-
-def indices_of(labels: AnyArray, classes: AnyArray, name: str, owner: str = "y") -> FloatArray:
-    """Index of each label in ``classes``.
-
-    Raises
-    ------
-    DataError
-        If a label is not one of them; the message lists up to five.
-    """
-    place = {label: index for index, label in enumerate(classes.tolist())}
-    found = [place.get(label, -1) for label in labels.tolist()]
-    codes = np.array(found, dtype=np.float64)
-    if (codes < 0).any():
-        row = int(np.argmax(codes < 0))
-        unknown = sorted({repr(label) for label in labels[codes < 0].tolist()})
-        raise DataError(
-            f"{name} has labels that {owner} has not: {', '.join(unknown[:5])} (the first in row "
-            f"{row})."
-        )
-    return codes
 
 
 def weights_by_class(
@@ -247,68 +217,3 @@ def class_weights(
             f"has {class_weight[wrong]!r}: leave its rows out instead."
         )
     return weights
-
-
-def labels_to_record(classes: AnyArray) -> dict[str, Any]:
-    """Classes as JSON-like values, dtype included.
-
-    Raises
-    ------
-    DataTypeError
-        If labels are neither text, numbers nor booleans, or together too long.
-    """
-    values = classes.tolist()
-    if classes.dtype.kind not in "biufUO" or classes.dtype == np.longdouble:
-        raise DataTypeError(f"labels of type {classes.dtype} cannot be saved: use text or numbers.")
-    for value in values:
-        if not isinstance(value, str | bool | int | float):
-            raise DataTypeError(
-                f"the label {value!r} ({type(value).__name__}) cannot be saved: "
-                "use text, numbers or booleans."
-            )
-    longest = classes.dtype.itemsize // 4 if classes.dtype.kind == "U" else 0
-    if longest > _LONGEST_LABEL or longest * len(classes) > MOST_LABEL_BYTES // 4:
-        raise DataTypeError(
-            f"{len(classes)} labels of up to {longest} letters are too long for a model file: "
-            "give classes shorter names."
-        )
-    name = "O" if classes.dtype.kind == "O" else classes.dtype.newbyteorder("<").str
-    return {"dtype": name, "values": values}
-
-
-def labels_from_record(record: Any, n_classes: int) -> AnyArray:
-    """Inverse of :func:`labels_to_record`, for a record from any source.
-
-    Raises
-    ------
-    ModelFormatError
-        If it is not the record of ``n_classes`` different labels.
-    """
-    try:
-        name, values = record["dtype"], record["values"]
-        if not isinstance(values, list) or len(values) != n_classes:
-            raise ValueError("wrong number of labels")
-        dtype = _dtype(name, n_classes)
-        if not all(isinstance(value, str | bool | int | float) for value in values):
-            raise ValueError("a label is neither text nor number")
-        classes = np.array(values, dtype=dtype)
-        if classes.shape != (n_classes,) or classes.tolist() != values:
-            raise ValueError("labels do not fit their type")
-        if len(set(values)) != n_classes or sorted(values) != values:
-            raise ValueError("labels are not in order")
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ModelFormatError(f"the classes in the model file are malformed: {error}.") from None
-    return classes
-
-
-def _dtype(name: Any, n_labels: int) -> np.dtype[Any]:
-    """The type of a name, which NumPy is not asked about: it wraps lengths around."""
-    if name == "O":
-        return np.dtype(object)
-    if not isinstance(name, str) or not _LABEL_TYPE.fullmatch(name):
-        raise ValueError(f"unknown type {str(name)[:40]!r}")
-    if name.startswith("<U"):
-        letters = int(name[2:])
-        if letters > _LONGEST_LABEL or 4 * letters * n_labels > MOST_LABEL_BYTES:
-            raise ValueError("labels are too long")
-    return np.dtype(name).newbyteorder("=")

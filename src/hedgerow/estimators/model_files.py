@@ -88,7 +88,7 @@ class ModelFiles(BaseEstimator, ABC):
 
     @classmethod
     def _from_record(cls, model: Model, record: Mapping[str, Any] | None) -> Self:
-        if record is None:
+        if record is None or "class" not in record:
             raise ModelFormatError("this is a plain model: read it with hedgerow.load.")
         params = record.get("params")
         if record.get("class") != cls.__name__ or not isinstance(params, dict):

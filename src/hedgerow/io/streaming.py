@@ -87,8 +87,8 @@ class StreamedPredictions(ABC):
         """Predict one table."""
 
     @abstractmethod
-    def from_raw(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
-        """Predictions from raw scores."""
+    def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
+        """Predictions from raw scores, as :meth:`predict` returns them."""
 
     @abstractmethod
     def _check_kind(self, kind: str) -> None:
@@ -163,7 +163,7 @@ class StreamedPredictions(ABC):
                 if kind == "leaf":
                     yield np.empty((0, n_trees), dtype=np.int32)
                 else:
-                    yield self.from_raw(np.empty((self.model.forest.n_outputs, 0)), kind)
+                    yield self._prediction(np.empty((self.model.forest.n_outputs, 0)), kind)
                 continue
             try:
                 yield self.predict(table, kind, n_rounds=n_rounds, n_jobs=n_jobs)
