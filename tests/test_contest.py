@@ -346,6 +346,10 @@ def test_a_value_for_each_number_is_learned_as_by_plain_trees() -> None:
     assert errors[0] < errors[1]
 
 
+def told(mean: float, n_rows: int = 50) -> Difference:
+    return Difference(mean, 0.1, n_rows)
+
+
 def test_folds_that_contradict_each_other_are_told() -> None:
     rng = np.random.default_rng(0)
     group, X = rng.integers(0, 6, 600), rng.normal(size=(600, 3))
@@ -356,12 +360,13 @@ def test_folds_that_contradict_each_other_are_told() -> None:
         warnings.simplefilter("error")
         HedgerowRegressor(n_jobs=1).fit(X, y)
         HedgerowRegressor(n_jobs=1).fit(X, rng.normal(size=600), groups=group)
-        warn_of_doubts(Difference(-0.3, 0.1), [Difference(-0.3, 0.1), Difference(2.0, 0.1)])
+        warn_of_doubts(told(-0.3), [told(-0.3), told(2.0)])
+        warn_of_doubts(told(-0.5, 10), [told(-0.5, 10), told(2.0)])
     with pytest.warns(FoldsWarning, match=r"a loss that is 0.5 higher \(standard error 0.1\)"):
-        warn_of_doubts(Difference(-0.5, 0.1), [Difference(-0.5, 0.1)])
-    by_fold = [Difference(mean, 0.1) for mean in (1.0, -0.5, 0.1, -0.6)]
+        warn_of_doubts(told(-0.5), [told(-0.5)])
+    by_fold = [told(mean) for mean in (1.0, -0.5, 0.1, -0.6)]
     with pytest.warns(FoldsWarning, match=r"test rows of fold 0, and raise that of fold 1, 3"):
-        warn_of_doubts(Difference(0.2, 0.1), by_fold)
+        warn_of_doubts(told(0.2), by_fold)
 
 
 # -- ends before all are tried ------------------------------------------------

@@ -315,10 +315,9 @@ def test_what_cannot_be_done_is_refused(tmp_path: Any) -> None:
 
 def test_folds_too_small_to_split_say_nothing() -> None:
     X, y = _data(45)
-    model = HedgerowRegressor(early_stopping="cv", n_estimators=12).fit(X, y)
-    assert model.n_iter_ == 12
-    few = HedgerowRegressor(early_stopping="cv", n_estimators=12).fit(X[:20], y[:20])
-    assert few.n_iter_ == 0
+    asked = HedgerowRegressor(early_stopping="cv", n_estimators=12, min_samples_leaf=20)
+    assert asked.fit(X, y).n_iter_ == 12
+    assert asked.fit(X[:20], y[:20]).n_iter_ == 0
 
 
 # -- beside groups and models that go on -------------------------------------------

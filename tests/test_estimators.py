@@ -324,7 +324,7 @@ def test_attributes(classifier) -> None:
     assert importances.sum() == pytest.approx(1.0)
     assert NAMES[int(importances.argmax())] == "Glucose"
     assert not hasattr(HedgerowClassifier(), "feature_importances_")
-    stump = HedgerowRegressor(**SHORT).fit(X[:5], Y[:5])
+    stump = HedgerowRegressor(**SHORT).fit(X[:5], np.ones(5))
     assert stump.feature_importances_.tolist() == [0.0] * 8
 
 

@@ -223,3 +223,74 @@ def test_noise_of_few_different_rows_is_not_learned() -> None:
         model = HedgerowClassifier(random_state=seed, n_jobs=1).fit(X, y)
         excess.append(np.mean((model.predict_proba(X)[:, 1] - y.mean()) ** 2))
     assert np.mean(excess) < 0.002
+
+
+# -- never more than chance behind plain rounds -------------------------------------------
+
+
+class World:
+    """Tables of few columns, each of 2 to 1,000 values, and a target that depends on them."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = np.random.default_rng(seed)
+        self.n_outputs = int(rng.integers(0, 3))  # 0: numbers
+        levels = rng.choice([2, 3, 4, 6, 12, 50, 1000], rng.integers(1, 5))
+        self.shares = [rng.dirichlet(np.full(n, rng.choice([0.3, 1.0, 10.0]))) for n in levels]
+        n_outputs = max(self.n_outputs, 1)
+        sizes = [rng.choice([0.0, 0.5, 1.0, 2.0]) for _ in levels]
+        self.effects = [
+            size * rng.normal(size=(n, n_outputs)) for n, size in zip(levels, sizes, strict=True)
+        ]
+        self.joint, self.noise = rng.choice([0, 0, 1, 2]), rng.choice([0.1, 0.3, 1.0, 3.0])
+
+    def draw(self, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and their targets; each combination of values has an effect of its own."""
+        rng = self.rng
+        X = np.column_stack([rng.choice(len(p), n_rows, p=p) for p in self.shares])
+        score = sum(effect[X[:, j]] for j, effect in enumerate(self.effects))
+        mixed = X @ np.array([7919, 1009, 9176, 65537])[: X.shape[1]] * 40503 % 10007 / 10007.0
+        score = score + 3.4 * self.joint * (mixed[:, None] - 0.5)
+        if self.n_outputs == 0:
+            return X.astype(float), score[:, 0] + self.noise * rng.normal(size=n_rows)
+        score = np.column_stack([np.zeros(n_rows), score / self.noise])
+        return X.astype(float), (score + rng.gumbel(size=score.shape)).argmax(axis=1)
+
+
+def losses_of(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if isinstance(model, HedgerowClassifier):
+        return log_losses(model, X, y)
+    return np.asarray((model.predict(X) - y) ** 2)
+
+
+def check_against_plain_rounds(seed: int, n_rows: int) -> None:
+    world = World(seed)
+    X, y = world.draw(n_rows)
+    X_new, y_new = world.draw(5_000)
+    kind: Any = HedgerowRegressor
+    if world.n_outputs > 0:
+        kind, known = HedgerowClassifier, np.unique(y)
+        if len(known) < 2:
+            return
+        seen = np.isin(y_new, known)
+        X_new, y_new = X_new[seen], np.searchsorted(known, y_new[seen])
+    default = losses_of(kind(random_state=0, n_jobs=1).fit(X, y), X_new, y_new)
+    plain = losses_of(kind(**PLAIN, n_jobs=1).fit(X, y), X_new, y_new)
+    behind = default - plain
+    # As many rows as were trained on can tell no smaller difference.
+    assert behind.mean() <= 3.0 * behind.std() / np.sqrt(n_rows)
+
+
+sizes = st.sampled_from([60, 150, 400, 1000])
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(st.integers(0, 2**20), sizes)
+def test_defaults_are_not_behind_plain_rounds(seed: int, n_rows: int) -> None:
+    check_against_plain_rounds(seed, n_rows)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.integers(0, 2**20), sizes | st.just(2500))
+def test_defaults_are_not_behind_plain_rounds_on_many_tables(seed: int, n_rows: int) -> None:
+    check_against_plain_rounds(seed, n_rows)

@@ -65,6 +65,8 @@ class Variant:
         Values of the recipe that are not parameters of an estimator.
     kept : callable
         Which of the alternatives the folds try.
+    tries_plain : bool
+        Whether the folds try plain trees last.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -74,6 +76,7 @@ class Variant:
     last_rounds: float = 0.0
     recipe: dict[str, Any] = field(default_factory=dict)
     kept: Callable[[dict[str, Any]], bool] = lambda values: True
+    tries_plain: bool = True
 
     @property
     def is_plain(self) -> bool:
@@ -106,6 +109,7 @@ VARIANTS = {
     "no symmetric trees tried": _without(grow_policy="symmetric"),
     "no smaller trees tried": Variant(kept=lambda values: values.get("max_leaves") is None),
     "no categories one by one": _without(max_cat_to_onehot=254),
+    "no plain trees": Variant(tries_plain=False),
     "small steps": Variant(recipe={"stride": 1.0}),
     "nothing tried, small steps": Variant(recipe={"stride": 1.0}, kept=lambda values: False),
     "long ways in small steps": Variant(recipe={"easy_rounds": None}),
@@ -147,13 +151,18 @@ def predict(problem: tables.Problem, variant: Variant) -> np.ndarray:
 def changed_defaults(variant: Variant) -> Iterator[None]:
     """The defaults with the variant's recipe, and alternatives, for as long as it lasts."""
     recipe, alternatives = defaults.recipe, defaults.alternatives
+    plain_trees = defaults.plain_trees
 
     def kept(size: Any, params: Any) -> list[dict[str, Any]]:
         return [values for values in alternatives(size, params) if variant.kept(values)]
 
+    def no_trees(size: Any) -> dict[str, Any]:
+        return {}
+
     with (
         patch.object(defaults, "recipe", lambda size: {**recipe(size), **variant.recipe}),
         patch.object(defaults, "alternatives", kept),
+        patch.object(defaults, "plain_trees", plain_trees if variant.tries_plain else no_trees),
     ):
         yield
 

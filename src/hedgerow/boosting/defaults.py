@@ -7,10 +7,12 @@ recipe     values of all automatic parameters, which go together: a small learni
 plain      the values of :class:`hedgerow.params.BoostParams`, which are those of the
            C++ libraries: 100 rounds at a rate of 0.1, and no sampling
 
-The recipe is taken if nothing is asked for that it would contradict: number of rounds,
-learning rate and early stopping are all ``"auto"``, and trees are boosted on rows in
-memory, sampled uniformly if at all.  Then the other ``"auto"`` values are the recipe's
-as well; an explicit value always stays.  In all other cases they are plain.
+The recipe is taken if folds, or validation rows, may find the number of rounds: it is
+``"auto"`` itself, ``early_stopping`` is ``"auto"`` or ``"cv"``, and trees are boosted on rows in
+memory, sampled uniformly if at all.  An explicit value always stays, and the others follow: with
+a learning rate that is given there are as many rounds as it needs.  In all other cases the rounds
+are counted beforehand, and ``"auto"`` is plain, but for a rate that follows the number of
+rounds, and small leaves on tiny tables.
 
 Rounds end when the loss of rows that were not trained on has stopped to fall.  Small
 tables ask the rows of every fold, larger ones those of one fold; then all rows are
@@ -35,6 +37,7 @@ from hedgerow.boosting.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vect
 from hedgerow.boosting.symmetric import is_symmetric, obstacle_to_levels
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
+from hedgerow.schedules import is_number
 
 Values: TypeAlias = "dict[str, Any]"
 
@@ -59,7 +62,14 @@ AUTOMATIC = (
 )
 """Parameters of the estimators that may be ``"auto"``."""
 
-_DECISIVE = frozenset({"n_estimators", "learning_rate", "early_stopping"})
+_ROUNDS = frozenset({"n_estimators", "learning_rate", "early_stopping"})
+
+_OF_TINY = frozenset({"max_leaves", "min_samples_leaf", "reg_lambda", "min_data_per_group"})
+"""What tables of few rows have of their recipe where rounds are counted: a plain leaf would hold
+most of their rows."""
+
+_PLAIN_PATH = 10.0
+"""Of the plain 100 rounds at a rate of 0.1."""
 
 _OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
 """Of trees: these go together."""
@@ -113,6 +123,18 @@ def plain_values() -> Values:
     """The value of each automatic parameter without a recipe."""
     values = {f.name: f.default for f in (*fields(BoostParams), *fields(StoppingParams))}
     return {name: values[name] for name in AUTOMATIC}
+
+
+def rate_of_rounds(n_rounds: int) -> float:
+    """The automatic learning rate of so many rounds: they go as far as the plain ones.
+
+    Examples
+    --------
+    >>> [rate_of_rounds(n) for n in (20, 100, 200, 2_000)]
+    [0.1, 0.1, 0.05, 0.02]
+    """
+    plain = plain_values()["learning_rate"]
+    return round(float(min(max(_PLAIN_PATH / n_rounds, LOWEST_RATE), plain)), 6)
 
 
 def rows_of_sets(n_rows: int) -> int:
@@ -299,6 +321,7 @@ def choose(
     size: DataSize,
     has_validation: bool,
     is_recorded: bool = False,
+    goes_on: bool = False,
 ) -> tuple[BoostParams, StoppingParams]:
     """Give every automatic parameter its value.
 
@@ -317,13 +340,19 @@ def choose(
         Whether another run may go on from a checkpoint of this one.  The number of rounds is
         then all that hangs on a clock: the trees of both runs are to be of one kind.
 
+    goes_on : bool, default=False
+        Whether rounds are added to a model, now or later, and so are counted.
+
     Returns
     -------
     tuple of BoostParams and StoppingParams
     """
     judged = getattr(objective, "rowwise", True)  # by losses of single rows
-    if not (automatic >= _DECISIVE and suits_recipe(params) and judged):
+    if not (judged and suits_recipe(params)):
         return params, stopping
+    if goes_on or not _finds_rounds(params, stopping, automatic):
+        few = _OF_TINY & automatic if size.n_rows < _TINY and params.max_depth is None else ()
+        return replace(params, **_only(frozenset(few), recipe(size))), stopping
     size = _but_for_obstacles(size, params, automatic, objective)
     values = recipe(size)
     one_kind = is_recorded and stopping.time_budget is not None
@@ -331,6 +360,8 @@ def choose(
         seconds, began = stopping.time_budget, stopping.began
         values = within_time(values, size, seconds, began, has_validation)
     values = {"easy_rounds": None if one_kind else _EASY_ROUNDS, **values}
+    if "learning_rate" not in automatic:
+        values |= _at_rate(params.learning_rate, values)
     of_folds = {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
@@ -343,9 +374,10 @@ def choose(
     if given_depth is not None:
         del values["max_depth"]
     chosen = _only(may_be_chosen, values)
+    watches = has_validation and "early_stopping" in automatic
     stopping = replace(
         stopping,
-        early_stopping="auto" if has_validation else chosen.pop("early_stopping"),
+        early_stopping="auto" if watches else chosen.pop("early_stopping", "cv"),
         patience=chosen.pop("patience", stopping.patience),
         least_patience=_LEAST_PATIENCE if "patience" in automatic else None,
         is_cautious=True,
@@ -363,6 +395,26 @@ def choose(
         kept = frozenset() if params.forced_bins is None else {"max_bins"}
         plain = replace(params, **_only(free - kept, plain_trees(size)))
     return params, replace(stopping, alternatives=tried, plain=None if plain == params else plain)
+
+
+def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:
+    """Whether the number of rounds is to be found, by folds or by validation rows."""
+    if automatic >= _ROUNDS:
+        return True
+    is_asked = "early_stopping" in automatic or stopping.by_folds
+    is_free = "n_estimators" in automatic and is_number(params.learning_rate)
+    return is_free and is_asked and stopping.time_budget is None
+
+
+def _at_rate(rate: Any, values: Values) -> Values:
+    """What follows from a learning rate that is given: rounds, patience and steps of the folds."""
+    times = values["learning_rate"] / rate
+    return {
+        "n_estimators": math.ceil(values["n_estimators"] * times),
+        "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
+        "stride": max(1.0, min(values["stride"], HIGHEST_RATE / rate)),
+        "easy_rounds": None,
+    }
 
 
 def _only(names: frozenset[str], values: Values) -> Values:
@@ -399,6 +451,7 @@ __all__ = [
     "choose",
     "in_a_hurry",
     "plain_values",
+    "rate_of_rounds",
     "recipe",
     "told",
     "within_time",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from hedgerow.boosting.cross import GrownFold
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.sample import Sample
 from hedgerow.errors import FoldsWarning
+
+_FEWEST_ROWS = 20
+"""Fewer tell no standard error to rely on."""
 
 _DOUBTLESS = 4.0
 """Standard errors from which on a gain or a loss is no chance."""
@@ -40,10 +43,12 @@ class Difference:
     mean : float
     error : float
         Its standard error.
+    n_rows : int
     """
 
     mean: float
     error: float
+    n_rows: int
 
     def exceeds(self, n_errors: float) -> bool:
         """Whether it is above 0 by more than so many standard errors."""
@@ -51,14 +56,14 @@ class Difference:
 
     def falls_short(self, n_errors: float) -> bool:
         """Whether it is below 0 by more than so many standard errors."""
-        return Difference(-self.mean, self.error).exceeds(n_errors)
+        return Difference(-self.mean, self.error, self.n_rows).exceeds(n_errors)
 
     def trust(self, n_errors: float) -> float:
         """How far a gain is beyond chance: 0 if there is none, 1 from ``n_errors`` on.
 
         Examples
         --------
-        >>> [Difference(mean, 0.1).trust(3.0) for mean in (-0.5, 0.15, 0.3, 2.0)]
+        >>> [Difference(mean, 0.1, 50).trust(3.0) for mean in (-0.5, 0.15, 0.3, 2.0)]
         [0.0, 0.25, 1.0, 1.0]
         """
         if not self.mean > 0.0:
@@ -119,7 +124,7 @@ class TestedRows:
         for start, end in zip([0, *ends[:-1]], ends, strict=True):
             part = slice(start, end)
             one, other = (self._difference(more - less, part, by) for by in (self._unit, rows))
-            found.append(Difference(one.mean, max(one.error, other.error)))
+            found.append(replace(one, error=max(one.error, other.error)))
         return found
 
     def _difference(self, gain: FloatArray, part: slice, unit: IntArray) -> Difference:
@@ -130,7 +135,7 @@ class TestedRows:
         count = np.bincount(unit, weights=self._count[part] * mass) / total
         center = float(np.average(mean, weights=total))
         spread = float(np.sum((total * (mean - center)) ** 2 / count))
-        return Difference(center, math.sqrt(spread) / float(total.sum()))
+        return Difference(center, math.sqrt(spread) / float(total.sum()), len(mass))
 
 
 def _weights(sample: Sample, fold: Fold) -> FloatArray:
@@ -153,9 +158,10 @@ def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:
     -----
     FoldsWarning
     """
-    worse = [k for k, one in enumerate(by_fold) if one.falls_short(_DOUBTLESS)]
-    better = [k for k, one in enumerate(by_fold) if one.exceeds(_DOUBTLESS)]
-    if gain.falls_short(_DOUBTLESS):
+    told = [(k, one) for k, one in enumerate(by_fold) if one.n_rows >= _FEWEST_ROWS]
+    worse = [k for k, one in told if one.falls_short(_DOUBTLESS)]
+    better = [k for k, one in told if one.exceeds(_DOUBTLESS)]
+    if gain.n_rows >= _FEWEST_ROWS and gain.falls_short(_DOUBTLESS):
         what = (
             f"the folds predict their test rows worse than a constant does: a loss that is "
             f"{-gain.mean:.3g} higher (standard error {gain.error:.2g}), even at its best"

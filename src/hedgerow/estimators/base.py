@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -15,7 +16,14 @@ from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.classes import n_classes_of
 from hedgerow.boosting.continuing import Start, check_reading
-from hedgerow.boosting.defaults import AUTO, AUTOMATIC, DataSize, choose, plain_values
+from hedgerow.boosting.defaults import (
+    AUTO,
+    AUTOMATIC,
+    DataSize,
+    choose,
+    plain_values,
+    rate_of_rounds,
+)
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -226,7 +234,10 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
         """Parameters of the trees, validated."""
         names = [name for name in BOOST_PARAMETER_NAMES if name != "seed"]
         values = {name: self._plain(name) for name in names}
-        return boost_params({**values, "seed": seed_of(self.random_state)})
+        params = boost_params({**values, "seed": seed_of(self.random_state)})
+        if self.boosting != "gbdt" or self.warm_start or "learning_rate" not in self._automatic():
+            return params
+        return replace(params, learning_rate=rate_of_rounds(params.n_estimators))
 
     def _automatic(self) -> frozenset[str]:
         """Parameters that are to be chosen by the data."""
@@ -333,10 +344,12 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
         # The rounds of a model that goes on, now or later, are counted: folds cannot tell them.
         goes_on = start is not None or self.warm_start
-        automatic: frozenset[str] = frozenset() if goes_on else self._automatic()
+        automatic = self._automatic()
+        if goes_on and "learning_rate" in automatic:  # that of all rounds, how many ever
+            params = replace(params, learning_rate=self._plain("learning_rate"))
         chosen, watched = choose(
             params, stopping, automatic, objective, DataSize.of(train, objective),
-            validation is not None, checkpoint is not None,
+            validation is not None, checkpoint is not None, goes_on,
         )  # fmt: skip
         return fit(
             train,

@@ -10,15 +10,17 @@ _Class = TypeVar("_Class", bound=type)
 TREES = """
 n_estimators : int or "auto", default="auto"
     Boosting rounds: trees, or with more than two classes groups of one
-    tree for each class.  While ``n_estimators``, ``learning_rate`` and
-    ``early_stopping`` are all ``"auto"``, every ``"auto"`` is chosen by the size of the
-    data (:mod:`hedgerow.boosting.defaults`); otherwise, and for rankings, rows in files
-    and clusters, ``"auto"`` means 100 rounds at a rate of 0.1, 31 leaves of 20 rows or
-    more, ``reg_lambda=1``, no sampling, and a patience of 10.
+    tree for each class.  ``"auto"``: folds or validation rows find the number, and every
+    other ``"auto"`` is chosen by the data (docs/defaults.md), whatever else is given.  With
+    a number, ``early_stopping`` other than ``"auto"`` or ``"cv"`` or a schedule of rates,
+    and for rankings, rows in files and clusters, rounds are counted and ``"auto"`` is
+    plain: 100 rounds, 31 leaves of 20 rows or more (8 of single rows below 100 rows),
+    ``reg_lambda=1``, no sampling, and a patience of 10.
 learning_rate : float > 0, sequence of n_estimators such, callable or "auto", default="auto"
     Factor on the values of every tree.  A sequence has one for each round; a callable
     takes the rounds done before, 0 for the first; :mod:`hedgerow.schedules` has
-    ready ones.
+    ready ones.  ``"auto"`` with a number of rounds: 0.1, for n above 100 rounds 10 / n, but
+    no less than 0.02.
 max_leaves : int from 2 to 65535, None or "auto", default="auto"
     Most leaves of a tree; None for no limit.
 max_depth : int from 1 to 62, or None, default=None
