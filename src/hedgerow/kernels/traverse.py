@@ -135,7 +135,8 @@ def add_tree_scores(
     place = words_as(space, end + n_nodes, n_nodes, np.uint64)
     level = words_as(space, end + _TWO * n_nodes, n_nodes, np.uint64)
     depth = pack_tree(by_row, features_per_tile, tree, nodes, value, place, level)
-    bins = by_row.reshape(-1)
+    # A flat view; that of ``reshape`` needs a function of Numba's library.
+    bins = words_as(by_row, 0, by_row.size, np.uint8)
     width = np.uint64(by_row.shape[2])
     listed = len(rows) > 0
     chosen = words_as(space, end + np.uint64(3) * n_nodes, 8, np.uint64)
