@@ -49,6 +49,7 @@ _WITHOUT_EFFECT = frozenset({"bundle_features"})
 
 _PATIENCE_SHARE = 0.2
 _ROUNDS_TO_JUDGE = 40
+_ROUNDS_TO_SIEVE = 24
 _FAR = 1.3
 _CLEARLY = 1.0
 """Standard errors by which the plain settings are to be ahead: the recipe holds on more tables, so
@@ -78,17 +79,20 @@ class Contender(BestRound):
         Patience at the first round; at most ``patience``.
     to_beat : float, default=nan
         Score of another curve; nan: there is none.
+    judged_from : int, default=40
+        Round from which on a curve may be far from it.
     """
 
     least: int = 1
     to_beat: float = math.nan
+    judged_from: int = _ROUNDS_TO_JUDGE
     _bests: list[float] = field(default_factory=list, repr=False)
 
     def again(self) -> Contender:
         """The same before the first round."""
-        return Contender(
-            self.metric, self.patience, self.min_delta, least=self.least, to_beat=self.to_beat
-        )
+        first = Contender(self.metric, self.patience, self.min_delta)
+        first.least, first.to_beat, first.judged_from = self.least, self.to_beat, self.judged_from
+        return first
 
     def observe(self, n_rounds: int, score: float) -> bool:
         """Note the score after ``n_rounds`` rounds; True if the fit should end."""
@@ -100,7 +104,7 @@ class Contender(BestRound):
 
     def _is_hopeless(self) -> bool:
         n = len(self._bests)
-        if n < _ROUNDS_TO_JUDGE or not self.metric.improves(self.to_beat, self.score):
+        if n < self.judged_from or not self.metric.improves(self.to_beat, self.score):
             return False
         lately = abs(self.score - self._bests[n // 2])
         return abs(self.to_beat - self.score) > _FAR * lately
@@ -220,16 +224,16 @@ class Contest:
         first, name = self._folds[:1], self._metrics[0].name
         if len(self._folds) < _MANY_FOLDS or self.interrupted or self._limits.is_late():
             return True
+        best = self.best.grown.folds[0].scores[name]
         try:
-            entry = self._try(other, first)
+            entry = self._try(other, first, best)
         except KeyboardInterrupt as error:
             if isinstance(error.__context__, KeyboardInterrupt) or is_second():
                 raise
             self.interrupted = True
             return False
         self.interrupted = entry.grown.interrupted
-        score, best = (e.grown.folds[0].scores[name] for e in (entry, self.best))
-        return self._metrics[0].improves(score, best)
+        return self._metrics[0].improves(entry.grown.folds[0].scores[name], best)
 
     def _leads(self, entry: Entry, by: float) -> bool:
         """Whether losses are lower than those of the best settings by so many standard errors."""
@@ -260,11 +264,20 @@ class Contest:
         most = math.ceil(best.params.n_estimators * times_finer)
         return replace(best.params, learning_rate=finest, n_estimators=most)
 
-    def _try(self, params: BoostParams, folds: Sequence[Fold] | None = None) -> Entry:
+    def _try(
+        self,
+        params: BoostParams,
+        folds: Sequence[Fold] | None = None,
+        to_beat: float | None = None,
+    ) -> Entry:
+        """Grow the folds, or some of them with their own score to beat."""
         began = time.monotonic()
         asked = of_folds(params, self._asked.stride)
         rows = self._rows.for_trees(asked)
-        limits = replace(self._limits, best=self._judge(params))
+        best = self._judge(params)
+        if to_beat is not None and isinstance(best, Contender):
+            best.to_beat, best.judged_from = to_beat, _ROUNDS_TO_SIEVE
+        limits = replace(self._limits, best=best)
         grown = grow_folds(
             rows, folds or self._folds, self._objective, asked, limits, self._metrics,
             self._n_threads, keep_trees=False,
