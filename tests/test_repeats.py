@@ -45,9 +45,10 @@ def test_the_targets_tell_copies_from_observations() -> None:
     assert not are_observations(x, x / 7.0, is_classes=False)
     assert are_observations(x, np.arange(30) % 2)
     assert are_observations(x, np.arange(30.0), is_classes=False)
-    few = (np.arange(30) % 2) * (x < 2)  # 6 of 30 repeated rows differ
+    x = np.repeat(np.arange(20), 3)
+    few = (np.arange(60) % 2) * (x < 1)  # 3 of 60 repeated rows differ
     assert not are_observations(x, few)
-    assert are_observations(np.where(x < 2, x, np.arange(30) + 10), few)  # all that are repeated
+    assert are_observations(np.where(x < 1, x, np.arange(60) + 10), few)  # all that are repeated
 
 
 def test_a_row_of_each_class_is_no_repetition() -> None:

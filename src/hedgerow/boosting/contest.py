@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
-from hedgerow.boosting.evidence import TestedRows
+from hedgerow.boosting.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.following import is_second
@@ -235,6 +235,12 @@ class Contest:
         self.interrupted = entry.grown.interrupted
         return self._metrics[0].improves(entry.grown.folds[0].scores[name], best)
 
+    def _is_doubtful(self) -> bool:
+        """Whether the best settings so far gain no more than chance may."""
+        grown = self.best.grown.folds
+        losses = self._tested.start_losses(grown), self._tested.losses(grown)
+        return not self._tested.difference(*losses).exceeds(BEYOND_CHANCE)
+
     def _leads(self, entry: Entry, by: float) -> bool:
         """Whether losses are lower than those of the best settings by so many standard errors."""
         losses, ours = (self._tested.losses(e.grown.folds) for e in (self.best, entry))
@@ -275,8 +281,11 @@ class Contest:
         asked = of_folds(params, self._asked.stride)
         rows = self._rows.for_trees(asked)
         best = self._judge(params)
-        if to_beat is not None and isinstance(best, Contender):
-            best.to_beat, best.judged_from = to_beat, _ROUNDS_TO_SIEVE
+        if isinstance(best, Contender) and params is self._asked.plain:
+            # Large trees may rise at first, on columns that name things: 24 rounds show it.
+            best.least = _ROUNDS_TO_SIEVE if self._is_doubtful() else best.least
+            if to_beat is not None:
+                best.to_beat, best.judged_from = to_beat, _ROUNDS_TO_SIEVE
         limits = replace(self._limits, best=best)
         grown = grow_folds(
             rows, folds or self._folds, self._objective, asked, limits, self._metrics,

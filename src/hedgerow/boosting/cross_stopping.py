@@ -23,7 +23,7 @@ import numpy.typing as npt
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.contest import Contest, of_folds
 from hedgerow.boosting.continuing import Start
-from hedgerow.boosting.evidence import TestedRows, warn_of_doubts
+from hedgerow.boosting.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, deal_observations, draw_folds
 from hedgerow.boosting.following import TWICE
@@ -36,9 +36,6 @@ from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError
 from hedgerow.metrics import Metric, task_of
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
-
-_BEYOND_CHANCE = 3.0
-"""Standard errors that a gain is to exceed to be believed."""
 
 _STILL_FALLING = 0.8
 _FURTHER = 2.0
@@ -206,7 +203,7 @@ def _found(
         losses = tested.start_losses(grown.folds), tested.losses(grown.folds)
         gain = tested.difference(*losses)
         warn_of_doubts(gain, tested.by_fold(*losses))
-        n_rounds = max(1, round(n_rounds * gain.trust(_BEYOND_CHANCE)))
+        n_rounds = max(1, round(n_rounds * gain.trust(BEYOND_CHANCE)))
     n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
     params, times = best.params, times_larger(n_rounds, stopping)
     if times > 1.0:

@@ -27,6 +27,9 @@ from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.sample import Sample
 from hedgerow.errors import FoldsWarning
 
+BEYOND_CHANCE = 3.0
+"""Standard errors that a gain is to exceed to be believed."""
+
 _FEWEST_ROWS = 20
 """Fewer tell no standard error to rely on."""
 
@@ -187,4 +190,4 @@ def _listed(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-__all__ = ["Difference", "TestedRows", "warn_of_doubts"]
+__all__ = ["BEYOND_CHANCE", "Difference", "TestedRows", "warn_of_doubts"]

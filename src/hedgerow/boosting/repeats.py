@@ -39,7 +39,7 @@ from hedgerow.data import AnyTable, SparseTable
 COPY_STREAM = 6
 """Stream of :mod:`hedgerow.kernels.hashing` for the order of observations."""
 
-_DIFFERING = 0.25
+_DIFFERING = 0.1
 """Share of the repeated rows whose targets differ, from which on rows are observations."""
 
 _MANY_TIMES = 10
