@@ -485,6 +485,46 @@ def test_predictions_in_files_are_labels(tmp_path) -> None:
     assert found.tolist() == model.predict(frame).tolist()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: HedgerowClassifier(**SHORT).fit(X, KINDS_OF_LABELS["text"][Y.astype(int)]),
+        lambda: HedgerowRegressor(**SHORT).fit(X, X[:, 7]),
+        lambda: hedgerow.CARTClassifier().fit(X, Y),
+        lambda: hedgerow.ConformalRegressor(HedgerowRegressor(**SHORT)).fit(X, X[:, 7]),
+    ],
+)
+def test_skops_keeps_estimators(make) -> None:
+    sio = pytest.importorskip("skops.io")
+    model = make()
+    data = sio.dumps(model)
+    names = sio.get_untrusted_types(data=data)
+    assert all(name.startswith("hedgerow.") for name in names)
+    again = sio.loads(data, trusted=names)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def keys_in(value):
+    """Every key of every mapping in the state of an object, as tools that keep objects go."""
+    if isinstance(value, dict):
+        yield from value
+        for item in value.values():
+            yield from keys_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from keys_in(item)
+    elif hasattr(value, "__dict__") or type(value).__module__.startswith("hedgerow"):
+        yield from keys_in(value.__getstate__())
+
+
+def test_states_hold_mappings_from_text_alone(classifier) -> None:
+    conformal = hedgerow.ConformalRegressor(HedgerowRegressor(**SHORT)).fit(X, X[:, 7])
+    for model in (classifier, conformal):
+        assert {type(key) for key in keys_in(model)} == {str}
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
 def test_models_without_labels_predict_indices(tmp_path, classifier) -> None:
     """Those of train, and files of earlier versions."""
     save_model(classifier.booster_.model, tmp_path / "old")

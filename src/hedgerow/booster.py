@@ -69,8 +69,12 @@ class Booster(
         self._predictor = Predictor(model.forest, model.split_schema.kinds)
         self._unseen = UnseenCounts()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _booster_from_bytes, (model_to_bytes(self.model), self._classes)
+    def __getstate__(self) -> dict[str, Any]:
+        """Its model file and labels: what any way of keeping objects can hold."""
+        return {"file": model_to_bytes(self.model), "classes": self._classes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Booster.__init__(self, model_from_bytes(state["file"])[0], state["classes"])
 
     def __repr__(self) -> str:
         known = parameters_of(self._objective).values()
@@ -442,8 +446,9 @@ def load(path: str | os.PathLike[str]) -> Booster:
         raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
 
 
-def _booster_from_bytes(data: bytes, classes: AnyArray | None = None) -> Booster:
-    return Booster(model_from_bytes(data)[0], classes)
+def _booster_from_bytes(data: bytes) -> Booster:
+    """What pickles of earlier versions call."""
+    return Booster(model_from_bytes(data)[0])
 
 
 __all__ = ["Booster", "Dataset", "PredictionKind", "load"]

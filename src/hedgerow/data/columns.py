@@ -28,6 +28,8 @@ from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.keys import keys_of_floats
 
+_FEW_ROWS = 64
+"""Columns of so few rows are put together by type: a call takes longer than their values."""
 _LARGEST_INT = np.iinfo(np.int64).max
 
 
@@ -122,12 +124,29 @@ def stack(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> AnyArray:
         narrow = all(column.dtype == np.float32 for column in columns)
         dtype = np.float32 if narrow else np.float64
     values: AnyArray = np.empty((len(columns[0]), len(columns)), dtype=dtype, order="F")
+    if len(columns) > 1 and len(columns[0]) <= _FEW_ROWS:
+        for places in _alike(columns, kinds):
+            block = np.array([columns[j] for j in places])
+            if dtype is np.int64:
+                is_int = kinds[places[0]] == "int"
+                values[:, places] = (_as_ints(block) if is_int else float_keys(block)).T
+            else:
+                values[:, places] = as_floats(block).T
+        return values
     for j, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
         if dtype is np.int64:
             values[:, j] = _as_ints(column) if kind == "int" else float_keys(column)
         else:
             values[:, j] = as_floats(column)
     return values
+
+
+def _alike(columns: Sequence[AnyArray], kinds: Sequence[ColumnKind]) -> list[list[int]]:
+    """Places of the columns of each type that compare alike."""
+    groups: dict[tuple[str, bool], list[int]] = {}
+    for place, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+        groups.setdefault((column.dtype.char, kind == "int"), []).append(place)
+    return list(groups.values())
 
 
 def keys_by_kind(values: AnyArray, is_int: AnyArray) -> IntArray:

@@ -48,6 +48,7 @@ from hedgerow.data.schema import (
     unnamed_schema,
     with_more_levels,
 )
+from hedgerow.data.short_frames import read_short
 from hedgerow.errors import DataError, DataTypeError
 
 _FLOAT32 = np.dtype(np.float32)
@@ -226,6 +227,8 @@ def _read_any(
     if is_named(X):
         return _read_dict(named_columns(X), schema, names, reader)
     if not isinstance(X, (np.ndarray, list, tuple)):
+        if schema is not None and schema.named and (found := read_short(X, schema.names)):
+            return found, schema.names
         from hedgerow.data.frames import as_frame, in_order, read_columns
 
         frame = as_frame(X)

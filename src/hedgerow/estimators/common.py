@@ -9,6 +9,7 @@ import numpy as np
 
 from hedgerow.data import Schema
 from hedgerow.data.rows import is_named
+from hedgerow.data.short_frames import labels_of
 from hedgerow.data.sparse import is_sparse
 from hedgerow.errors import ParameterError
 from hedgerow.params import Interval
@@ -59,6 +60,9 @@ def _has_names(X: Any) -> bool:
         return True
     if isinstance(X, np.ndarray | list | tuple):
         return False
+    labels = labels_of(X)
+    if labels is not None and len(texts := {isinstance(label, str) for label in labels}) == 1:
+        return texts == {True}
     from hedgerow.data.frames import as_frame
 
     frame = as_frame(X)

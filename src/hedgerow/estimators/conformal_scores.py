@@ -150,6 +150,24 @@ class Calibration:
     scores: Mapping[Hashable, FloatArray]
     weights: Mapping[Hashable, FloatArray | None]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Lists: some ways of keeping objects hold no mapping whose keys are not text."""
+        scores, weights = self.scores, self.weights
+        return {
+            "groups": list(scores),
+            "scores": [*scores.values()],
+            "weights": [*weights.values()],
+        }
+
+    def __setstate__(self, state: Any) -> None:
+        if isinstance(state, list):  # a pickle of an earlier version
+            scores, weights = state
+        else:
+            scores = dict(zip(state["groups"], state["scores"], strict=True))
+            weights = dict(zip(state["groups"], state["weights"], strict=True))
+        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "weights", weights)
+
     @staticmethod
     def of(scores: FloatArray, weight: FloatArray | None, groups: AnyArray | None) -> Calibration:
         """From the score of each row; rows of weight 0 count as absent."""

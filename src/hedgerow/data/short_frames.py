@@ -1,0 +1,188 @@
+"""Frames of few rows, read without a wrapper around each column.
+
+A service that predicts one row at a time gives it as a frame of pandas, polars or Arrow.  The
+general way (:mod:`hedgerow.data.frames`) wraps every column, which takes ten times as long
+as to read one value of it.  Here the columns of common types are taken at once, by type:
+
+=========================  ====================================================
+library                    types
+=========================  ====================================================
+pandas                     numbers and bools of NumPy, objects, text, categories of text
+polars, Arrow              numbers, bools, text, categories of text
+=========================  ====================================================
+
+Any other type, or anything that is wrong, is left to the general way, whose columns these
+are equal to as numbers and text (``tests/test_table.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.data.categories import Encoded, PlainOrEncoded, encode_texts
+from hedgerow.data.objects import read_objects
+
+MOST_ROWS = 64
+"""Frames of more rows are read in the general way, whose cost they share."""
+
+_F4, _F8, _I8 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+_TEXT, _OBJECTS = "text", "objects"
+_NUMBERS: dict[str, np.dtype[Any]] = {
+    **dict.fromkeys(("bool", "int8", "int16", "uint8", "uint16", "float16", "float32"), _F4),
+    **dict.fromkeys(("int32", "uint32", "float64"), _F8),
+    **dict.fromkeys(("int64", "uint64"), _I8),
+}
+"""What NumPy's types, by name, are read as: see :mod:`hedgerow.data.columns`."""
+_OF_PANDAS: dict[np.dtype[Any], np.dtype[Any] | str] = {
+    **{np.dtype(name): dtype for name, dtype in _NUMBERS.items()},
+    np.dtype(object): _OBJECTS,
+}
+_ARROW_NAMES = {"float": "float32", "double": "float64"}
+_TYPES: dict[str, np.dtype[Any] | str] = {
+    **{name: dtype for name, dtype in _NUMBERS.items() if name != "float16"},
+    **{name: _NUMBERS[of_numpy] for name, of_numpy in _ARROW_NAMES.items()},
+    **dict.fromkeys(("string", "categorical", "enum", "large_string"), _TEXT),
+    "boolean": _F4,
+}
+"""What types of polars and Arrow, by name in small letters, are read as."""
+
+_FRAMES = {
+    "pandas": ("DataFrame",),
+    "polars": ("DataFrame",),
+    "pyarrow": ("Table", "RecordBatch"),
+}
+
+Columns = list[PlainOrEncoded]
+
+
+def read_short(X: Any, names: Sequence[str]) -> Columns | None:
+    """The columns of a frame in the order of ``names``; None if the general way is to read it.
+
+    Parameters
+    ----------
+    X : object
+    names : sequence of str
+        All columns of the frame, perhaps in another order.
+    """
+    given = labels_of(X)
+    if given is None or not 0 < X.shape[0] <= MOST_ROWS:
+        return None
+    library = _library_of(X)
+    if given != list(names):
+        same = len(given) == len(names) and all(type(name) is str for name in given)
+        if not same or set(given) != set(names):
+            return None
+        X = X.select(list(names)) if library == "pyarrow" else X[list(names)]
+    if library == "pandas":
+        return _of_pandas(X)
+    if library == "polars":
+        types = [dtype.base_type().__name__.lower() for dtype in X.dtypes]
+        return _of_values(types, zip(*X.rows(), strict=True))
+    types = [_arrow_type(field.type) for field in X.schema]
+    return _of_values(types, (column.to_pylist() for column in X.columns))
+
+
+def labels_of(X: Any) -> list[Any] | None:
+    """The labels of the columns of a frame of pandas, polars or Arrow; None for anything else."""
+    library = _library_of(X)
+    if library is None:
+        return None
+    return list(X.schema.names if library == "pyarrow" else X.columns)
+
+
+def _library_of(X: Any) -> str | None:
+    kind = type(X)
+    library = kind.__module__.partition(".")[0]
+    return library if kind.__name__ in _FRAMES.get(library, ()) else None
+
+
+def _arrow_type(dtype: Any) -> str:
+    """Name of an Arrow type; of a dictionary of text that of its values."""
+    values = getattr(dtype, "value_type", None)
+    is_text = (
+        values is not None
+        and str(dtype).startswith("dictionary")
+        and (str(values) in ("string", "large_string"))
+    )
+    return "string" if is_text else str(dtype)
+
+
+def _of_values(types: Sequence[str], columns: Iterable[Sequence[Any]]) -> Columns | None:
+    """Columns of Python's values, by the types that they had."""
+    targets = [_TYPES.get(name) for name in types]
+    if any(target is None for target in targets):  # NumPy takes None for float64
+        return None
+    found: Columns = []
+    for target, values in zip(targets, columns, strict=True):
+        if isinstance(target, np.dtype):
+            column = _numbers(values, target)
+            if column is None:
+                return None
+            found.append(column)
+        else:
+            found.append(_texts(values))
+    return found
+
+
+def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> AnyArray | None:
+    """Numbers and None as a plain column; None for integers that no key can hold."""
+    if dtype != _I8:
+        return np.array(values, dtype=dtype)
+    if any(value is not None and not MISSING_KEY < value < 2**63 for value in values):
+        return None  # the general way says what is wrong
+    return np.array([MISSING_KEY if value is None else value for value in values], dtype=dtype)
+
+
+def _texts(values: Sequence[Any]) -> Encoded:
+    missing = [value is None or value is not value or value != value for value in values]
+    return encode_texts(values, np.array(missing) if any(missing) else None)
+
+
+def _of_pandas(X: Any) -> Columns | None:
+    """Columns of pandas: all values at once as objects, and then by the types of the columns."""
+    dtypes = X.dtypes.tolist()
+    kinds = [_kind_of(dtype) for dtype in dtypes]
+    if any(kind is None for kind in kinds):
+        return None
+    found: Columns = []
+    block = X.to_numpy(dtype=object)
+    for j, (kind, values) in enumerate(zip(kinds, block.T.tolist(), strict=True)):
+        if isinstance(kind, np.dtype):
+            column = _numbers([None if x != x else x for x in values], kind)
+            if column is None:
+                return None
+            found.append(column)
+        elif kind == _TEXT:
+            found.append(_pandas_texts(values))
+        else:
+            found.append(read_objects(block[:, j], str(X.columns[j])))
+    return found
+
+
+def _pandas_texts(values: Sequence[Any]) -> Encoded:
+    """Text, beside which anything else is a missing value."""
+    missing = [not isinstance(value, str) for value in values]
+    return encode_texts(values, np.array(missing) if any(missing) else None)
+
+
+def _kind_of(dtype: Any) -> np.dtype[Any] | str | None:
+    """What a type of pandas is read as; None if in the general way."""
+    if isinstance(dtype, np.dtype):
+        return _OF_PANDAS.get(dtype)
+    name = type(dtype).__name__
+    if name == "StringDtype":
+        return _TEXT
+    if name == "CategoricalDtype":
+        # Categories of objects may be anything; others are read in the general way.
+        inner = dtype.categories.dtype
+        texts = type(inner).__name__ == "StringDtype"
+        texts = texts or dtype.categories.inferred_type == "string"
+        return _TEXT if texts else None
+    return None
+
+
+__all__ = ["MOST_ROWS", "labels_of", "read_short"]
