@@ -454,7 +454,7 @@ def test_bench_and_warmup(run: Run) -> None:
     assert "hedgerow" in out
     code, out, err = run("warmup")
     assert code == 0, err
-    assert "kernels ready" in out
+    assert "kernels ready" in out or "nothing to compile" in out
 
 
 def in_a_process(*arguments: str, **options: object) -> subprocess.Popen[str]:

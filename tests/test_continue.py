@@ -382,7 +382,7 @@ def test_the_best_round_of_the_model_gone_on_from_is_shown(tmp_path, monkeypatch
         "--set",
         "learning_rate=0.4",
     ]
-    options += ["--set", "patience=4", "--set", "max_leaves=8"]
+    options += ["--set", "n_estimators=100", "--set", "patience=4", "--set", "max_leaves=8"]
     assert main([*options, "--model", "one.model"]) == 0
     first = [line for line in capsys.readouterr().out.splitlines() if "validation" in line]
     assert first

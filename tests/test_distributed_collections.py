@@ -162,10 +162,10 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"n_estimators": 5}, {"learning_rate": 0.3}, {"early_stopping": False}], ids=str
+    "given", [{"n_estimators": 5}, {"early_stopping": False}], ids=str
 )
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
-def test_one_of_three_parameters_makes_the_model_the_local_one(
+def test_one_of_two_parameters_makes_the_model_the_local_one(
     client: Any, kind: str, given: dict[str, Any]
 ) -> None:
     on_cluster, local, target = ESTIMATORS[kind]
