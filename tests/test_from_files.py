@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from file_tables import all_kinds, simple, split, write
-from hedgerow import DataError, Dataset, DataTypeError, ParameterError
+from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.hold_out import HoldOut
 from hedgerow.boosting.sample import Sample
@@ -487,7 +487,7 @@ def test_bad_limits(tmp_path: Path, cache: Path) -> None:
         ({"memory_limit": "2 parrots"}, ParameterError, "memory_limit must be a positive number"),
         ({"memory_limit": 0}, ParameterError, "memory_limit must be a positive number"),
         ({"memory_limit": "1 MB"}, ParameterError, "too small: give at least 32 MB"),
-        ({"cache_dir": tmp_path / "none"}, StorageError, "create it first"),
+        ({"cache_dir": path}, StorageError, "is no folder and cannot be made one"),
         ({"cache_dir": []}, ParameterError, "cache_dir must be a folder"),
         ({"cache_dir": 3}, ParameterError, "cache_dir must be a folder"),
     ):
@@ -553,3 +553,16 @@ def test_rows_in_files_are_no_table(tmp_path: Path, cache: Path) -> None:
     data = from_files(write(simple(5), tmp_path / "a.parquet"), cache)
     with pytest.raises(DataError, match="not held in memory"):
         data.table()
+
+
+def test_folders_for_chunks_are_made(tmp_path: Path) -> None:
+    made = tmp_path / "not" / "there"
+    rows = {"a": list(range(100)), "y": list(range(100))}
+    data = Dataset.from_batches(lambda: iter([rows]), "y", cache_dir=[made, tmp_path / "other"])
+    assert made.is_dir()
+    assert (tmp_path / "other").is_dir()
+    assert train({"n_estimators": 2, "early_stopping": False}, data).num_rounds == 2
+    (tmp_path / "file").write_text("")
+    for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match=r"is no folder and cannot be made one: .* Name "):
+            Dataset.from_batches(lambda: iter([rows]), "y", cache_dir=wrong)

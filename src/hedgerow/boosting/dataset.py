@@ -138,8 +138,9 @@ class Dataset:
         categorical_features, unknown_category
             As for :class:`Dataset`.
         cache_dir : path or sequence of paths, optional
-            Existing folders for binned rows, about one byte a value; with several
-            disks one on each.  Default: the system's folder for temporary files.
+            Folders for binned rows, about one byte a value; with several disks one on
+            each.  They are made if they are not there.  Default: the system's folder for
+            temporary files.
         memory_limit : int or str, optional
             Bytes that reading and chunks may take, as a number or text such as
             ``"2 GB"``.  Default: half of the memory that is available.

@@ -17,15 +17,32 @@ from hedgerow.data.sources.paths import PathLike
 from hedgerow.errors import ParameterError, StorageError
 
 
+def make_folder(folder: str) -> None:
+    """Make a folder, and those above it, unless it is there.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be made, or there is something else in its place.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cache_dir {folder!r} is no folder and cannot be made one: {error.strerror or error}. "
+            "Name another."
+        ) from error
+
+
 def cache_folders(cache_dir: Any) -> tuple[str, ...]:
-    """The folders for chunks, each there and writable.
+    """The folders for chunks, each writable; those that are not there are made.
 
     Raises
     ------
     ParameterError
         If it is no path or list of paths.
     StorageError
-        If a folder is not there, or nothing can be written in it.
+        If a folder cannot be made, or nothing can be written in it.
     """
     if cache_dir is None:
         return (tempfile.gettempdir(),)
@@ -37,8 +54,7 @@ def cache_folders(cache_dir: Any) -> tuple[str, ...]:
         if not isinstance(item, (str, os.PathLike)):
             raise ParameterError(f"cache_dir must name folders; got {item!r}.")
         folder = str(os.fspath(item))
-        if not os.path.isdir(folder):
-            raise StorageError(f"cache_dir {folder!r} is no folder that exists: create it first.")
+        make_folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
         folders.append(folder)
