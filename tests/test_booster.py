@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import hedgerow
 from hedgerow import Booster, Dataset, train
@@ -271,3 +273,21 @@ def test_scikit_learn_is_not_loaded_for_training() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+@pytest.mark.parametrize("given", [(X, Y), [X, Y], pd.DataFrame({"a": [1.0]}), None, "rows.csv"])
+def test_rows_that_are_no_dataset_are_an_error_that_says_how(given) -> None:
+    settings = {"n_estimators": 1, "early_stopping": False}
+    with pytest.raises(DataTypeError, match=r"dataset must be a Dataset, .* make one, Dataset\("):
+        hedgerow.train(settings, given)
+    if given is not None:
+        with pytest.raises(DataTypeError, match=r"valid must be a Dataset, .* Dataset\("):
+            hedgerow.train(settings, Dataset(X, Y), given)
+
+
+def test_trees_are_drawn_by_estimators_too() -> None:
+    pytest.importorskip("matplotlib")
+    model = hedgerow.HedgerowRegressor(n_estimators=2, early_stopping=False).fit(X, Y)
+    assert model.plot_tree(1, max_depth=2).get_title(loc="left") == "tree 1 of 2"
+    with pytest.raises(NotFittedError):
+        hedgerow.HedgerowRegressor().plot_tree()

@@ -552,3 +552,13 @@ def test_a_spent_budget_leaves_one_round() -> None:
         found = cross_fit(model, X, y, 3, model=how)
         assert found.best_rounds.tolist() == [1, 1, 1]
         assert found.model.stopped_by_ == "time_budget"
+
+
+def test_the_text_of_a_result_is_short() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    model = HedgerowRegressor(n_estimators=3, early_stopping=False, eval_metric=["mae", "r2"])
+    text = repr(cross_fit(model, X, X[:, 0], cv=3))
+    assert text.startswith("<CrossFit: 3 folds of 300 rows, mae ")
+    assert text.endswith(", 3 rounds, HedgerowRegressor>")
+    assert len(text) < 160

@@ -161,9 +161,7 @@ def test_partitions_of_the_same_number_that_end_elsewhere(client: Any) -> None:
     assert model_to_bytes(found.booster_.model) == model_to_bytes(local.booster_.model)
 
 
-@pytest.mark.parametrize(
-    "given", [{"n_estimators": 5}, {"early_stopping": False}], ids=str
-)
+@pytest.mark.parametrize("given", [{"n_estimators": 5}, {"early_stopping": False}], ids=str)
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
 def test_one_of_two_parameters_makes_the_model_the_local_one(
     client: Any, kind: str, given: dict[str, Any]

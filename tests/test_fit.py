@@ -327,6 +327,26 @@ def test_progress_bar_shows_the_round_at_which_a_fit_ended() -> None:
     assert " 2/10" in stream.getvalue()
 
 
+@pytest.mark.parametrize("how", ["early_stopping", "callback", "time_budget", "rounds"])
+def test_progress_bar_says_why_a_fit_ended(how, monkeypatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    stopping = StoppingParams(True, patience=2, time_budget=1e-9 if how == "time_budget" else None)
+    n_rounds = 3 if how == "rounds" else 500
+    stop = (lambda state: state.round == 4) if how == "callback" else None
+    params = BoostParams(n_estimators=n_rounds, learning_rate=0.5)
+    model = fit(sample(), OBJECTIVE, params, stopping=stopping, progress=True, callbacks=stop)
+    assert model.training["stopped_by"] == how
+    last = stream.getvalue().rpartition("\r")[2]
+    best, done = model.training["best_round"], len(model.training["history"]["validation"]["loss"])
+    assert f" {done}/{n_rounds}  " in last
+    words = {"early_stopping": "stopped early", "callback": "stopped by a callback",
+             "time_budget": "stopped by the time budget", "rounds": None}[how]  # fmt: skip
+    assert ("stopped" in last) == (words is not None)
+    assert words is None or words in last
+    assert (f"best round {best}" in last) == (best < done)
+
+
 def test_progress_bar_is_quiet_in_a_pipe(capsys) -> None:
     fit(sample(), OBJECTIVE, PARAMS, progress=True)
     captured = capsys.readouterr()

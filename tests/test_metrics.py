@@ -12,6 +12,7 @@ from scipy import stats
 from scipy.special import huber, pseudo_huber
 from sklearn import metrics as reference
 
+from hedgerow import Dataset, train
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.metrics import ALIASES, METRICS, Metric, by_group, evaluate, make_metrics, task_of
 from hedgerow.metrics.catalogue import rows_of_table
@@ -501,3 +502,33 @@ def test_other_names_are_of_metrics() -> None:
     for alias, name in ALIASES.items():
         assert alias not in METRICS
         assert name in METRICS
+
+
+@pytest.mark.parametrize(
+    ("returned", "advice"),
+    [
+        (("mae", 1.0, False), "Return the number alone: the name of the metric is"),
+        ([1.0], "Return the number alone"),
+        (np.ones(1000), r"an array of shape \(1000,\); .* Return the mean over the rows"),
+        (None, r"Does the function return its score\?"),
+        ("x" * 1000, r"'x{70,80}\.\.\.; it must return one number"),
+    ],
+)
+def test_what_a_metric_must_not_return(returned, advice) -> None:
+    def own(y_true, prediction, weight):
+        return returned
+
+    data = Dataset(np.arange(60.0)[:, None], np.arange(60.0))
+    with pytest.raises(LossError, match=f"eval_metric 'own' returned .*{advice}"):
+        train({"n_estimators": 1, "eval_metric": own, "early_stopping": False}, data)
+
+
+def test_a_metric_of_two_arguments_is_refused_before_the_fit() -> None:
+    def own(y_true, prediction):
+        return 0.0
+
+    data = Dataset(np.arange(60.0)[:, None], np.arange(60.0))
+    with pytest.raises(
+        ParameterError, match=r"'own' is called with three arguments, \(y_true, pred"
+    ):
+        train({"n_estimators": 1, "eval_metric": own}, data)

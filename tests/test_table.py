@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.data import Column, Schema, read_table
-from hedgerow.errors import DataError, DataTypeError
+from hedgerow.errors import DataError, DataTypeError, HedgerowError
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 
 pa = pytest.importorskip("pyarrow")
@@ -394,3 +394,13 @@ def test_arrays_load_no_frame_library():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("item", [[1], (1, 2), np.ones(2), {"a": 1}, {3}])
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, dict, lambda c: list(zip(*c.values(), strict=True))]
+)
+def test_a_cell_of_several_values_says_what_to_do(make, item) -> None:
+    columns = {"a": [1.0, 2.0, 3.0], "b": [0.5, item, item]}
+    with pytest.raises(HedgerowError, match=r"[Aa] cell holds one value.*columns of their own"):
+        read_table(make(columns))

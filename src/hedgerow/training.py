@@ -24,7 +24,7 @@ from hedgerow.boosting.stored_sample import StoredData
 from hedgerow.boosting.targets import same_targets
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import check_same_names
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
@@ -91,7 +91,7 @@ def train(
     ParameterError
         For an unknown parameter, or a value out of range.
     DataError, DataTypeError
-        For data that cannot be used.
+        For data that cannot be used, or that are no Dataset.
     StorageError
         If the folder of the checkpoint cannot be used.
 
@@ -113,6 +113,7 @@ def train(
     """
     given = dict(params or {})
     check_names(given)
+    _check_datasets(dataset, valid)
     stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if "random_state" in given:
@@ -159,6 +160,19 @@ def train(
         finish=lambda found: with_offset_columns(found, dataset.offset_names),
     )
     return Booster(model)
+
+
+def _check_datasets(dataset: Any, valid: Any) -> None:
+    """Say what to give where rows are no Dataset."""
+    for name, given in (("dataset", dataset), ("valid", valid)):
+        if isinstance(given, Dataset | StoredData) or (name == "valid" and given is None):
+            continue
+        pair = isinstance(given, tuple | list) and len(given) == 2
+        how = "Dataset(*" + name + ")" if pair else "Dataset(X, y)"
+        raise DataTypeError(
+            f"{name} must be a Dataset, which holds the rows and their targets; got a "
+            f"{type(given).__name__}: make one, {how}, or Dataset.from_files for files."
+        )
 
 
 def _read(dataset: Dataset, trees: BoostParams, start: Start | None) -> AnyTable:

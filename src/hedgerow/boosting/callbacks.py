@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TextIO, TypeAlias, overload
+from typing import Any, TextIO, TypeAlias, overload
 
 import numpy as np
 
@@ -144,6 +144,15 @@ def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
     return stop
 
 
+_REASONS = {
+    "early_stopping": "stopped early",
+    "callback": "stopped by a callback",
+    "time_budget": "stopped by the time budget",
+    "interrupt": "interrupted",
+}
+"""Why a fit has ended, by ``stopped_by`` of its record."""
+
+
 class ProgressBar:
     """A callback that draws the progress of a fit, see :mod:`hedgerow.boosting.displays`.
 
@@ -159,16 +168,29 @@ class ProgressBar:
         self._display = find_display(stream)
         self._last = -1.0
         self._state: Round | None = None
+        self._latest: Round | None = None
+        self._reason: list[str] = []
 
     def __call__(self, state: Round) -> None:
         """Draw anew, ten times a second at most."""
         now = time.monotonic()
+        self._latest = state
         if self._display is not None and (state.round == state.n_rounds or self._is_due(now)):
             self._draw(self._display, state)
             self._last = now
             self._state = None
         else:
             self._state = state
+
+    def tell(self, record: Mapping[str, Any]) -> None:
+        """Say why a fit with this record has ended before its last round, and what it keeps."""
+        reason = _REASONS.get(record.get("stopped_by", "rounds"))
+        best, state = record.get("best_round"), self._latest
+        words = [] if reason is None else [reason]
+        if state is not None and best is not None and best < state.round:
+            words.append(f"best round {best}")
+        if words:
+            self._reason, self._state = [", ".join(words)], state
 
     def close(self) -> None:
         """Draw the last state and end the line."""
@@ -180,11 +202,18 @@ class ProgressBar:
     def _is_due(self, now: float) -> bool:
         return self._last < 0.0 or now - self._last >= self.SECONDS_BETWEEN
 
-    @staticmethod
-    def _draw(display: Display, state: Round) -> None:
+    def _draw(self, display: Display, state: Round) -> None:
         words = [
             f"{rows} {name} {scores[-1]:.5g}"
             for rows, curves in state.history.items()
             for name, scores in curves.items()
         ]
-        display.show(state.round, state.n_rounds, [*words, f"{state.elapsed:.1f} s"])
+        told = [*self._reason, *words, f"{state.elapsed:.1f} s"]
+        display.show(state.round, state.n_rounds, told)
+
+
+def told_by(bar: ProgressBar | None, model: Model) -> Model:
+    """The model of a fit that has ended, once its bar, if there is one, says why."""
+    if bar is not None:
+        bar.tell(model.training)
+    return model

@@ -24,6 +24,7 @@ from hedgerow.boosting.callbacks import (
     Callback,
     ProgressBar,
     check_callbacks,
+    told_by,
 )
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.contest import with_resolved
@@ -142,10 +143,11 @@ def fit(
 
     try:
         with budget_of(stopping) as budget, recording(checkpoint, describe) as recorder:
-            return _fit(
+            model = _fit(
                 train, validation, objective, params, stopping, metrics, bool(named), told,
                 n_threads, recorder, budget, start, finish,
             )  # fmt: skip
+            return told_by(bar, model)
     finally:
         if bar is not None:
             bar.close()

@@ -26,7 +26,7 @@ import numpy as np
 from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.budget import budget_of
-from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks
+from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.following import follow
@@ -159,7 +159,7 @@ def fit_stored(
     watch.assemble = assemble
     try:
         with budget_of(stopping) as watch.budget:
-            return assemble(_grow(plan, watch, recorder))
+            return told_by(bar, assemble(_grow(plan, watch, recorder)))
     finally:
         if bar is not None:
             bar.close()

@@ -7,7 +7,7 @@ and no meaning that the next table keeps.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -117,7 +117,7 @@ def _sort(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None, name: str
             raise DataTypeError(
                 f"column {name!r} holds {item!r} (row {row}), a {type(item).__name__}: each "
                 "argument must be a number, not a string or another object that could be read "
-                "as a number. Convert the column to numbers or text, or drop it."
+                f"as a number. {_cure(item)}"
             )
         first.setdefault(sort, (row, item))
     parts = [f"{sort} ({item!r}, row {row})" for sort, (row, item) in first.items()]
@@ -125,6 +125,13 @@ def _sort(items: Sequence[Any], missing: npt.NDArray[np.bool_] | None, name: str
         f"column {name!r} mixes {' and '.join(parts)}: convert it to one type "
         "(text, numbers or dates)."
     )
+
+
+def _cure(item: Any) -> str:
+    """What to do with a column that holds such an item."""
+    if isinstance(item, list | tuple | set | frozenset | Mapping | np.ndarray):
+        return "A cell holds one value: give the items columns of their own, or drop the column."
+    return "Convert the column to numbers or text, or drop it."
 
 
 def _array(items: Sequence[Any], sort: str, name: str) -> AnyArray:

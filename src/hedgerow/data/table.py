@@ -286,10 +286,26 @@ def _as_array(X: Any) -> AnyArray:
             return np.asarray(X, dtype=object)
         return array
     except (ValueError, TypeError) as error:
+        _refuse_nested(X)
         raise DataError(
             f"X cannot be read as a table ({error}): give an array, a data frame, or a list "
             "of rows of one length."
         ) from error
+
+
+def _refuse_nested(X: Any) -> None:
+    """Say where a cell of a list of rows of one length holds several values."""
+    rows = list(X)
+    if len({len(row) if isinstance(row, list | tuple) else -1 for row in rows}) != 1:
+        return
+    for number, row in enumerate(rows):
+        for place, item in enumerate(row):
+            if isinstance(item, list | tuple | np.ndarray):
+                raise DataError(
+                    f"row {number} of X holds {str(item)[:60]} in column {place}, a "
+                    f"{type(item).__name__}: a cell holds one value. Give the items columns of "
+                    "their own."
+                )
 
 
 def _read_array(array: AnyArray, names: Sequence[str]) -> _Columns:

@@ -92,6 +92,19 @@ class CrossFit:
     splits: tuple[tuple[IntArray, IntArray], ...]
     model: Any = None
 
+    def __repr__(self) -> str:
+        scores = ", ".join(
+            f"{name} {np.mean(values):.5g} ± {np.std(values):.2g}"
+            for name, values in self.scores.items()
+        )
+        low, high = int(self.best_rounds.min()), int(self.best_rounds.max())
+        rounds = f"{low}" if low == high else f"{low} to {high}"
+        made = "no model" if self.model is None else type(self.model).__name__
+        return (
+            f"<CrossFit: {len(self.boosters)} folds of {len(self.oof_prediction)} rows, "
+            f"{scores}, {rounds} rounds, {made}>"
+        )
+
 
 def cross_fit(
     estimator: Any,

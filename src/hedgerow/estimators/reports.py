@@ -92,6 +92,13 @@ class FittedReports(ABC):
         check_is_fitted(self)
         return self.booster_.plot_history(metric, ax, path=path)
 
+    def plot_tree(
+        self, tree: int = 0, ax: Axes | None = None, *, max_depth: int | None = None
+    ) -> Axes:
+        """Draw one tree; see :meth:`hedgerow.Booster.plot_tree`."""
+        check_is_fitted(self)
+        return self.booster_.plot_tree(tree, ax, max_depth=max_depth)
+
     def verify_monotone(
         self, feature: Feature = None, direction: Direction = None, *, n_points: int = 100_000
     ) -> MonotoneReport:

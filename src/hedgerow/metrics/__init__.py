@@ -48,6 +48,7 @@ as is that of a scorer; a function of the user's is given them all, as arrays of
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 from collections.abc import Callable, Sequence
@@ -156,6 +157,7 @@ def _make_metric(item: object, objective: Objective) -> Metric:
     if is_scorer(item):
         return scorer_metric(item, objective, task)
     if callable(item):
+        _check_arguments(item)
         return Metric(name_of(item), item, bool(getattr(item, "higher_is_better", False)))
     if isinstance(item, str) and task == "ranking":
         found = ranking_metric(item, getattr(objective, "label_gain", None))
@@ -279,7 +281,8 @@ def _checked(
         raise LossError(f"eval_metric {metric.name!r} raised {fault!r}.") from fault
     if isinstance(score, bool) or not isinstance(score, numbers.Real) or math.isnan(score):
         raise LossError(
-            f"eval_metric {metric.name!r} returned {score!r}; it must return one number, not NaN."
+            f"eval_metric {metric.name!r} returned {_shown(score)}; it must return one number, not "
+            f"NaN.{_advice(score)}"
         )
     return float(score)
 
@@ -299,6 +302,42 @@ def not_nan(name: str, score: float) -> float:
             "smaller learning_rate, or early_stopping=False."
         )
     return score
+
+
+def _shown(score: object) -> str:
+    """What a metric returned, or of something long its shape or the beginning."""
+    if shape := getattr(score, "shape", ()):
+        return f"an array of shape {shape}"
+    text = repr(score)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _advice(score: object) -> str:
+    """What to do about it."""
+    if isinstance(score, tuple | list):
+        return (
+            " Return the number alone: the name of the metric is the function's __name__, and "
+            "higher is better if its attribute higher_is_better is True."
+        )
+    if getattr(score, "shape", ()):
+        return " Return the mean over the rows, weighted by the third argument."
+    return " Does the function return its score?" if score is None else ""
+
+
+def _check_arguments(function: Callable[..., object]) -> None:
+    """Refuse a function that cannot be called with target, prediction and weight."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of C, perhaps: known when it is called
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError as fault:
+        raise ParameterError(
+            f"eval_metric {name_of(function)!r} is called with three arguments, (y_true, "
+            f"prediction, weight), but its are {signature}: {fault}. Add what is missing; weight "
+            "is None where rows have no weights."
+        ) from None
 
 
 def _read_only(array: FloatArray) -> FloatArray:
