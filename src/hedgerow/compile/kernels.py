@@ -73,11 +73,12 @@ class Kernel:
         for entry in self._entries:
             if entry.fits(*arguments) is True:
                 return entry.run
+        dispatcher = self.dispatcher  # says so if nothing may be compiled
         from hedgerow.compile import just_in_time
 
         if _RECORDER is not None:
-            _RECORDER.note(self.name, self.dispatcher, arguments)
-        return just_in_time.entry_of(self.dispatcher, arguments)
+            _RECORDER.note(self.name, dispatcher, arguments)
+        return just_in_time.entry_of(dispatcher, arguments)
 
     def _find_entries(self) -> tuple[Entry, ...]:
         if self.inner or compile_policy() == "always":
