@@ -355,7 +355,7 @@ class Chances(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("method", ["split", "normalized", "cqr", "cv_plus"])
-def test_a_common_factor_of_weights_changes_nothing(method) -> None:
+def test_equal_weights_change_nothing(method) -> None:
     inner = HedgerowRegressor(**SMALL, early_stopping=False)
     model = ConformalRegressor(inner, method=method, cv=3)
     expected = clone(model).fit(X, Y).predict_interval(X)
@@ -364,8 +364,13 @@ def test_a_common_factor_of_weights_changes_nothing(method) -> None:
         np.testing.assert_array_equal(again.predict_interval(X), expected)
         own = again.predict_interval(X, sample_weight=np.full(500, weight))
         np.testing.assert_array_equal(own, expected)
+
+
+def test_calibration_weights_are_relative() -> None:
+    """The weights of one calibration may have any scale: no model is trained with them."""
     some = RNG.uniform(0.5, 2.0, 500)
-    a, b = (clone(model).fit(X, Y, factor * some) for factor in (1.0, 1024.0))
+    model = Truth().fit(X, Y)
+    a, b = (ConformalRegressor(model).calibrate(X, Y, f * some) for f in (1.0, 1024.0))
     np.testing.assert_array_equal(a.predict_interval(X), b.predict_interval(X))
     one, other = (m.predict_interval(X[:9], sample_weight=f * some[:9])
                   for m, f in ((a, 1.0), (b, 1024.0)))  # fmt: skip

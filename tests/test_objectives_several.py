@@ -87,8 +87,15 @@ def test_early_stopping_and_metrics_of_several_levels() -> None:
     assert model.evals_result_["validation"]["loss"]
     with pytest.raises(ParameterError, match="'mae' is for regression, but this model is for quan"):
         model.set_params(eval_metric="mae").fit(X, Y)
-    with pytest.raises(ParameterError, match="monotone_constraints"):
-        model.set_params(eval_metric=None, monotone_constraints=[1, 0, 0]).fit(X, Y)
+
+
+def test_each_level_follows_monotone_constraints() -> None:
+    model = HedgerowRegressor(
+        objective="quantile", quantile=(0.1, 0.9), n_estimators=40, monotone_constraints=[-1, 0, 0]
+    ).fit(X, Y)
+    grid = np.repeat(X[:1], 200, axis=0)
+    grid[:, 0] = np.linspace(X[:, 0].min() - 1.0, X[:, 0].max() + 1.0, 200)
+    assert (np.diff(model.predict(grid), axis=0) <= 0.0).all()
 
 
 def test_forest_of_several_levels() -> None:

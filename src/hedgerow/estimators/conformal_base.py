@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -74,7 +73,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
     calibration_: Calibration
     _seed: int
     _unit: float = 1.0
-    """What weights are divided by, so that a common factor of them has no part in a model."""
+    """The weight that all rows share, by which weights are divided."""
     _folds: ClassVar[Any] = KFold
     """The splitter of a number of folds."""
 
@@ -216,8 +215,8 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             Targets; labels for a classifier.
         sample_weight : array-like of shape (n_rows,), optional
             For training and for calibration: rows of weight 2 come up twice as often
-            among those to predict; rows of weight 0 count as absent.  They are relative:
-            models are trained with weights whose mean is 1.
+            among those to predict; rows of weight 0 count as absent.  Weights that are all
+            equal count as 1, each.
         group : array-like of shape (n_rows,), str or int, optional
             Groups of the rows, or the column of X that holds them.
 
@@ -234,7 +233,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
         """
         self._check()
         given = self._read(X, y, sample_weight, group)
-        self._unit = mean_weight(given.weight)
+        self._unit = common_weight(given.weight)
         if given.weight is not None:
             given = replace(given, weight=given.weight / self._unit)
         self._fit_splits(given, self._splits(given))
@@ -315,14 +314,17 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             check_enough(counts[name], self.level, name)
 
 
-def mean_weight(weight: FloatArray | None) -> float:
-    """The mean of the weights that are not 0; that of equal ones exactly."""
+def common_weight(weight: FloatArray | None) -> float:
+    """The weight of all rows whose weight is not 0, or 1 if their weights differ.
+
+    Equal weights say nothing about which rows come up more often, so the models are trained
+    as without weights.  Weights that differ are left as they are: a row of weight 3 trains
+    the models as three rows do.
+    """
     if weight is None:
         return 1.0
     present = weight[weight > 0.0]
-    if (present == present[0]).all():
-        return float(present[0])
-    return math.fsum(present) / len(present)
+    return float(present[0]) if (present == present[0]).all() else 1.0
 
 
 def own(estimator: Any) -> Any:
