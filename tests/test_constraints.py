@@ -419,7 +419,8 @@ def test_train_takes_them_too() -> None:
         train({"monotone_constraints": {"x1": 1}}, Dataset(X, y, feature_names=names))
 
 
-def test_the_usual_fit_compiles_none_of_it() -> None:
+def test_constraints_need_no_code_of_their_own() -> None:
+    """Fits with and without them have arrays of the same types: one compiled variant."""
     from hedgerow.data import bin_table
     from hedgerow.growing.grower import TreeGrower
 
@@ -427,11 +428,15 @@ def test_the_usual_fit_compiles_none_of_it() -> None:
     table = read_table(X)
     matrix = bin_table(table, fit_bins(table, 9))
     loss = make_objective("squared_error")
-    penalties = (1.0, 1.0, 1.0, 0.5)
-    for params, extras in (
-        (BoostParams(forced_bins={"x0": (1.0,)}), False),
-        (BoostParams(feature_penalties=penalties), True),
+    kinds = []
+    for params in (
+        BoostParams(),
+        BoostParams(feature_penalties=(1.0, 1.0, 1.0, 0.5)),
+        BoostParams(monotone_constraints=(1, 0, 0, -1)),
+        BoostParams(interaction_constraints=((0, 1), (2, 3))),
     ):
         grower = TreeGrower(matrix, y, None, np.zeros((1, len(y))), loss, params, 1)
-        assert (grower._state.extras is not None) == extras
+        parts = grower._state.extras.constraints
+        kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in parts])
         grower.close()
+    assert kinds[1:] == kinds[:1] * 3

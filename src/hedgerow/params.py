@@ -143,6 +143,10 @@ class BoostParams:
                 object.__setattr__(self, name, read_rate(value, self.n_estimators))
                 continue
             _check_range(name, value)
+            if value is not None and type(value) is not int and type(value) is not float:
+                # A number of NumPy's: kernels are built for Python's.
+                value = int(value) if isinstance(value, numbers.Integral) else float(value)
+                object.__setattr__(self, name, value)
             if type(value) is int and not _RANGES[name].integer and abs(value) > _MOST_INT:
                 object.__setattr__(self, name, float(value))  # kernels know no wider integers
         for name in _CHOICES:

@@ -19,7 +19,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -158,21 +158,53 @@ def recorder() -> Recorder | None:
     return Recorder(Path(folder)) if folder else None
 
 
-def merged(folder: Path) -> Iterator[Variant]:
-    """All variants that were recorded, each once, in order.
+def merged(folder: Path) -> list[Variant]:
+    """The variants that were recorded, each once, in order.
 
-    A variant for read-only arrays does for others as well.
+    Variants that differ in nothing but which arrays must not be written become one.  A
+    variant of the present list stands for all that it covers: a person may write there
+    that an array can have any strides.
     """
-    found = {
-        variant
-        for path in folder.glob("*.txt")
-        for variant in read_variants(path)
-        # Tests call inner kernels, and some of their own.
-        if variant.kernel.startswith("hedgerow.") and not find_kernel(variant.kernel).inner
-    }
-    readonly = {variant for variant in found if "const " in variant.types}
-    covered = {Variant(variant.kernel, variant.types.replace("const ", "")) for variant in readonly}
-    yield from sorted(found - covered)
+    joined: dict[Variant, Variant] = {}
+    for path in folder.glob("*.txt"):
+        for variant in read_variants(path):
+            # Tests call inner kernels, and some of their own.
+            if variant.kernel.startswith("hedgerow.") and not find_kernel(variant.kernel).inner:
+                plain = variant._replace(types=variant.types.replace("const ", ""))
+                joined[plain] = _joined(joined.get(plain, plain), variant)
+    present = read_variants()
+    return sorted(
+        {next((wide for wide in present if covers(wide, one)), one) for one in joined.values()}
+    )
+
+
+_ARRAY = re.compile(r"(const )?(\w+)\[([^\]]*)\]")
+
+
+def _joined(one: Variant, other: Variant) -> Variant:
+    """The variant in which an array is read-only if it is so in one of two."""
+    marks = [match[1] is not None for match in _ARRAY.finditer(other.types)]
+    kept = iter(marks)
+
+    def mark(match: re.Match[str]) -> str:
+        readonly = next(kept) or match[1] is not None
+        return f"{'const ' if readonly else ''}{match[2]}[{match[3]}]"
+
+    return one._replace(types=_ARRAY.sub(mark, one.types))
+
+
+def covers(wide: Variant, one: Variant) -> bool:
+    """Whether code that is built for ``wide`` takes all arguments of ``one``."""
+    if wide.kernel != one.kernel or _ARRAY.sub("", wide.types) != _ARRAY.sub("", one.types):
+        return False
+    pairs = zip(_ARRAY.finditer(wide.types), _ARRAY.finditer(one.types), strict=True)
+    return all(_array_covers(a, b) for a, b in pairs)
+
+
+def _array_covers(wide: re.Match[str], one: re.Match[str]) -> bool:
+    if wide[2] != one[2] or wide[3].count(",") != one[3].count(",") or (one[1] and not wide[1]):
+        return False
+    return "1" not in wide[3] or wide[3] == one[3]
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ def is_constrained(params: BoostParams) -> bool:
 
 def make_constraints(
     params: BoostParams, n_features: int, last_bin: IntArray, max_nodes: int
-) -> Constraints | None:
-    """Arrays of the constraints of a fit; None if there are none.
+) -> Constraints:
+    """Arrays of the constraints of a fit.
 
     Parameters
     ----------
@@ -57,8 +57,6 @@ def make_constraints(
         Of present values; empty where trees are not grown on bins.
     max_nodes : int
     """
-    if not is_constrained(params):
-        return None
     signs, factors = params.monotone_constraints, params.feature_penalties
     together = -1
     groups: list[npt.NDArray[np.int64]] = []
@@ -89,10 +87,8 @@ def make_constraints(
 
 
 @kernel(inner=True)
-def bound_root(asked: Constraints | None) -> None:
+def bound_root(asked: Constraints) -> None:
     """The root may take any value."""
-    if asked is None:
-        return
     asked.parent[0] = -1
     asked.bounds[0, 0] = -np.inf
     asked.bounds[0, 1] = np.inf
@@ -109,15 +105,16 @@ def bounded_weight(
 
 @kernel(inner=True)
 def bound_children(
-    asked: Constraints | None, units: Units, rules: SplitRules, tree: Tree, parent: int
+    asked: Constraints, units: Units, rules: SplitRules, tree: Tree, parent: int
 ) -> None:
     """Hand the bounds of ``parent`` down; the middle of the sides parts an ordered column."""
-    if asked is None:
-        return
     row = tree.table[parent]
     left, right = row[NODE_LEFT], row[NODE_RIGHT]
     for child in (left, right):
         asked.parent[child] = parent
+    if asked.scored == 0:
+        return
+    for child in (left, right):
         asked.bounds[child, 0] = asked.bounds[parent, 0]
         asked.bounds[child, 1] = asked.bounds[parent, 1]
     feature = row[NODE_FEATURE]
@@ -184,11 +181,9 @@ def permit_columns(asked: Constraints, table: IntArray, node: int) -> None:
 
 @kernel(inner=True)
 def keep_permitted(
-    asked: Constraints | None, table: IntArray, node: int, columns: np.ndarray, n: int
+    asked: Constraints, table: IntArray, node: int, columns: np.ndarray, n: int
 ) -> int:
     """Keep those of ``columns[:n]`` that may split ``node``, in their order; their number."""
-    if asked is None:
-        return n
     if asked.together < 0:
         return n
     permit_columns(asked, table, node)
@@ -201,8 +196,8 @@ def keep_permitted(
 
 
 @kernel(inner=True)
-def clamp_to_node(asked: Constraints | None, node: int, value: float) -> float:
+def clamp_to_node(asked: Constraints, node: int, value: float) -> float:
     """A leaf value within the bounds of its node."""
-    if asked is None:
+    if asked.scored == 0:
         return value
     return clamp(value, asked.bounds[node, 0], asked.bounds[node, 1])

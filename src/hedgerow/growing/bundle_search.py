@@ -38,7 +38,7 @@ from hedgerow.growing.state import (
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.lanes import WIDTH, choose, lane_of, load_lanes, spread
-from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of, is_scored, search_asked
+from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of, search_asked
 from hedgerow.kernels.split import (
     NO_SPLIT,
     Cuts,
@@ -232,7 +232,7 @@ def search_bundles(
     allowed: IntArray,
     node: tuple[tuple[NodeSums, Units], int],
     bundles: Bundles | None,
-    asked: Constraints | None,
+    asked: Constraints,
 ) -> Split:
     """Best cut in the bundles among ``columns[mine[0]:mine[1]]``; ``node`` with its number."""
     if bundles is None:
@@ -250,7 +250,7 @@ def search_bundles(
         start = slot_start + column * bins.stride
         first, last = bundles.member_start[column], bundles.member_start[column + 1]
         others = first + np.int64(bundles.n_single[column])
-        if others > first and not is_scored(asked):
+        if others > first and asked.scored == 0:
             usable = bundles.usable[thread]
             best = best_indicator(wide, start, column, bundles, usable, allowed, numbers, best)
         elif others > first:  # bounded leaf values and gains with a price

@@ -154,7 +154,7 @@ def search_jobs(
     nodes: tuple[IntArray, IntArray, IntArray],
     search: Search,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras,
 ) -> None:
     """Histograms of the larger children, and best splits of all, in columns ``block``.
 
@@ -175,7 +175,7 @@ def search_jobs(
             subtract_node(mine, bins, columns, wide, large, small, extras)
         scalars[IS_SMALL] = jobs[j, JOB_SMALL] if jobs[j, JOB_SEARCH_SMALL] == 1 else -1
         scalars[IS_LARGE] = jobs[j, JOB_LARGE] if jobs[j, JOB_SEARCH_LARGE] == 1 else -1
-        allow_children(settings, columns.feature, search.allowed, table, scalars, extras)
+        allow_children(settings, search.allowed, table, scalars, extras)
         for child in range(2):
             node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
             if node >= 0:
@@ -213,7 +213,7 @@ def settle_jobs(
     scalars: IntArray,
     jobs: IntArray,
     found: IntArray,
-    extras: Extras | None,
+    extras: Extras,
 ) -> None:
     """Write the best splits into the table of nodes; int64 (jobs, any, 2, FOUND_FIELDS)."""
     for j in range(len(jobs)):
@@ -234,7 +234,7 @@ def open_batch(
     parents: IntArray,
     full_after: IntArray,
     jobs: IntArray,
-    extras: Extras | None,
+    extras: Extras,
 ) -> None:
     """Make the children of ``parents``; ``full_after[k]`` is 1 if the tree is full with them."""
     for k in range(len(parents)):
@@ -256,7 +256,7 @@ def open_batch(
 
 @kernel
 def open_root(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras | None
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras
 ) -> None:
     """Empty the tree; ``IS_N_ROWS`` rows are in the sample."""
     start_tree(settings, rules, tree, scalars, extras)
@@ -275,7 +275,7 @@ def value_nodes(
     tree: Tree,
     sums: IntArray,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras,
 ) -> None:
     """Values and covers of all nodes, from the sums (1, 2, nodes) of the leaves."""
     set_values(settings, rules, tree, sums, scalars, extras)

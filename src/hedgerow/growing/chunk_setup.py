@@ -58,7 +58,7 @@ class Own(NamedTuple):
 
     search: layout.Search
     scalars: IntArray
-    extras: layout.Extras | None
+    extras: layout.Extras
 
 
 class Fit(NamedTuple):
@@ -131,21 +131,17 @@ def sizes_for(
     )
 
 
-def own_of(
-    extras: layout.Extras | None, scalars: IntArray, n_threads: int, n_columns: int
-) -> list[Own]:
+def own_of(extras: layout.Extras, scalars: IntArray, n_threads: int, n_columns: int) -> list[Own]:
     """What each thread writes to while it searches."""
     found = aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64)
     lanes = aligned_zeros((n_threads, 2, WIDTH), np.int64)
     own = []
     for _ in range(n_threads):
-        mine = extras
-        if mine is not None and mine.constraints is not None:
-            asked = mine.constraints
-            asked = asked._replace(
-                met=asked.met.copy(), used=asked.used.copy(), permitted=asked.permitted.copy()
-            )
-            mine = mine._replace(constraints=asked)
+        asked = extras.constraints
+        asked = asked._replace(
+            met=asked.met.copy(), used=asked.used.copy(), permitted=asked.permitted.copy()
+        )
+        mine = extras._replace(constraints=asked)
         allowed = np.ones((3, n_columns), dtype=np.int32)
         own.append(Own(layout.Search(lanes, found, allowed), scalars.copy(), mine))
     return own
@@ -167,19 +163,13 @@ def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
     return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), None)
 
 
-def extras_of(
-    spec: BinSpec, params: BoostParams, n_threads: int, max_nodes: int
-) -> layout.Extras | None:
-    """What the compiled stages need beyond the usual fit; None if nothing."""
-    chosen = spec.is_category
-    constraints = make_constraints(params, spec.n_features, spec.bin_counts() - 1, max_nodes)
-    if not chosen.any() and constraints is None:
-        return None
+def extras_of(spec: BinSpec, params: BoostParams, n_threads: int, max_nodes: int) -> layout.Extras:
+    """What the compiled stages need beyond the usual fit."""
     return layout.Extras(
         features=np.arange(spec.n_features, dtype=np.int32),
-        categories=make_categories(chosen, params, n_threads),
+        categories=make_categories(spec.is_category, params, n_threads),
         bundles=None,
         lists=None,
-        constraints=constraints,
+        constraints=make_constraints(params, spec.n_features, spec.bin_counts() - 1, max_nodes),
         sampler=uniform_sampler(),
     )

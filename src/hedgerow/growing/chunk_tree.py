@@ -78,7 +78,7 @@ class ChunkTree:
         self.table, self.scalars = self._tree.table, start_scalars(n_columns, n_columns, params)
         self.columns = columns_of(np.arange(n_columns, dtype=np.int32), n_columns)
         extras = extras_of(spec, params, team.n_threads, max_nodes)
-        self._extras = extras if extras is None else for_copies(extras, n_copies)
+        self._extras = for_copies(extras, n_copies)
         self._own = own_of(self._extras, self.scalars, team.n_threads, n_columns)
         nothing = np.zeros((0, 0), dtype=np.uint8)
         n_bins = spec.bin_counts().astype(np.int32)
@@ -117,8 +117,7 @@ class ChunkTree:
             chosen = drawn_columns(self._params, tree, self._n_columns)
             self.columns = columns_of(chosen, self._n_columns)
             self.scalars[layout.IS_N_COLUMNS] = self.scalars[layout.IS_N_FEATURES] = len(chosen)
-            if self._extras is not None:
-                self._extras.features[: len(chosen)] = chosen
+            self._extras.features[: len(chosen)] = chosen
         n_columns, exchange = len(self.columns.feature), self._exchange
         first = n_columns * exchange.rank // exchange.size
         last = n_columns * (exchange.rank + 1) // exchange.size
@@ -300,10 +299,8 @@ class ChunkTree:
         table[:, layout.NODE_LEFT] = left
         table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
         tree = layout.Tree(table, self._tree.numbers[found], self._tree.free_slots)
-        extras = self._extras
-        if extras is not None and extras.constraints is not None:
-            asked = extras.constraints._replace(bounds=extras.constraints.bounds[found])
-            extras = extras._replace(constraints=asked)
+        asked = self._extras.constraints
+        extras = self._extras._replace(constraints=asked._replace(bounds=asked.bounds[found]))
         scalars = self.scalars.copy()
         scalars[layout.IS_N_NODES] = n_nodes
         sums = np.zeros((1, 2, n_nodes), dtype=np.int64)

@@ -21,8 +21,8 @@ from hedgerow.data.schema import ColumnKind
 from hedgerow.data.table import Table
 from hedgerow.growing import exact_stages as stages
 from hedgerow.growing import state as layout
-from hedgerow.growing.branches import is_constrained, make_constraints
-from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
+from hedgerow.growing.branches import make_constraints
+from hedgerow.growing.goss import make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP
 from hedgerow.growing.setup import (
@@ -237,22 +237,20 @@ def _make_state(
         ),
         search=stages.Search(
             found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
-            allowed=np.zeros((3, n_features), dtype=np.int32),
+            allowed=np.ones((3, n_features), dtype=np.int32),
         ),
-        extras=_make_extras(params, n_rows, columns, n_threads, 2 * max_leaves),
+        extras=make_extras(params, n_rows, columns, n_threads, 2 * max_leaves),
     )
 
 
-def _make_extras(
+def make_extras(
     params: BoostParams,
     n_rows: int,
     columns: npt.NDArray[np.int32],
     n_threads: int,
     max_nodes: int,
-) -> layout.ExactExtras | None:
-    """What the compiled stages need beyond the usual fit; None if nothing."""
-    if not is_constrained(params) and not follows_gradients(params):
-        return None
+) -> layout.ExactExtras:
+    """What the compiled stages need beyond the usual fit."""
     no_bins = np.zeros(0, dtype=np.int64)
     return layout.ExactExtras(
         features=columns,

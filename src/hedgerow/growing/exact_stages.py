@@ -91,7 +91,7 @@ from hedgerow.kernels.exact import (
     thin_runs,
 )
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, is_scored
+from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of
 from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -156,7 +156,7 @@ class ExactState(NamedTuple):
     lists: Lists
     choice: Choice
     search: Search
-    extras: ExactExtras | None
+    extras: ExactExtras
 
 
 @kernel(inner=True)
@@ -370,7 +370,7 @@ def search_node(
     child: int,
     node: int,
     slot: int,
-    extras: ExactExtras | None,
+    extras: ExactExtras,
 ) -> None:
     """Find the best split of ``node`` in columns ``mine``."""
     settings, lists, choice, scalars = state.settings, state.lists, state.choice, state.scalars
@@ -378,11 +378,7 @@ def search_node(
     units = units_of(scalars, settings.constant_hessian, 0)
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     limits = limits_of(sums, units, state.rules)
-    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
-    bounded = False
-    if extras is not None:
-        sampled, bounded = True, is_scored(extras.constraints)
-        bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
+    bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
     source, scratch = lists.work, lists.scratch[thread]
     if reads_entries(node, settings, choice):
         source = lists.entries
@@ -392,27 +388,25 @@ def search_node(
     for k in range(mine[0], mine[1]):
         column = np.int64(choice.columns[k])
         start, stop = lists.segments[slot, column, 0], lists.segments[slot, column, 1]
-        if stop == start or (sampled and state.search.allowed[child, column] == 0):
+        if stop == start or state.search.allowed[child, column] == 0:
             continue
         entries, place = source, (start, stop)
         if choice.sketch == LOCAL:
             thin_runs(source, place, fixed, choice.eps, scratch, np.int64(0))
             entries, place = scratch, (np.int64(0), stop - start)
-        if not bounded:
+        if extras.constraints.scored == 0:
             best = search_list(entries, place, fixed, cuts, sums, limits, column, best, None)
-        # Two questions, not one with "and": the first drops the branch at compile time.
-        if extras is not None:  # noqa: SIM102
-            if bounded:
-                best = search_bounded(
-                    entries,
-                    place,
-                    fixed,
-                    cuts,
-                    (sums, limits, bounds),
-                    column,
-                    best,
-                    extras.constraints,
-                )
+        else:
+            best = search_bounded(
+                entries,
+                place,
+                fixed,
+                cuts,
+                (sums, limits, bounds),
+                column,
+                best,
+                extras.constraints,
+            )
     score = -1.0
     if best.score >= 0:
         score = comparable(float_of_bits(best.score), units)
@@ -456,8 +450,7 @@ def grow_tree(thread: int, state: ExactState) -> None:
         set_root(tree, threads.leaf_sums, scalars)
     while True:
         if thread == 0:
-            columns = state.choice.columns
-            allow_children(settings, columns, search.allowed, tree.table, scalars, state.extras)
+            allow_children(settings, search.allowed, tree.table, scalars, state.extras)
         barrier(crew)
         parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
         if parent >= 0:

@@ -62,6 +62,7 @@ from hedgerow.growing.state import (
     NODE_START,
     NUMBER_GAIN,
     SET_WORDS,
+    ExactExtras,
     Extras,
     Settings,
     Tree,
@@ -119,7 +120,11 @@ def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> boo
 
 @kernel(inner=True)
 def start_tree(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras | None
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Thread 0: empty the tree and make the root the node to be searched."""
     for slot in range(settings.n_slots):
@@ -137,8 +142,7 @@ def start_tree(
     scalars[IS_SUBTRACT] = 0
     scalars[IS_SEARCH_SMALL] = 1 if searched else 0
     scalars[IS_SEARCH_LARGE] = 0
-    if extras is not None:
-        bound_root(extras.constraints)
+    bound_root(extras.constraints)
 
 
 @kernel(inner=True)
@@ -181,7 +185,7 @@ def keep_best(
     found: IntArray,
     node: int,
     child: int,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Write the best split that any thread found into the table."""
     best = best_thread(found, child)
@@ -190,8 +194,7 @@ def keep_best(
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
     score = float_of_bits(found[best, child, FOUND_SCORE]) * units.scale
     gain = split_gain(score, sums, units, rules)
-    if extras is not None:
-        gain = found_gain(extras.constraints, score, gain)
+    gain = found_gain(extras.constraints, score, gain)
     take_split(tree, scalars, node, found[best, child], gain)
 
 
@@ -202,7 +205,7 @@ def settle(
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Take over what the search of the last one or two nodes has found."""
     for child in range(2):
@@ -241,7 +244,7 @@ def open_children(
     tree: Tree,
     scalars: IntArray,
     parent: int,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Make the two children of ``parent`` and plan their histograms."""
     table = tree.table
@@ -261,9 +264,8 @@ def open_children(
     row[NODE_LEFT] = left
     row[NODE_RIGHT] = right
     scalars[IS_N_LEAVES] += 1
-    if extras is not None:
-        units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-        bound_children(extras.constraints, units, rules, tree, parent)
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    bound_children(extras.constraints, units, rules, tree, parent)
     small, large = (left, right) if n_left <= n_right else (right, left)
     if scalars[IS_N_LEAVES] < settings.max_leaves and may_split(
         settings, rules.min_samples_leaf, tree, large
@@ -307,7 +309,7 @@ def advance(
     tree: Tree,
     scalars: IntArray,
     found: IntArray,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
     settle(settings, rules, tree, scalars, found, extras)
@@ -316,7 +318,11 @@ def advance(
 
 @kernel(inner=True)
 def open_next(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras | None
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Choose the next node and open its children."""
     parent = next_node(settings, tree, scalars)

@@ -374,23 +374,6 @@ def sample_by_gradient(
 
 
 @kernel(inner=True)
-def draw_with(
-    thread: int,
-    crew: Crew,
-    settings: Settings,
-    sampler: Sampler,
-    rows: Rows,
-    counts: IntArray,
-    scalars: IntArray,
-) -> None:
-    """Put the tree's rows to the front of the row ids, by their gradients if asked for."""
-    if sampler.method != UNIFORM:
-        sample_by_gradient(thread, crew, settings, sampler, rows, counts, scalars)
-    else:
-        sample_rows(thread, crew, settings, rows.rows, counts, scalars)
-
-
-@kernel(inner=True)
 def draw_rows(
     thread: int,
     crew: Crew,
@@ -398,11 +381,11 @@ def draw_rows(
     rows: Rows,
     counts: IntArray,
     scalars: IntArray,
-    extras: Extras | ExactExtras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Put the tree's rows to the front of the row ids."""
-    if extras is not None:
-        draw_with(thread, crew, settings, extras.sampler, rows, counts, scalars)
+    if extras.sampler.method != UNIFORM:
+        sample_by_gradient(thread, crew, settings, extras.sampler, rows, counts, scalars)
     else:
         sample_rows(thread, crew, settings, rows.rows, counts, scalars)
 
@@ -462,12 +445,12 @@ def make_sampler(params: BoostParams, n_rows: int, n_threads: int, packs: bool) 
     )
 
 
-def weights_of(extras: Extras | ExactExtras | None, rows: RowArray) -> FloatArray | None:
+def weights_of(extras: Extras | ExactExtras, rows: RowArray) -> FloatArray | None:
     """What each of some sampled rows stands for; None where it is the same for all.
 
     Parameters
     ----------
-    extras : Extras, ExactExtras or None
+    extras : Extras or ExactExtras
     rows : uint32
 
     Returns
@@ -475,6 +458,6 @@ def weights_of(extras: Extras | ExactExtras | None, rows: RowArray) -> FloatArra
     float64 (len(rows),) or None
         Known with ``leaf_estimation="line_search"`` only.
     """
-    if extras is None or len(extras.sampler.weights) == 0:
+    if len(extras.sampler.weights) == 0:
         return None
     return np.asarray(extras.sampler.weights[rows])

@@ -109,10 +109,8 @@ def partition_node(
 
 
 @kernel(inline=True, inner=True)
-def lists_of(extras: Extras | None) -> RowLists | None:
+def lists_of(extras: Extras) -> RowLists | None:
     """Lists of cells, if there are any."""
-    if extras is None:
-        return None
     return extras.lists
 
 
@@ -129,7 +127,7 @@ def build_node(
     place: tuple[int, int],
     slot: int,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras,
 ) -> None:
     """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
     packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
@@ -185,7 +183,7 @@ def subtract_node(
     wide: Wide,
     large: int,
     small: int,
-    extras: Extras | None,
+    extras: Extras,
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
     for k in range(mine[0], mine[1]):
@@ -208,7 +206,7 @@ def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: I
 
 
 @kernel(inner=True)
-def search_children(thread: int, state: State, extras: Extras | None) -> None:
+def search_children(thread: int, state: State, extras: Extras) -> None:
     """Histograms and best splits of the one or two nodes that have just been made."""
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
     columns, wide, table = state.columns, state.wide, state.tree.table
@@ -268,7 +266,7 @@ def work(thread: int, state: State, order: int) -> None:
     """Thread 0: grow one tree with the helpers.  Helpers: grow trees until dismissed."""
     crew, settings, rules = state.crew, state.settings, state.rules
     tree, scalars, search = state.tree, state.scalars, state.search
-    columns, counts = state.columns.feature, state.threads.counts
+    counts = state.threads.counts
     number = 0
     while True:
         if thread == 0:
@@ -284,7 +282,7 @@ def work(thread: int, state: State, order: int) -> None:
             start_tree(settings, rules, tree, scalars, state.extras)
         while True:
             if thread == 0:
-                allow_children(settings, columns, search.allowed, tree.table, scalars, state.extras)
+                allow_children(settings, search.allowed, tree.table, scalars, state.extras)
             barrier(crew)
             # Read before the partition: behind its last barrier thread 0 may run ahead.
             parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0

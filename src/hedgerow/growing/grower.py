@@ -20,8 +20,8 @@ from hedgerow.compile import entry_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
-from hedgerow.growing.branches import is_constrained, make_constraints
-from hedgerow.growing.goss import follows_gradients, make_sampler, weights_of
+from hedgerow.growing.branches import make_constraints
+from hedgerow.growing.goss import make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
 from hedgerow.growing.row_lists import make_row_lists
@@ -133,8 +133,7 @@ class TreeGrower:
     ) -> layout.State:
         """Everything that the compiled stages use; for other trees there is more."""
         state = make_state(self._matrix, target, weight, raw, objective, self._params, n_threads)
-        if state.extras is not None:
-            state = state._replace(extras=for_copies(state.extras, n_copies))
+        state = state._replace(extras=for_copies(state.extras, n_copies))
         return state._replace(settings=state.settings._replace(adds_scores=int(adds_scores)))
 
     def _work(self, thread: int, order: int) -> None:
@@ -186,8 +185,7 @@ class TreeGrower:
         matrix, state = self._matrix, self._state
         chosen = drawn_columns(self._params, tree, matrix.n_features)
         state.scalars[layout.IS_N_FEATURES] = len(chosen)
-        if state.extras is not None:
-            state.extras.features[: len(chosen)] = chosen
+        state.extras.features[: len(chosen)] = chosen
         if matrix.layout is not None:
             held = matrix.layout.column[chosen]
             # Without any there would be no histogram to read the sums of the node from.
@@ -252,7 +250,7 @@ def make_state(
     pause, sleep = wait_addresses()
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
-    scratch_cells = 0 if extras is None else n_threads * WIDTH * matrix.stride
+    scratch_cells = 0 if extras.bundles is None else n_threads * WIDTH * matrix.stride
     filled = matrix.layout is not None or min(matrix.spec.bin_counts()) >= matrix.stride - 1
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
@@ -282,16 +280,12 @@ def _make_extras(
     n_threads: int,
     max_nodes: int,
     scratch_start: int,
-) -> layout.Extras | None:
-    """What the compiled stages need beyond the usual fit; None if nothing."""
-    chosen = matrix.spec.is_category
-    asked = is_constrained(params) or follows_gradients(params)
-    if not (chosen.any() or asked or matrix.layout is not None):
-        return None
+) -> layout.Extras:
+    """What the compiled stages need beyond the usual fit."""
     bundled = matrix.layout is not None
     return layout.Extras(
         features=np.arange(matrix.n_features, dtype=np.int32),
-        categories=make_categories(chosen, params, n_threads),
+        categories=make_categories(matrix.spec.is_category, params, n_threads),
         bundles=_make_bundles(matrix, params, n_threads, scratch_start) if bundled else None,
         lists=make_row_lists(matrix, n_threads) if bundled else None,
         constraints=make_constraints(

@@ -23,6 +23,7 @@ from hedgerow.growing.state import (
     NODE_START,
     NUMBER_COVER,
     NUMBER_VALUE,
+    ExactExtras,
     Extras,
     Rows,
     Settings,
@@ -66,7 +67,7 @@ def set_values(
     tree: Tree,
     sums: IntArray,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Thread 0: values and covers of all nodes, children before parents."""
     units = units_of(scalars, settings.constant_hessian, 0)
@@ -86,8 +87,7 @@ def set_values(
         cover = float(h) * units.h
         numbers[node, NUMBER_COVER] = cover
         step = leaf_weight(float(g) * units.g, cover, rules)
-        if extras is not None:
-            step = clamp_to_node(extras.constraints, node, step)
+        step = clamp_to_node(extras.constraints, node, step)
         numbers[node, NUMBER_VALUE] = settings.learning_rate * step
 
 
@@ -118,7 +118,7 @@ def finish_tree(
     leaf_sums: IntArray,
     tree: Tree,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Values of the leaves and new raw scores of the rows that the tree was grown on."""
     place = share(scalars[IS_N_ROWS], thread, crew.n_threads)

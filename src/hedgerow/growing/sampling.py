@@ -24,6 +24,7 @@ from hedgerow.growing.state import (
     IS_TREE,
     NODE_DEPTH,
     NODE_PATH,
+    ExactExtras,
     Extras,
     Settings,
 )
@@ -89,25 +90,23 @@ def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: f
 @kernel(inner=True)
 def allow_columns(
     settings: Settings,
-    features: np.ndarray,
     allowed: np.ndarray,
     child: int,
     node: int,
     table: IntArray,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
     """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
     order = allowed[2]
     n = scalars[IS_N_FEATURES]
     for k in range(n):
-        order[k] = features[k]
+        order[k] = extras.features[k]
     tree = scalars[IS_TREE]
     if settings.columns_by_level < 1.0:
         stream = LEVEL_STREAM + (tree << 8) + table[node, NODE_DEPTH]
         n = shuffle_front(settings.seed, stream, order, n, settings.columns_by_level)
-    if extras is not None:
-        n = keep_permitted(extras.constraints, table, node, order, n)
+    n = keep_permitted(extras.constraints, table, node, order, n)
     if settings.columns_by_node < 1.0 and n > 0:
         stream, path = np.uint64(NODE_STREAM + tree), np.uint64(table[node, NODE_PATH])
         seed = hash64(settings.seed, stream, path)
@@ -121,19 +120,20 @@ def allow_columns(
 @kernel(inner=True)
 def allow_children(
     settings: Settings,
-    columns: np.ndarray,
     allowed: np.ndarray,
     table: IntArray,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras | ExactExtras,
 ) -> None:
-    """Thread 0: draw the columns of the nodes about to be searched."""
-    if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0 and extras is None:
+    """Thread 0: draw the columns of the nodes about to be searched.
+
+    Where every tree, level and node may use all, ``allowed`` has been 1 from the start.
+    """
+    drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
+    if not drawn and extras.constraints.together < 0:
         return
-    features = columns
-    if extras is not None:
-        features = extras.features
     for child in range(2):
         node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
         if node >= 0:
-            allow_columns(settings, features, allowed, child, node, table, scalars, extras)
+            allow_columns(settings, allowed, child, node, table, scalars, extras)

@@ -51,7 +51,6 @@ from hedgerow.kernels.split import (
     Units,
     complete_split,
     limits_of,
-    search_columns,
 )
 
 
@@ -122,7 +121,7 @@ def search_categories(
     number: int,
     found: IntArray,
     categories: Categories,
-    asked: Constraints | None,
+    asked: Constraints,
 ) -> None:
     """Search the category columns among ``features[mine[0]:mine[1]]``."""
     sums, units = node
@@ -138,7 +137,9 @@ def search_categories(
             wide, at, filled, stride, sums, units, rules, categories.rules, places
         )
         # Constraints turn the score into a gain, which others are compared with.
-        if score < 0.0 or (asked is None and not is_better(score / units.scale, feature, found)):
+        if score < 0.0 or (
+            asked.scored == 0 and not is_better(score / units.scale, feature, found)
+        ):
             continue
         split = complete_set(filled, stride, sums, places, score, (first, last))
         score = gain_of_sides(asked, number, feature, split, sums, units, rules) / units.scale
@@ -154,46 +155,34 @@ def search_plain(
     place: tuple[Wide, int],
     lanes: IntArray,
     allowed: IntArray,
-    sampled: bool,
     node: tuple[NodeSums, Units],
     number: int,
     rules: SplitRules,
-    extras: Extras | None,
+    extras: Extras,
 ) -> Split:
     """Best cut of the plain columns among ``columns[mine[0]:mine[1]]``."""
     sums, units = node
     wide, slot_start = place
-    limits = limits_of(sums, units, rules)
+    limits, asked = limits_of(sums, units, rules), extras.constraints
+    bounds = bounds_of(asked, number, sums, units, rules)
     chosen, at = lanes[0], lanes[1]
     best, n_lanes = NO_SPLIT, 0
     for k in range(mine[0], mine[1]):
         column = np.int64(columns[k])
-        feature = column
-        if extras is not None:
-            feature = feature_alone(extras.bundles, column)
-            plain = feature >= 0 and allowed[feature] == 1
-            plain = plain and extras.categories.chosen[feature] == 0
-        else:
-            plain = not sampled or allowed[feature] == 1
-        if plain:
+        feature = feature_alone(extras.bundles, column)
+        if feature >= 0 and allowed[feature] == 1 and extras.categories.chosen[feature] == 0:
             # This lane and the ones behind it, which may stay empty.
             for j in range(n_lanes, WIDTH):
                 chosen[j] = feature
                 at[j] = slot_start + column * bins.stride
             n_lanes += 1
         if n_lanes == WIDTH or (n_lanes > 0 and k + 1 == mine[1]):
-            if extras is None:
-                best = search_columns(wide, at, chosen, bins.n_bins, bins.stride, limits, best)
-            else:
-                asked = extras.constraints
-                bounds = bounds_of(asked, number, sums, units, rules)
-                lanes_at = (at, chosen)
-                best = search_asked(
-                    wide, lanes_at, bins.n_bins, bins.stride, limits, bounds, asked, best
-                )
+            best = search_asked(
+                wide, (at, chosen), bins.n_bins, bins.stride, limits, bounds, asked, best
+            )
             n_lanes = 0
     start = slot_start
-    if extras is not None and best.score >= 0.0:
+    if best.score >= 0.0:
         start += (column_of(extras.bundles, best.feature) - best.feature) * bins.stride
     return complete_split(wide, start, bins.n_bins, bins.stride, sums, units, best)
 
@@ -223,10 +212,11 @@ def search_others(
     )  # fmt: skip
     if is_better(best.score, best.feature, found):
         write_bundled(found, best, extras.bundles, np.int64(bins.n_bins[best.feature]))
-    search_categories(
-        thread, mine, rules, bins, columns, place, allowed, node, number, found, extras.categories,
-        extras.constraints,
-    )  # fmt: skip
+    if extras.categories.places.shape[2] > 0:
+        search_categories(
+            thread, mine, rules, bins, columns, place, allowed, node, number, found,
+            extras.categories, extras.constraints,
+        )  # fmt: skip
 
 
 @kernel(inner=True)
@@ -242,7 +232,7 @@ def search_node(
     child: int,
     row: IntArray,
     scalars: IntArray,
-    extras: Extras | None,
+    extras: Extras,
 ) -> None:
     """Find the best split in columns ``mine`` of the node with table row ``row``.
 
@@ -250,7 +240,6 @@ def search_node(
     """
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
-    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     number = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
     allowed, found = search.allowed[child], search.found[thread, child]
     best = search_plain(
@@ -260,25 +249,23 @@ def search_node(
         place,
         search.lanes[thread],
         allowed,
-        sampled,
         node,
         number,
         rules,
         extras,
     )
     write_found(found, best, bins.stride)
-    if extras is not None:
-        search_others(
-            thread,
-            mine,
-            rules,
-            bins,
-            columns.feature,
-            place,
-            search,
-            child,
-            node,
-            number,
-            found,
-            extras,
-        )
+    search_others(
+        thread,
+        mine,
+        rules,
+        bins,
+        columns.feature,
+        place,
+        search,
+        child,
+        node,
+        number,
+        found,
+        extras,
+    )

@@ -17,7 +17,7 @@ from hedgerow.errors import ParameterError
 from hedgerow.growing import state as layout
 from hedgerow.growing.goss import follows_gradients, row_share, unit_scale
 from hedgerow.growing.tree import GrownTree
-from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.hashing import hash_range
 from hedgerow.kernels.histogram import Columns
 from hedgerow.kernels.pairs import Pairs
 from hedgerow.kernels.split import SplitRules
@@ -145,8 +145,7 @@ def has_constant_hessian(
 def drawn_columns(params: BoostParams, tree: int, n_features: int) -> npt.NDArray[np.int32]:
     """The columns that a tree may use, ascending."""
     n_taken = max(1, round(params.colsample_bytree * n_features))
-    seed, stream = np.uint64(params.seed), np.uint64(_COLUMN_STREAM + tree)
-    order = np.array([hash64(seed, stream, np.uint64(j)) for j in range(n_features)])
+    order = hash_range(params.seed, _COLUMN_STREAM + tree, 0, n_features)
     return np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
 
 

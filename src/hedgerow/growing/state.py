@@ -166,7 +166,7 @@ class Search(NamedTuple):
     lanes    int64 (threads, 2, 8): the columns searched side by side, and where
              their bins start
     found    int64 (threads, 2, FOUND_FIELDS): best split of the small and large child
-    allowed  int32 (3, n_features): 1 for columns in which the small (0) and the
+    allowed  int32 (3, n_features): 1, at first for all, for columns in which the small (0) and the
              large (1) child is searched; scratch space for drawing them (2)
     """
 
@@ -257,23 +257,20 @@ class Bundles(NamedTuple):
 
 
 class Extras(NamedTuple):
-    """What not every fit needs; ``State.extras`` is None where none of it is in use.
+    """What not every fit needs.
 
-    Numba drops a branch behind ``if extras is not None`` from the code that it
-    compiles for None, so that the usual fit neither compiles nor runs any of it.
-
-    For the same reason a part is None where it is not in use, if the code of inner loops
-    depends on it; what takes it asks.  Each such part doubles the code that is built, so
-    the others are always there, without columns or with a method that is none.
-    ``features``, int32 (n_features,), are those that the tree may use, IS_N_FEATURES
-    of them.
+    ``bundles`` and ``lists`` are None where columns are not bundled: Numba drops a branch
+    behind ``if bundles is not None`` from the code that it compiles for None, on which inner
+    loops depend.  Each such part doubles the code that is built, so the others are always
+    there, without columns or with a method that is none.  ``features``, int32
+    (n_features,), are those that the tree may use, IS_N_FEATURES of them.
     """
 
     features: np.ndarray
     categories: Categories
     bundles: Bundles | None
     lists: RowLists | None
-    constraints: Constraints | None
+    constraints: Constraints
     sampler: Sampler
 
 
@@ -281,7 +278,7 @@ class ExactExtras(NamedTuple):
     """The same for exact growth."""
 
     features: np.ndarray
-    constraints: Constraints | None
+    constraints: Constraints
     sampler: Sampler
 
 
@@ -305,4 +302,4 @@ class State(NamedTuple):
     wide: Wide
     tree: Tree
     scalars: IntArray
-    extras: Extras | None
+    extras: Extras

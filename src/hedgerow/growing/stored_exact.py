@@ -38,7 +38,7 @@ from hedgerow.growing import state as layout
 from hedgerow.growing import stored_exact_stages as stages
 from hedgerow.growing.branches import is_constrained
 from hedgerow.growing.chunk_order import Order
-from hedgerow.growing.exact import thresholds_between
+from hedgerow.growing.exact import make_extras, thresholds_between
 from hedgerow.growing.goss import follows_gradients
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.setup import (
@@ -150,7 +150,8 @@ class StoredExactGrower:
         self._max_nodes = min(2 * n_rows, 2 * max_leaves * _SPARE) + 2
         self._tree = tree_arrays(self._max_nodes, 0)
         self._cuts = np.zeros((self._max_nodes, stream.CUT_FIELDS), dtype=np.int64)
-        self._features = np.arange(n_features, dtype=np.int32)
+        features = np.arange(n_features, dtype=np.int32)
+        self._extras = make_extras(params, n_rows, features, 1, self._max_nodes)
         self._final = tree_arrays(0, 0)
         self._leaf_of = np.zeros(0, dtype=np.int64)
 
@@ -166,7 +167,7 @@ class StoredExactGrower:
         begin_tree(self._scalars, tree, output, len(self._raw))
         if self._params.colsample_bytree < 1.0:
             chosen = drawn_columns(self._params, tree, self._columns.n_features)
-            self._features = chosen
+            self._extras.features[: len(chosen)] = chosen
             self._scalars[layout.IS_N_FEATURES] = len(chosen)
         number = int(self._scalars[layout.IS_ROUND])
         self._given.prepare(self._loss_data, output, number)
@@ -237,7 +238,9 @@ class StoredExactGrower:
     def _open_root(self) -> bool:
         sums = np.zeros(3, dtype=np.int64)
         stages.place_rows(self._settings, self._scalars, self._rows.fixed, self._rows.node, sums)
-        found = stages.open_root(self._settings, self._rules, self._tree, self._scalars, sums)
+        found = stages.open_root(
+            self._settings, self._rules, self._tree, self._scalars, sums, self._extras
+        )
         self._limits = stages.common_limits(self._settings, self._rules, self._scalars)
         return bool(found)
 
@@ -254,7 +257,14 @@ class StoredExactGrower:
         numbers = np.array(parents, dtype=np.int64)
         searched = np.zeros((len(parents), 2), dtype=np.uint8)
         stages.split_nodes(
-            self._settings, self._rules, self._tree, self._scalars, numbers, int(full), searched
+            self._settings,
+            self._rules,
+            self._tree,
+            self._scalars,
+            numbers,
+            int(full),
+            searched,
+            self._extras,
         )
         self._divide(numbers)
         table = self._tree.table
@@ -301,13 +311,20 @@ class StoredExactGrower:
         allowed = np.zeros((n_features, len(nodes)), dtype=np.uint8)
         space = np.zeros((3, n_features), dtype=np.int32)
         stages.allow_nodes(
-            self._settings, self._features, nodes, table, self._scalars, space, allowed
+            self._settings, nodes, table, self._scalars, space, allowed, self._extras
         )
         cuts = self._passes.search(asked, sums, allowed)
         self._cuts[nodes] = cuts
         space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
         stages.settle_nodes(
-            self._settings, self._rules, self._tree, self._scalars, nodes, cuts, space_of_found
+            self._settings,
+            self._rules,
+            self._tree,
+            self._scalars,
+            nodes,
+            cuts,
+            space_of_found,
+            self._extras,
         )
 
     # ---- the end of a tree -------------------------------------------------------
@@ -323,7 +340,7 @@ class StoredExactGrower:
         sums = final.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
         n_found = int(self._scalars[layout.IS_N_NODES])
         self._scalars[layout.IS_N_NODES] = n_nodes
-        stages.value_nodes(self._settings, self._rules, final, sums, self._scalars)
+        stages.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._extras)
         self._final = final
         self._leaf_of = self._leaves_of_found(found, left, n_found)
         if self._adds_scores:

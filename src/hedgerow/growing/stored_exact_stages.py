@@ -39,6 +39,7 @@ from hedgerow.growing.state import (
     NODE_H,
     NODE_LEFT,
     NODE_RIGHT,
+    ExactExtras,
     Rows,
     Settings,
     Threads,
@@ -104,12 +105,17 @@ def place_rows(
 
 @kernel
 def open_root(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, sums: IntArray
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    sums: IntArray,
+    extras: ExactExtras,
 ) -> int:
     """Empty the tree; 1 if its root is worth a search."""
     scalars[IS_N_ROWS] = sums[2]
     scalars[IS_DROPPED_BITS] = 0
-    start_tree(settings, rules, tree, scalars, None)
+    start_tree(settings, rules, tree, scalars, extras)
     tree.table[0, NODE_G] = sums[0]
     tree.table[0, NODE_H] = sums[1]
     return scalars[IS_SEARCH_SMALL]
@@ -126,12 +132,12 @@ def common_limits(settings: Settings, rules: SplitRules, scalars: IntArray) -> L
 @kernel
 def allow_nodes(
     settings: Settings,
-    columns: np.ndarray,
     nodes: IntArray,
     table: IntArray,
     scalars: IntArray,
     space: np.ndarray,
     allowed: np.ndarray,
+    extras: ExactExtras,
 ) -> None:
     """Mark the columns that each node may use: ``allowed`` is uint8 (columns, nodes), zeros.
 
@@ -140,9 +146,9 @@ def allow_nodes(
     for k in range(len(nodes)):
         if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
             for j in range(scalars[IS_N_FEATURES]):
-                allowed[columns[j], k] = 1
+                allowed[extras.features[j], k] = 1
         else:
-            allow_columns(settings, columns, space, 0, nodes[k], table, scalars, None)
+            allow_columns(settings, space, 0, nodes[k], table, scalars, extras)
             for j in range(space.shape[1]):
                 allowed[j, k] = np.uint8(space[0, j])
 
@@ -156,6 +162,7 @@ def settle_nodes(
     nodes: IntArray,
     cuts: IntArray,
     found: IntArray,
+    extras: ExactExtras,
 ) -> None:
     """Write the best cuts, int64 (nodes, CUT_FIELDS), into the table.
 
@@ -183,7 +190,7 @@ def settle_nodes(
             # Where no row is missing, a later one goes with the larger part.
             if cut[CUT_N_LIST] == n_rows:
                 note[FOUND_MISSING_LEFT] = np.int64(2 * cut[CUT_N] >= n_rows)
-        keep_best(settings, rules, tree, scalars, found, nodes[k], 0, None)
+        keep_best(settings, rules, tree, scalars, found, nodes[k], 0, extras)
 
 
 @kernel
@@ -195,6 +202,7 @@ def split_nodes(
     parents: IntArray,
     full: int,
     searched: np.ndarray,
+    extras: ExactExtras,
 ) -> None:
     """Make the children of ``parents``; ``searched`` (parents, 2): left and right worth a search.
 
@@ -209,7 +217,7 @@ def split_nodes(
         # How many leaves there are when this one is taken is not known, but for the last.
         last = full == 1 and k + 1 == len(parents)
         scalars[IS_N_LEAVES] = settings.max_leaves if last else 0
-        open_children(settings, rules, tree, scalars, parents[k], None)
+        open_children(settings, rules, tree, scalars, parents[k], extras)
         for side in range(2):
             child = tree.table[parents[k], NODE_LEFT if side == 0 else NODE_RIGHT]
             small = np.uint8(child == scalars[IS_SMALL] and scalars[IS_SEARCH_SMALL] == 1)
@@ -219,7 +227,12 @@ def split_nodes(
 
 @kernel
 def value_nodes(
-    settings: Settings, rules: SplitRules, tree: Tree, sums: IntArray, scalars: IntArray
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    sums: IntArray,
+    scalars: IntArray,
+    extras: ExactExtras,
 ) -> None:
     """Values and covers of all nodes from the sums of the leaves, int64 (1, 2, nodes)."""
-    set_values(settings, rules, tree, sums, scalars, None)
+    set_values(settings, rules, tree, sums, scalars, extras)

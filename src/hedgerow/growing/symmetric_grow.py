@@ -439,7 +439,7 @@ def work_symmetric(thread: int, state: State, level: Level, order: int) -> None:
         gradient_pass(thread, crew, settings, state.loss_data, state.rows, state.threads, scalars)
         draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
         if thread == 0:
-            start_levels(settings, rules, state.tree, scalars, level)
+            start_levels(settings, rules, state.tree, scalars, level, state.extras)
         grow_levels(thread, state, level)
         finish_tree(
             thread,

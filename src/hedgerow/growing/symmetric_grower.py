@@ -59,9 +59,7 @@ def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Le
     """Space for the search of a level."""
     most_columns = -(-matrix.n_features // n_threads)
     n_groups = -(-most_columns // WIDTH)
-    categories = None if state.extras is None else state.extras.categories
-    if categories is not None and not categories.chosen.any():
-        categories = None
+    categories = state.extras.categories
     return Level(
         gains=aligned_zeros((n_threads, n_groups * 2 * matrix.stride * WIDTH), np.float64),
         groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),
@@ -69,7 +67,7 @@ def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Le
         entries=aligned_zeros((2, len(state.tree.table), ENTRY_FIELDS), np.int64),
         choice=np.zeros(layout.FOUND_FIELDS, dtype=np.int64),
         counts=np.zeros(LEVEL_COUNTS, dtype=np.int64),
-        sets=None if categories is None else _make_sets(categories),
+        sets=_make_sets(categories) if categories.chosen.any() else None,
     )
 
 

@@ -56,6 +56,7 @@ from hedgerow.growing.state import (
     NUMBER_GAIN,
     SET_WORDS,
     Categories,
+    Extras,
     Settings,
     Tree,
 )
@@ -135,10 +136,15 @@ class Level(NamedTuple):
 
 @kernel(inner=True)
 def start_levels(
-    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, level: Level
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    level: Level,
+    extras: Extras,
 ) -> None:
     """Empty the tree; the root is the only node of the first level."""
-    start_tree(settings, rules, tree, scalars, None)
+    start_tree(settings, rules, tree, scalars, extras)
     row, entry, counts = tree.table[0], level.entries[0, 0], level.counts
     may_divide = row[NODE_COUNT] >= 2 * rules.min_samples_leaf and settings.max_depth > 0
     row[NODE_OPEN] = 1 if may_divide else 0

@@ -56,6 +56,7 @@ from hedgerow.growing.state import (
     NUMBER_COVER,
     NUMBER_VALUE,
     Categories,
+    Extras,
     Rows,
     Settings,
     State,
@@ -367,6 +368,7 @@ def finish_vectors(
     leaf_sums: IntArray,
     tree: Tree,
     outputs: Outputs,
+    extras: Extras,
 ) -> None:
     """Values of the leaves and new raw scores, one output after the other."""
     n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
@@ -384,7 +386,7 @@ def finish_vectors(
             leaf_sums,
             tree,
             outputs.scalars[output],
-            None,
+            extras,
         )
         if thread == 0:
             for node in range(n_nodes):
@@ -402,7 +404,7 @@ def work_vectors(thread: int, everything: VectorState, order: int) -> None:
     state, outputs, trial = everything.state, everything.outputs, everything.trial
     crew, settings, rules = state.crew, state.settings, state.rules
     tree, scalars, search = state.tree, state.scalars, state.search
-    columns, counts, data = state.columns.feature, state.threads.counts, state.loss_data
+    counts, data = state.threads.counts, state.loss_data
     n_outputs = outputs.scalars.shape[0]
     number = 0
     while True:
@@ -414,12 +416,12 @@ def work_vectors(thread: int, everything: VectorState, order: int) -> None:
         if order == ORDER_STOP:
             return
         pass_gradients(thread, crew, settings, data, state.rows, state.threads, outputs)
-        draw_rows(thread, crew, settings, state.rows, counts, scalars, None)
+        draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
         if thread == 0:
-            start_tree(settings, rules, tree, scalars, None)
+            start_tree(settings, rules, tree, scalars, state.extras)
         while True:
             if thread == 0:
-                allow_children(settings, columns, search.allowed, tree.table, scalars, None)
+                allow_children(settings, search.allowed, tree.table, scalars, state.extras)
             barrier(crew)
             # Read before the partition: behind its last barrier thread 0 may run ahead.
             parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
@@ -432,7 +434,7 @@ def work_vectors(thread: int, everything: VectorState, order: int) -> None:
                 search_children(thread, state, outputs, trial)
             if thread == 0:
                 settle_vectors(rules, tree, scalars, search.found, trial.parent, n_outputs)
-                open_next(settings, rules, tree, scalars, None)
+                open_next(settings, rules, tree, scalars, state.extras)
         finish_vectors(
             thread,
             crew,
@@ -443,6 +445,7 @@ def work_vectors(thread: int, everything: VectorState, order: int) -> None:
             state.threads.leaf_sums,
             tree,
             outputs,
+            state.extras,
         )
         if thread == 0:
             return

@@ -50,10 +50,9 @@ class VectorGrower(TreeGrower):
         state = make_state(
             self._matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
         )
-        sets = None
-        if state.extras is not None:
-            sets = _make_sets(for_copies(state.extras, n_copies), n_outputs, n_threads)
-            state = state._replace(extras=None)
+        state, sets = state._replace(extras=for_copies(state.extras, n_copies)), None
+        if state.extras.categories.chosen.any():
+            sets = _make_sets(state.extras.categories, n_outputs, n_threads)
         everything = _make_everything(state, target, objective, width, int(adds_scores), sets)
         self._everything = everything
         return everything.state
@@ -139,12 +138,8 @@ def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
     return repeated
 
 
-def _make_sets(extras: layout.Extras, n_outputs: int, n_threads: int) -> Sets:
+def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> Sets:
     """Space for the search of category columns."""
-    categories = extras.categories
-    others = (extras.bundles, extras.lists, extras.constraints)
-    assert extras.sampler.method == layout.UNIFORM
-    assert not any(part is not None for part in others), "vectors know none of these"
     shape = (n_threads, n_outputs, SCRATCH_SIZE)
     groups = Groups(
         g=aligned_zeros(shape, np.int64),

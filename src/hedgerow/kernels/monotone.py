@@ -75,7 +75,7 @@ class Constraints(NamedTuple):
                    learning rate
     parent         int64 (nodes,)
     together       most columns that may meet on a branch; 0: as the groups say;
-                   -1: any
+                   -1: any, as without interaction constraints
     group_start    int64 (groups + 1,): columns of group k are
     group_columns  ``group_columns[group_start[k] : group_start[k + 1]]``
     column_start   the same the other way round: groups of each column
@@ -125,10 +125,10 @@ def score_at(g: float, d: float, alpha: float, weight: float) -> float:
 
 @kernel(inner=True)
 def bounds_of(
-    asked: Constraints | None, number: int, node: NodeSums, units: Units, rules: SplitRules
+    asked: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
 ) -> Bounds:
     """What the search needs to know of node ``number`` with these sums."""
-    if asked is None:
+    if asked.scored == 0:
         return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0)
     low, high = asked.bounds[number, 0], asked.bounds[number, 1]
     g, h = float(node.g) * units.g, float(node.h) * units.h
@@ -308,28 +308,19 @@ def search_asked(
     stride: int,
     limits: Limits,
     bounds: Bounds,
-    asked: Constraints | None,
+    asked: Constraints,
     best: Split,
 ) -> Split:
-    """Search columns as the constraints of the fit, if any, ask for."""
-    if asked is not None:  # noqa: SIM102 (the first question drops the branch at compile time)
-        if asked.scored == 1:
-            return search_constrained(wide, lanes, n_bins, stride, limits, bounds, asked, best)
+    """Search columns as the constraints of the fit ask for."""
+    if asked.scored == 1:
+        return search_constrained(wide, lanes, n_bins, stride, limits, bounds, asked, best)
     return search_columns(wide, lanes[0], lanes[1], n_bins, stride, limits, best)
 
 
 @kernel(inner=True)
-def is_scored(asked: Constraints | None) -> bool:
-    """Whether the search compares gains instead of scores."""
-    if asked is None:
-        return False
-    return asked.scored == 1
-
-
-@kernel(inner=True)
-def found_gain(asked: Constraints | None, score: float, gain: float) -> float:
+def found_gain(asked: Constraints, score: float, gain: float) -> float:
     """Gain of the split found in a node; ``gain`` if scores are no gains."""
-    if not is_scored(asked):
+    if asked.scored == 0:
         return gain
     return score if score > 0.0 else -1.0
 
@@ -346,7 +337,7 @@ def lost_score(asked: Constraints, number: int, g: float, h: float, rules: Split
 
 @kernel(inner=True)
 def gain_of_sides(
-    asked: Constraints | None,
+    asked: Constraints,
     number: int,
     feature: int,
     left: Any,
@@ -358,8 +349,6 @@ def gain_of_sides(
 
     -1 if it is not worth its price; ``left`` has the score, g and h of the split.
     """
-    if asked is None:
-        return float(left.score)
     if asked.scored == 0 or left.score < 0.0:
         return float(left.score)
     g, h = float(node.g) * units.g, float(node.h) * units.h

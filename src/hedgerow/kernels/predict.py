@@ -150,6 +150,29 @@ def add_vectors(
             scores[output, first_row + i] += vectors[np.uint64(chosen[i]), output]
 
 
+@kernel(inner=True)
+def add_leaves(
+    leaves: tuple[Any, ...],
+    chosen: AnyArray,
+    n_rows: int,
+    scores: FloatArray,
+    tree: int,
+    first_row: int,
+) -> None:
+    """Add leaf ``chosen[i]`` of a tree to row ``first_row + i``, for ``n_rows`` rows.
+
+    ``leaves`` is ``(vectors, value, slopes, numbers)``: a vector for each node, float64
+    (n_nodes, n_outputs), or, if there are none, the values and
+    :class:`hedgerow.kernels.slopes.Slopes` of the nodes and the numbers of all rows.
+    """
+    vectors, value, slopes, numbers = leaves
+    if len(vectors) > 0:
+        add_vectors(vectors, chosen, n_rows, scores, first_row)
+    else:
+        output = tree % np.uint64(len(scores))
+        add_lines((value, slopes, numbers), chosen, n_rows, scores[output], first_row)
+
+
 @kernel
 def add_chosen_vectors(
     vectors: FloatArray,
@@ -217,10 +240,9 @@ def add_masked_trees(
     stop: int,
     first_tree: int,
     stop_tree: int,
-    categories: tuple[Any, ...] | None,
+    categories: tuple[Any, ...],
     space: AnyArray,
-    vectors: FloatArray | None,
-    lines: tuple[Any, ...] | None,
+    leaves: tuple[Any, ...],
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
@@ -234,18 +256,17 @@ def add_masked_trees(
     block : int
         Rows worked on side by side, a multiple of 16.
     start, stop, first_tree, stop_tree : int
-    categories : tuple or None
-        See :func:`fill_set_keys`; None if no column is a category.
+    categories : tuple
+        See :func:`fill_set_keys`; without sets if no column is a category.
     space : uint64
         Scratch space from :func:`mask_space`, of this call alone.
-    vectors : float64 (n_nodes, n_outputs) or None
-        What the leaves hold, where each holds one value for each output.
-    lines : tuple or None
-        ``(value, slopes, numbers)`` where leaves have slopes: values and
-        :class:`hedgerow.kernels.slopes.Slopes` of the nodes, numbers of the rows.
+    leaves : tuple
+        What leaves hold, if not one number each: see :func:`add_leaves`.
     """
-    slots, slot, threshold, clear, part_start, tree_part, hops, value, onward, most_parts = tables
+    slots, slot, threshold, clear, part_start, tree_part, hops = tables[:7]
+    value, node, onward, most_parts = tables[7:]
     splits = (slot, threshold, clear)
+    has_sets = len(categories[2]) > 0
     n_outputs = np.uint64(len(scores))
     block, stop = np.uint64(block), np.uint64(stop)
     n_keys, n_masks = np.uint64(len(slots)) * block, np.uint64(most_parts) * block
@@ -256,7 +277,7 @@ def add_masked_trees(
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, _ONE, block)
-        if categories is not None:
+        if has_sets:
             fill_set_keys(slots, row, n, keys, _ONE, block, categories)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             first_part = tree_part[tree]
@@ -274,19 +295,14 @@ def add_masked_trees(
                     part = np.uint64(onward[table + np.uint64(exits[i])])
                     mask = masks[part * block + i]
                     exits[i] = part * np.uint64(EXITS) + np.uint64(trailing_zeros(mask))
-            if vectors is None:
+            if len(node) == 0:
                 output = tree % n_outputs
-                if lines is None:
-                    for i in range(n):
-                        scores[output, row + i] += value[table + np.uint64(exits[i])]
-                else:
-                    for i in range(n):
-                        exits[i] = value[table + np.uint64(exits[i])]
-                    add_lines(lines, exits, n, scores[output], row)
+                for i in range(n):
+                    scores[output, row + i] += value[table + np.uint64(exits[i])]
             else:
                 for i in range(n):
-                    exits[i] = value[table + np.uint64(exits[i])]
-                add_vectors(vectors, exits, n, scores, row)
+                    exits[i] = node[table + np.uint64(exits[i])]
+                add_leaves(leaves, exits, n, scores, tree, row)
 
 
 @kernel(inline=True, inner=True)
@@ -344,17 +360,17 @@ def add_walked_trees(
     stop: int,
     first_tree: int,
     stop_tree: int,
-    categories: tuple[Any, ...] | None,
+    categories: tuple[Any, ...],
     space: AnyArray,
-    vectors: FloatArray | None,
-    lines: tuple[Any, ...] | None,
+    leaves: tuple[Any, ...],
 ) -> None:
     """Like :func:`add_masked_trees`, by walking; for few rows or large trees.
 
     ``tables`` is :class:`hedgerow.model.layout.WalkTables` as a plain tuple, ``space`` is from
     :func:`walk_space`.
     """
-    slots, nodes, value, _, roots, depths = tables
+    slots, nodes, value, node, _, roots, depths = tables
+    has_sets = len(categories[2]) > 0
     n_slots, n_outputs = np.uint64(len(slots)), np.uint64(len(scores))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
@@ -363,23 +379,18 @@ def add_walked_trees(
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, n_slots, _ONE)
-        if categories is not None:
+        if has_sets:
             fill_set_keys(slots, row, n, keys, n_slots, _ONE, categories)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)
-            if vectors is None:
+            if len(node) == 0:
                 output = tree % n_outputs
-                if lines is None:
-                    for i in range(n):
-                        scores[output, row + i] += value[ends[i]]
-                else:
-                    for i in range(n):
-                        ends[i] = value[ends[i]]
-                    add_lines(lines, ends, n, scores[output], row)
+                for i in range(n):
+                    scores[output, row + i] += value[ends[i]]
             else:
                 for i in range(n):
-                    ends[i] = value[ends[i]]
-                add_vectors(vectors, ends, n, scores, row)
+                    ends[i] = node[ends[i]]
+                add_leaves(leaves, ends, n, scores, tree, row)
 
 
 @kernel
@@ -390,11 +401,12 @@ def find_leaves(
     block: int,
     start: int,
     stop: int,
-    categories: tuple[Any, ...] | None,
+    categories: tuple[Any, ...],
     space: AnyArray,
 ) -> None:
     """Write the leaf of each row and tree to int32 ``leaves`` (n_rows, n_trees)."""
-    slots, nodes, _, number, roots, depths = tables
+    slots, nodes, _, _, number, roots, depths = tables
+    has_sets = len(categories[2]) > 0
     n_slots = np.uint64(len(slots))
     stop = np.uint64(stop)
     block = max(_ONE, min(np.uint64(block), stop - np.uint64(start)))
@@ -403,7 +415,7 @@ def find_leaves(
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
         fill_keys(rows, slots, row, n, keys, n_slots, _ONE)
-        if categories is not None:
+        if has_sets:
             fill_set_keys(slots, row, n, keys, n_slots, _ONE, categories)
         for tree in range(np.uint64(len(roots))):
             walk_tree(nodes, roots[tree], depths[tree], keys, n_slots, n, ends)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, FloatArray, IntArray
 from hedgerow.kernels.keys import float32_threshold_keys
 from hedgerow.kernels.predict import EXITS, FUSED
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
@@ -83,7 +83,9 @@ class WalkTables(NamedTuple):
     nodes : int64, two per node
         Threshold, then ``left child << 32 | slot``; in a leaf the largest
         integer and the leaf itself.
-    value : float64, one per node; int64 where leaves hold vectors or lines: which one
+    value : float64, one per node
+    node : int64, one per node where leaves hold vectors or lines, else none
+        Index of the node in the forest.
     number : int32, one per node
         Index of the node in its tree, as in the forest.
     root, depth : uint64, one per tree
@@ -91,7 +93,8 @@ class WalkTables(NamedTuple):
 
     slots: IntArray
     nodes: IntArray
-    value: AnyArray
+    value: FloatArray
+    node: IntArray
     number: npt.NDArray[np.int32]
     root: Uint64Array
     depth: Uint64Array
@@ -113,8 +116,10 @@ class MaskTables(NamedTuple):
         First part of each tree, the one with its root.
     hops : uint64, one per tree
         Largest number of parts that a row enters after the first.
-    value : float64, 32 per part; int64 where leaves hold vectors or lines
-        What each exit adds, or at which node it is found.
+    value : float64, 32 per part
+        What each exit adds.
+    node : int64, 32 per part where leaves hold vectors or lines, else none
+        Index in the forest of the leaf at each exit.
     onward : uint32, 32 per part
         The part that follows, counted in the tree; the part itself at a leaf.
     most_parts : int
@@ -128,7 +133,8 @@ class MaskTables(NamedTuple):
     part_start: Uint64Array
     tree_part: Uint64Array
     hops: Uint64Array
-    value: AnyArray
+    value: FloatArray
+    node: IntArray
     onward: npt.NDArray[np.uint32]
     most_parts: int
 
@@ -229,21 +235,22 @@ def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTabl
     nodes[:, 1] = np.arange(len(place)) << 32
     nodes[place[inner], 0] = threshold[inner]
     nodes[place[inner], 1] = first_child << 32 | splits.slot[inner]
-    added = _added(forest)
-    value, number = np.empty_like(added), np.empty(len(place), dtype=np.int32)
-    value[place] = added
+    value, number = np.empty(len(place)), np.empty(len(place), dtype=np.int32)
+    value[place] = forest.value
+    node = np.empty(0 if _holds_numbers(forest) else len(place), dtype=np.int64)
+    if len(node) > 0:
+        node[place] = np.arange(len(place))
     number[place] = np.arange(len(place)) - start[splits.tree]
     depth = np.zeros(forest.n_trees, dtype=np.uint64)
     for above, level in enumerate(splits.levels):
         depth[splits.tree[level]] = above + 1
     root = start[:-1].astype(np.uint64)
-    return WalkTables(splits.slots, nodes.reshape(-1), value, number, root, depth)
+    return WalkTables(splits.slots, nodes.reshape(-1), value, node, number, root, depth)
 
 
-def _added(forest: Forest) -> AnyArray:
-    """What each node adds, or its number where that is a vector or a line."""
-    alone = forest.vectors is None and forest.slopes is None
-    return forest.value if alone else np.arange(len(forest.value))
+def _holds_numbers(forest: Forest) -> bool:
+    """Whether each leaf holds one number, not a vector or a line."""
+    return forest.vectors is None and forest.slopes is None
 
 
 def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntArray]:
@@ -276,8 +283,8 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
     part = np.cumsum(top) - 1  # right at the tops; passed down below
     first = np.zeros(len(part), dtype=np.int64)  # first exit below the node, in its part
     above = np.zeros(len(part), dtype=np.int64)  # parts entered before that of the node
-    added = _added(forest)
-    exit_value = np.zeros((len(tops), EXITS), dtype=added.dtype)
+    exit_value = np.zeros((len(tops), EXITS))
+    exit_node = np.zeros((0 if _holds_numbers(forest) else len(tops), EXITS), dtype=np.int64)
     onward = np.zeros((len(tops), EXITS), dtype=np.uint32)
     hops = np.zeros(forest.n_trees, dtype=np.uint64)
     for level in splits.levels:
@@ -291,7 +298,9 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
             above[child] = above[level] + cut
     np.maximum.at(hops, splits.tree, above.astype(np.uint64))
     leaf = np.flatnonzero(forest.feature < 0)
-    exit_value[part[leaf], first[leaf]] = added[leaf]
+    exit_value[part[leaf], first[leaf]] = forest.value[leaf]
+    if len(exit_node) > 0:
+        exit_node[part[leaf], first[leaf]] = leaf
     onward[part[leaf], first[leaf]] = part[leaf] - tree_part[splits.tree[leaf]]
 
     inner = np.flatnonzero(forest.feature >= 0)
@@ -316,6 +325,7 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
         tree_part.astype(np.uint64),
         hops,
         exit_value.reshape(-1),
+        exit_node.reshape(-1),
         onward.reshape(-1),
         int(np.diff(tree_part).max(initial=0)),
     )

@@ -35,7 +35,7 @@ from hedgerow.kernels.predict import (
     mask_space,
     walk_space,
 )
-from hedgerow.kernels.slopes import Slopes, lines_at, writable_slopes
+from hedgerow.kernels.slopes import lines_at, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest, asked_columns, renumbered
 from hedgerow.model.layout import (
@@ -56,20 +56,26 @@ Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
 CategoryArguments: TypeAlias = tuple[BinArray, IntArray, npt.NDArray[np.uint64]]
 """See :func:`hedgerow.kernels.predict.fill_set_keys`."""
 
-Lines: TypeAlias = tuple[FloatArray, Slopes, FloatArray]
-"""See :func:`hedgerow.kernels.predict.add_masked_trees`."""
+NO_CATEGORIES: CategoryArguments = (
+    np.zeros(0, dtype=np.uint8),
+    np.zeros(0, dtype=np.int64),
+    np.zeros(0, dtype=np.uint64),
+)
+
+NO_NUMBERS: FloatArray = np.zeros((0, 0))
 
 
 class Batch(NamedTuple):
     """A table that is predicted.
 
-    ``stops`` are rows that stop on the way, with the nodes where they do.
+    ``stops`` are rows that stop on the way, with the nodes where they do; ``numbers`` are
+    the values as float64, float64 (n_rows, n_features), where leaves hold lines.
     """
 
     rows: Rows
-    categories: CategoryArguments | None = None
+    categories: CategoryArguments = NO_CATEGORIES
     stops: tuple[IntArray, IntArray] | None = None
-    lines: Lines | None = None
+    numbers: FloatArray = NO_NUMBERS
 
 
 FEW_ROWS = 16
@@ -110,7 +116,11 @@ class Predictor:
         # Copied, because kernels are compiled for arrays that can be written to.
         self._vectors = None if forest.vectors is None else np.array(forest.vectors, order="C")
         self._slopes = None if forest.slopes is None else writable_slopes(forest.slopes)
-        self._values = np.array(forest.value) if self._slopes is not None else forest.value
+        self._leaves = (
+            np.zeros((0, 0)) if self._vectors is None else self._vectors,
+            np.zeros(0) if self._slopes is None else np.array(forest.value),
+            no_slopes(0) if self._slopes is None else self._slopes,
+        )
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self._kinds = kinds
         only_floats = "int" not in kinds
@@ -286,16 +296,16 @@ class Predictor:
 
     def _batch(self, values: AnyArray) -> Batch:
         """The table in the form that the kernels take."""
-        rows, lines = self._rows(values), None
+        rows, numbers = self._rows(values), NO_NUMBERS
         if self._slopes is not None:
-            lines = (self._values, self._slopes, floats_of(values, self._kinds))
+            numbers = floats_of(values, self._kinds)
         if self._category_reader is None:
-            return Batch(rows, lines=lines)
+            return Batch(rows, numbers=numbers)
         categories = self._category_reader.read(values)
         stops = None
         if len(categories.unknown) > 0:
             stops = categories.unknown, self._category_reader.stops(values, categories)
-        return Batch(rows, self._category_reader.tables(categories), stops, lines)
+        return Batch(rows, self._category_reader.tables(categories), stops, numbers)
 
     def _add(
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
@@ -307,17 +317,16 @@ class Predictor:
             return
         # Rows that stop on the way are scored by themselves, in tree order as all are.
         apart = scores[:, stops[0]]
-        lines = batch.lines
-        if lines is not None:
-            lines = (*lines[:2], lines[2][stops[0]])
+        _, value, slopes = self._leaves
+        numbers = batch.numbers[stops[0]] if self._slopes is not None else NO_NUMBERS
         for tree in range(first_tree, stop_tree):
             ends = stops[1][:, tree]
             if self._vectors is not None:
                 apart += self._vectors[ends].T
-            elif lines is None:
+            elif self._slopes is None:
                 apart[tree % self._n_outputs] += self.forest.value[ends]
             else:
-                apart[tree % self._n_outputs] += lines_at(lines, ends)
+                apart[tree % self._n_outputs] += lines_at((value, slopes, numbers), ends)
         self._add_all(batch, scores, n_threads, first_tree, stop_tree)
         scores[:, stops[0]] = apart
 
@@ -325,14 +334,14 @@ class Predictor:
         self, batch: Batch, scores: FloatArray, n_threads: int, first_tree: int, stop_tree: int
     ) -> None:
         """Add trees to all scores, with the engine that is faster for these rows."""
-        rows, categories, _, lines = batch
-        n_rows, added = scores.shape[1], (self._vectors, lines)
+        rows, categories, _, numbers = batch
+        n_rows, leaves = scores.shape[1], (*self._leaves, numbers)
         narrow = rows[0].itemsize == 4
         if n_rows < FEW_ROWS:
             walk = self._walk32 if narrow else self._walk64
             part = (scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories)
             space = walk_space(len(walk[0]), WALK_BLOCK, n_rows)
-            add_walked_trees(rows, walk, *part, space, *added)
+            add_walked_trees(rows, walk, *part, space, leaves)
             return
         mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
         masked = mask_cost <= self._walk_cost
@@ -347,10 +356,10 @@ class Predictor:
             part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if masked:
                 space = mask_space(len(masks[0]), masks[-1], block)
-                add_masked_trees(rows, masks, *part, space, *added)
+                add_masked_trees(rows, masks, *part, space, leaves)
             else:
                 space = walk_space(len(walk[0]), block, stop - start)
-                add_walked_trees(rows, walk, *part, space, *added)
+                add_walked_trees(rows, walk, *part, space, leaves)
 
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
