@@ -86,7 +86,7 @@ def make_constraints(
     )
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def bound_root(asked: Constraints) -> None:
     """The root may take any value."""
     asked.parent[0] = -1
@@ -103,7 +103,7 @@ def bounded_weight(
     return clamp(weight, asked.bounds[node, 0], asked.bounds[node, 1])
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def bound_children(
     asked: Constraints, units: Units, rules: SplitRules, tree: Tree, parent: int
 ) -> None:
@@ -179,7 +179,7 @@ def permit_columns(asked: Constraints, table: IntArray, node: int) -> None:
             met[asked.column_groups[i]] = 0
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def keep_permitted(
     asked: Constraints, table: IntArray, node: int, columns: np.ndarray, n: int
 ) -> int:
@@ -195,7 +195,7 @@ def keep_permitted(
     return kept
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def clamp_to_node(asked: Constraints, node: int, value: float) -> float:
     """A leaf value within the bounds of its node."""
     if asked.scored == 0:

@@ -172,7 +172,7 @@ def search_jobs(
         if jobs[j, JOB_LARGE] >= 0:
             large = before + jobs[j, JOB_LARGE_SLOT] * slot_size
         if jobs[j, JOB_SUBTRACT] == 1:
-            subtract_node(mine, bins, columns, wide, large, small, extras)
+            subtract_node(mine, bins, columns, wide, large, small, extras.lists)
         scalars[IS_SMALL] = jobs[j, JOB_SMALL] if jobs[j, JOB_SEARCH_SMALL] == 1 else -1
         scalars[IS_LARGE] = jobs[j, JOB_LARGE] if jobs[j, JOB_SEARCH_LARGE] == 1 else -1
         allow_children(settings, search.allowed, table, scalars, extras)

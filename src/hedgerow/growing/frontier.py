@@ -118,7 +118,7 @@ def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> boo
     return enough and tree.table[node, NODE_DEPTH] < settings.max_depth
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def start_tree(
     settings: Settings,
     rules: SplitRules,
@@ -176,7 +176,7 @@ def take_split(tree: Tree, scalars: IntArray, node: int, split: IntArray, gain: 
         row[NODE_SET + w] = split[FOUND_SET + w]
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def keep_best(
     settings: Settings,
     rules: SplitRules,
@@ -198,7 +198,7 @@ def keep_best(
     take_split(tree, scalars, node, found[best, child], gain)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def settle(
     settings: Settings,
     rules: SplitRules,
@@ -237,7 +237,7 @@ def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
     return best
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def open_children(
     settings: Settings,
     rules: SplitRules,
@@ -302,7 +302,7 @@ def plan_histograms(
     scalars[IS_LARGE_SLOT] = large_slot if large_slot >= 0 else n_slots + 1
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def advance(
     settings: Settings,
     rules: SplitRules,
@@ -316,7 +316,7 @@ def advance(
     open_next(settings, rules, tree, scalars, extras)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def open_next(
     settings: Settings,
     rules: SplitRules,

@@ -373,7 +373,7 @@ def sample_by_gradient(
     barrier(crew)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def draw_rows(
     thread: int,
     crew: Crew,

@@ -79,6 +79,26 @@ ORDER_STOP = 0
 ORDER_GROW = 1
 
 
+@kernel(inline=True, inner=True)
+def bare(state: State) -> State:
+    """The state without extras: with them each call that takes a state copies 170 words more."""
+    return State(
+        state.crew,
+        state.settings,
+        state.rules,
+        state.bins,
+        state.loss_data,
+        state.columns,
+        state.rows,
+        state.threads,
+        state.search,
+        state.wide,
+        state.tree,
+        state.scalars,
+        None,
+    )
+
+
 @kernel(inner=True)
 def partition_node(
     thread: int, crew: Crew, rows: Rows, column: BinArray, row: IntArray, counts: IntArray
@@ -108,12 +128,6 @@ def partition_node(
     barrier(crew)
 
 
-@kernel(inline=True, inner=True)
-def lists_of(extras: Extras) -> RowLists | None:
-    """Lists of cells, if there are any."""
-    return extras.lists
-
-
 @kernel(inner=True)
 def build_node(
     thread: int,
@@ -127,7 +141,7 @@ def build_node(
     place: tuple[int, int],
     slot: int,
     scalars: IntArray,
-    extras: Extras,
+    lists: RowLists | None,
 ) -> None:
     """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
     packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
@@ -157,7 +171,7 @@ def build_node(
             cells,
             wide,
             target * slot_size,
-            lists_of(extras),
+            lists,
         )
     if n_groups == crew.n_threads:
         return  # each thread has built the very columns that it will search
@@ -169,7 +183,7 @@ def build_node(
             column = columns.feature[k]
             at = column * bins.stride
             source = (private + other) * slot_size + at
-            filled = filled_cells(bins, column, lists_of(extras) is not None)
+            filled = filled_cells(bins, column, lists is not None)
             add_column(wide, slot * slot_size + at, source, filled, bins.stride, 1)
     # The sums of one thread may be its own again: a second node may need them at once.
     barrier(crew)
@@ -183,13 +197,13 @@ def subtract_node(
     wide: Wide,
     large: int,
     small: int,
-    extras: Extras,
+    lists: RowLists | None,
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
     for k in range(mine[0], mine[1]):
         column = columns.feature[k]
         at = column * bins.stride
-        filled = filled_cells(bins, column, lists_of(extras) is not None)
+        filled = filled_cells(bins, column, lists is not None)
         add_column(wide, large + at, small + at, filled, bins.stride, -1)
 
 
@@ -205,7 +219,7 @@ def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: I
     root[NODE_H] = h
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def search_children(thread: int, state: State, extras: Extras) -> None:
     """Histograms and best splits of the one or two nodes that have just been made."""
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
@@ -221,7 +235,7 @@ def search_children(thread: int, state: State, extras: Extras) -> None:
             continue
         if child == 1 and subtract:
             small = scalars[IS_SMALL_SLOT] * slot_size
-            subtract_node(mine, bins, columns, wide, slot * slot_size, small, extras)
+            subtract_node(mine, bins, columns, wide, slot * slot_size, small, extras.lists)
         elif searched == 1 or subtract:
             place = (table[node, NODE_START], table[node, NODE_COUNT])
             cells = state.threads.cells[thread]
@@ -237,7 +251,7 @@ def search_children(thread: int, state: State, extras: Extras) -> None:
                 place,
                 slot,
                 scalars,
-                extras,
+                extras.lists,
             )
         if node == 0:
             if mine[0] == 0 and mine[1] > 0:

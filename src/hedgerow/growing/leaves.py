@@ -60,7 +60,7 @@ def sum_leaves(
         sums[1, node] = h
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def set_values(
     settings: Settings,
     rules: SplitRules,
@@ -107,7 +107,7 @@ def add_to_scores(
             raw[np.uint64(ids[i])] += value
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def finish_tree(
     thread: int,
     crew: Crew,

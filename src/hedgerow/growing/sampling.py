@@ -87,7 +87,7 @@ def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: f
     return n_taken
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def allow_columns(
     settings: Settings,
     allowed: np.ndarray,
@@ -117,7 +117,7 @@ def allow_columns(
         allowed[child, order[k]] = 1
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def allow_children(
     settings: Settings,
     allowed: np.ndarray,

@@ -147,7 +147,7 @@ def search_categories(
             write_set(found, split, feature, score)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def search_plain(
     mine: tuple[int, int],
     bins: Bins,
@@ -187,7 +187,7 @@ def search_plain(
     return complete_split(wide, start, bins.n_bins, bins.stride, sums, units, best)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def search_others(
     thread: int,
     mine: tuple[int, int],
@@ -219,7 +219,7 @@ def search_others(
         )  # fmt: skip
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def search_node(
     thread: int,
     mine: tuple[int, int],

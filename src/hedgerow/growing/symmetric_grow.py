@@ -31,6 +31,7 @@ from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.grow import (
     ORDER_STOP,
     ROWS_TO_SHARE,
+    bare,
     build_node,
     partition_node,
     subtract_node,
@@ -119,7 +120,7 @@ def build_at(thread: int, state: State, node: int, slot: int) -> None:
         (table[node, NODE_START], table[node, NODE_COUNT]),
         slot,
         state.scalars,
-        state.extras,
+        None,
     )
 
 
@@ -148,9 +149,8 @@ def make_histograms(thread: int, mine: tuple[int, int], state: State, entry: Int
     build_at(thread, state, small, small_slot)
     size = state.settings.n_columns * state.bins.stride
     subtract_node(
-        mine, state.bins, state.columns, state.wide, large_slot * size, small_slot * size,
-        state.extras,
-    )  # fmt: skip
+        mine, state.bins, state.columns, state.wide, large_slot * size, small_slot * size, None
+    )
 
 
 @kernel(inner=True)
@@ -440,7 +440,7 @@ def work_symmetric(thread: int, state: State, level: Level, order: int) -> None:
         draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
         if thread == 0:
             start_levels(settings, rules, state.tree, scalars, level, state.extras)
-        grow_levels(thread, state, level)
+        grow_levels(thread, bare(state), level)
         finish_tree(
             thread,
             crew,

@@ -33,7 +33,7 @@ from hedgerow.growing.frontier import (
     take_split,
 )
 from hedgerow.growing.goss import draw_rows
-from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
+from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE, bare, partition_node
 from hedgerow.growing.leaves import finish_tree
 from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.searching import is_better, write_found, write_set
@@ -431,7 +431,7 @@ def work_vectors(thread: int, everything: VectorState, order: int) -> None:
             elif not search_next:
                 break
             if search_next:
-                search_children(thread, state, outputs, trial)
+                search_children(thread, bare(state), outputs, trial)
             if thread == 0:
                 settle_vectors(rules, tree, scalars, search.found, trial.parent, n_outputs)
                 open_next(settings, rules, tree, scalars, state.extras)
