@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass
 
@@ -511,26 +508,6 @@ def test_tables_of_a_few_rows(settings, n_rows) -> None:
 
 
 @pytest.mark.slow
-def test_fits_without_it_do_not_compile_it(tmp_path) -> None:
-    code = (
-        "import numpy as np\n"
-        "from hedgerow import HedgerowRegressor\n"
-        "from hedgerow.growing import goss\n"
-        "X = np.arange(100.0).reshape(-1, 1)\n"
-        "compiled = lambda: len(goss.sample_by_gradient.inner_dispatcher.signatures)\n"
-        "HedgerowRegressor(n_estimators=1).fit(X, X[:, 0])\n"
-        "print(compiled())\n"
-        "HedgerowRegressor(n_estimators=1, sampling='goss').fit(X, X[:, 0])\n"
-        "print(compiled())\n"
-    )
-    pytest.importorskip("numba")
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "HEDGEROW_COMPILE": "always"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["0", "1"]
-
-
 # -- parameters -----------------------------------------------------------------------------
 
 

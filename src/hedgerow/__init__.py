@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.conformal_classifier import ConformalClassifier
     from hedgerow.estimators.conformal_regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
+    from hedgerow.explain import Explanation
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -58,6 +59,7 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "Dataset",
+    "Explanation",
     "FoldsWarning",
     "HedgerowClassifier",
     "HedgerowError",
@@ -94,6 +96,7 @@ _HOMES = {
         "ModelFormatError",
         "ParameterError",
     ),
+    "hedgerow.explain": ("Explanation",),
     "hedgerow.training": ("train",),
     "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (

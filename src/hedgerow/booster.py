@@ -23,6 +23,7 @@ from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
+from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -43,6 +44,7 @@ class Booster(
     TreeViews,
     CurveViews,
     MonotoneChecks,
+    ExplainedPredictions,
     StreamedPredictions,
     SurvivalPredictions,
     DistributionPredictions,

@@ -63,10 +63,8 @@ class RefittedSlopes:
             order.astype(np.uint32), start, count, fixed, 1.0, 1.0, self._numbers, self._space
         )
         terms, none = _terms_of(part, count), np.zeros(0)
-        rate = params.learning_rate
-        fit_terms(
-            data, terms, params.linear_lambda, rate, 0, len(count), none, system_space(), none
-        )
+        rate, penalty = float(params.learning_rate), float(params.linear_lambda)
+        fit_terms(data, terms, penalty, rate, 0, len(count), none, system_space(), none)
         self._mix(part, terms)
         return lines_at((np.zeros(len(count)), part, self._numbers), leaf)
 

@@ -104,7 +104,7 @@ class SlopeFinder:
         self._numbers = numbers
         self._space = np.empty((2 + TERMS, len(numbers)))
         self._usable = usable.astype(np.uint8)
-        self._penalty = penalty
+        self._penalty = float(penalty)
         self._n_threads = n_threads
 
     def slopes(self, state: layout.State, scores: FloatArray) -> Slopes:

@@ -296,7 +296,7 @@ class Predictor:
 
     def _batch(self, values: AnyArray) -> Batch:
         """The table in the form that the kernels take."""
-        rows, numbers = self._rows(values), NO_NUMBERS
+        rows, numbers = self.rows_of(values), NO_NUMBERS
         if self._slopes is not None:
             numbers = floats_of(values, self._kinds)
         if self._category_reader is None:
@@ -364,7 +364,7 @@ class Predictor:
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
 
-    def _rows(self, values: AnyArray) -> Rows:
+    def rows_of(self, values: AnyArray) -> Rows:
         """The table as one flat, read-only array of bits, without copying it.
 
         Read-only, because the user's memory may be: with one kind of array the
