@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hedgerow.compile.policy import compile_policy
 from hedgerow.errors import CompilationError
 
 # No deadlines: the first example of a law may have to compile its kernels.
@@ -52,6 +53,14 @@ def pytest_runtest_call(item: pytest.Item) -> Any:
         if error.could_be_built:
             raise
         pytest.skip(f"needs the compiler: {error}")
+
+
+@pytest.fixture
+def compiler() -> None:
+    """Skip the test where nothing may be compiled: it looks at warnings of the compiler."""
+    if compile_policy() == "never":
+        pytest.skip("needs the compiler: HEDGEROW_COMPILE is 'never'")
+    pytest.importorskip("numba")
 
 
 @pytest.fixture(scope="module")

@@ -199,6 +199,7 @@ def test_files_with_a_wrong_link_are_refused() -> None:
             model_to_bytes(type(model)(model.forest, model.schema, "custom", training))
 
 
+@pytest.mark.usefixtures("compiler")
 def test_what_cannot_be_compiled_is_called_with_one_notice() -> None:
     with pytest.warns(UserWarning, match="'uncompiled' cannot be compiled") as seen:
         model = HedgerowRegressor(objective=own.uncompiled, **SHORT).fit(X, Y)

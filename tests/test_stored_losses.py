@@ -171,6 +171,7 @@ def test_targets_near_0_have_large_weights_in_leaves() -> None:
     )
 
 
+@pytest.mark.usefixtures("compiler")
 def test_a_loss_that_python_computes() -> None:
     X = features(60)
     y = near(X, np.random.default_rng(0).normal(size=60))

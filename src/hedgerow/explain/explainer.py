@@ -14,7 +14,7 @@ from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.explain.paths import Paths, find_paths, players_of
-from hedgerow.kernels.explain import BLOCK, GROUPS, explain_rows, tour_space
+from hedgerow.kernels.explain import explain_rows
 from hedgerow.kernels.explain_background import (
     MOST_PLAYERS,
     Sample,
@@ -23,6 +23,7 @@ from hedgerow.kernels.explain_background import (
     explain_against,
     fill_sample,
 )
+from hedgerow.kernels.explain_tour import BLOCK, GROUPS, Space, Values, tour_space
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.model import Model
 from hedgerow.model.predict import NO_CATEGORIES, CategoryArguments, Predictor, Rows
@@ -209,13 +210,13 @@ class Explainer:
                 categories,
                 paths.trees,
                 lines,
-                tour_space(paths.depth, paths.n_points, n_values),
-                np.empty(n_keys, dtype=np.int64),
-                np.zeros(n_keys if unknown else 0, dtype=np.uint8),
-                np.empty((1 << GROUPS) + 4 * GROUPS),
-                phi,
-                pairs,
-                n_outputs,
+                Space(
+                    tour_space(paths.depth, paths.n_points, n_values),
+                    np.empty(n_keys, dtype=np.int64),
+                    np.zeros(n_keys if unknown else 0, dtype=np.uint8),
+                    np.empty((1 << GROUPS) + 4 * GROUPS),
+                ),
+                Values(phi, pairs, np.int64(n_outputs)),
                 start,
                 stop,
             )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.kernels.explain import GROUPS, LineTerms, TreePaths, most_points
+from hedgerow.kernels.explain_tour import GROUPS, LineTerms, TreePaths, most_points
 from hedgerow.kernels.slopes import no_slopes, writable_slopes
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import find_splits

@@ -34,124 +34,28 @@ Lanes are rows: what a row gets does not depend on the block that it stands in.
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.explain_lines import add_line
+from hedgerow.kernels.explain_tour import (
+    BLOCK,
+    RATE_LEFT,
+    RATE_OUT,
+    RATE_RIGHT,
+    RATE_STOP,
+    REACH_STOP,
+    UNKNOWN,
+    LineTerms,
+    Space,
+    Tour,
+    TreePaths,
+    Values,
+)
 from hedgerow.kernels.predict import fill_keys, fill_set_keys
-from hedgerow.kernels.slopes import Slopes, clipped, is_finite
-
-BLOCK = 64
-"""Rows side by side: a level of eight points is 8 kB."""
-
-UNKNOWN = 254
-"""Bin of a category that the model has not seen."""
-
-GROUPS = 3
-"""Most players in the line of a leaf."""
-
-
-class TreePaths(NamedTuple):
-    """The trees as the tour needs them; one entry per node unless another size is given.
-
-    left, right  int64: children, counted over all trees; 0 in a leaf
-    slot         int64: the key that the split asks for
-    threshold    int64: larger keys go right
-    player       int64: the player of the split; -1 in a leaf
-    share        float64: share of the rows that go left
-    above        int64: depth of the child of the nearest split above by the same player; -1: none
-    weight       float64: ``w`` of the player above the split
-    value        float64 (n_nodes, n_values): what a node adds, where the walk ends there
-    backoff      uint8: 1 where a row of an unknown category stops
-    root         int64, one per tree and one more
-    n_points     int64, one per tree
-    point_start  int64, one per tree: its points and weights in ``points``
-    points       float64 (2, n): points ascending, and their weights
-    """
-
-    left: IntArray
-    right: IntArray
-    slot: IntArray
-    threshold: IntArray
-    player: IntArray
-    share: FloatArray
-    above: IntArray
-    weight: FloatArray
-    value: FloatArray
-    backoff: npt.NDArray[np.uint8]
-    root: IntArray
-    n_points: IntArray
-    point_start: IntArray
-    points: FloatArray
-
-
-class LineTerms(NamedTuple):
-    """Lines in the leaves, by player; empty where leaves hold numbers.
-
-    slopes   of all nodes
-    group    int32, one per term: place of its player among those of the leaf
-    player   int32 (n_nodes, GROUPS): players of the terms; -1: there is none
-    depth    int32 (n_nodes, GROUPS): depth of the deepest split of the player on the path, or -1
-    weight   float64 (n_nodes, GROUPS): ``w`` of the player at the leaf; 1 off the path
-    numbers  float64 (n_rows, n_features)
-    """
-
-    slopes: Slopes
-    group: npt.NDArray[np.int32]
-    player: npt.NDArray[np.int32]
-    depth: npt.NDArray[np.int32]
-    weight: FloatArray
-    numbers: FloatArray
-
-
-class Tour(NamedTuple):
-    """Space for the tour of one thread.
-
-    node, turn   int64 (depth + 2,): the branch, and what is left to do at each of its nodes
-    side         int64 (depth + 2,): 0 if the node is a left child, else 1
-    reached      float64 (depth + 2, 2, points, BLOCK): ``C`` of both children
-    held         float64 (depth + 2, 2, values, points, BLOCK): ``H``
-    agrees       float64 (depth + 2, 2, BLOCK): ``o`` of the split's player, 1.0 or 0.0
-    stops        float64 (depth + 2, BLOCK): 1.0 for rows that stop at the node
-    rates        float64 (depth + 2, points, 5): factors of ``H`` on the way up; see ``RATE_``
-    factors      float64 (depth + 2, 2, points): ``r`` of an agreeing row below the split
-    added        float64 (BLOCK,)
-    """
-
-    node: IntArray
-    turn: IntArray
-    side: IntArray
-    reached: FloatArray
-    held: FloatArray
-    agrees: FloatArray
-    stops: FloatArray
-    rates: FloatArray
-    factors: FloatArray
-    added: FloatArray
-
-
-RATE_LEFT, RATE_RIGHT, RATE_OUT, RATE_STOP, REACH_STOP, RATES = range(6)
-
-
-def tour_space(depth: int, n_points: int, n_values: int) -> Tour:
-    """Space for trees of this depth."""
-    levels = depth + 2
-    return Tour(
-        node=np.zeros(levels, dtype=np.int64),
-        turn=np.zeros(levels, dtype=np.int64),
-        side=np.zeros(levels, dtype=np.int64),
-        reached=np.ones((levels, 2, n_points, BLOCK)),
-        held=np.zeros((levels, 2, n_values, n_points, BLOCK)),
-        agrees=np.ones((levels, 2, BLOCK)),
-        stops=np.zeros((levels, BLOCK)),
-        rates=np.zeros((levels, n_points, RATES)),
-        factors=np.zeros((levels, 2, n_points)),
-        added=np.zeros(BLOCK),
-    )
 
 
 @kernel(inner=True)
@@ -232,8 +136,8 @@ def go_up(
     node: int,
     depth: int,
     n_points: int,
-    outputs: tuple[int, int],
-    phi: FloatArray,
+    first_output: int,
+    values: Values,
     row: int,
     n: int,
 ) -> None:
@@ -247,7 +151,6 @@ def go_up(
         tour.agrees[depth + 1, 1],
         tour.stops[depth],
     )
-    first_output, n_outputs = outputs
     added = tour.added
     stopped = tour.turn[depth] == 3
     for k in range(np.uint64(paths.value.shape[1])):
@@ -270,84 +173,9 @@ def go_up(
                     here = reached[i] * stops[i] * rates[REACH_STOP] * value
                     held[i] += here
                     added[i] += here * rates[RATE_STOP]
-        into = phi[paths.player[node] * n_outputs + first_output + k]
+        into = values.single[paths.player[node] * values.n_outputs + first_output + k]
         for i in range(np.uint64(n)):
             into[row + i] += added[i]
-
-
-@kernel(inner=True)
-def sums_of_groups(lines: LineTerms, node: int, row: int, sums: FloatArray) -> None:
-    """What the line adds for each set of its players, to ``sums[set]``."""
-    slopes = lines.slopes
-    for subset in range(1 << GROUPS):
-        total = 0.0
-        for k in range(slopes.start[node], slopes.start[node + 1]):
-            x = lines.numbers[row, slopes.column[k]]
-            if (subset >> lines.group[k]) & 1 == 1 and is_finite(x):
-                total += slopes.slope[k] * (x - slopes.center[k])
-        sums[subset] = clipped(total, slopes.low[node], slopes.high[node])
-
-
-@kernel(inner=True)
-def add_line(
-    lines: LineTerms,
-    tour: Tour,
-    node: int,
-    depth: int,
-    points: FloatArray,
-    outputs: tuple[int, int],
-    phi: FloatArray,
-    row: int,
-    i: int,
-    sums: FloatArray,
-) -> None:
-    """Add the line of a leaf to ``H`` of row ``row + i``, and what its players add there.
-
-    Players of the line are summed over by hand: ``sums`` are what the line adds for each set
-    of them.  With chances ``p_in`` and ``p_out`` of a player, those of the path divided by
-    its factor, the mean line is as a value that all others share; a player of the line has
-    the difference of the means with and without itself instead.
-    """
-    sums_of_groups(lines, node, row + i, sums)
-    first_output, n_outputs = outputs
-    side = tour.side[depth]
-    chances = sums[1 << GROUPS :]
-    for q in range(np.uint64(points.shape[1])):
-        t, part = points[0, q], points[1, q]
-        for g in range(GROUPS):
-            at = lines.depth[node, g]
-            o, w = 1.0, lines.weight[node, g]
-            if at >= 0:
-                o = tour.agrees[at, tour.side[at], i]
-            f = t * o + (1.0 - t) * w
-            per_f = 1.0 / f if f > 0.0 else 0.0
-            chances[4 * g] = t * o * per_f
-            chances[4 * g + 1] = (1.0 - t) * w * per_f
-            chances[4 * g + 2] = o * per_f
-            chances[4 * g + 3] = w * per_f
-        reached = tour.reached[depth, side, q, i]
-        mean = 0.0
-        for subset in range(1 << GROUPS):
-            product = sums[subset]
-            for g in range(GROUPS):
-                product *= chances[4 * g + 1 - ((subset >> g) & 1)]
-            mean += product
-        tour.held[depth, side, 0, q, i] += reached * mean
-        for g in range(GROUPS):
-            player = lines.player[node, g]
-            if player < 0:
-                continue
-            worth = 0.0
-            for subset in range(1 << GROUPS):
-                inside = (subset >> g) & 1
-                product = sums[subset] * (chances[4 * g + 3 - inside])
-                for j in range(GROUPS):
-                    if j != g:
-                        product *= chances[4 * j + 1 - ((subset >> j) & 1)]
-                worth += product if inside == 1 else -product
-            # The splits of the player will count the mean as they count any value.
-            worth -= (chances[4 * g + 2] - chances[4 * g + 3]) * mean
-            phi[player * n_outputs + first_output, row + i] += part * reached * worth
 
 
 @kernel(inner=True)
@@ -368,18 +196,18 @@ def add_pairs(
     tour: Tour,
     depth: int,
     points: FloatArray,
-    outputs: tuple[int, int],
-    n_players: int,
-    pairs: FloatArray,
+    first_output: int,
+    values: Values,
     row: int,
     n: int,
 ) -> None:
     """Add what a leaf at ``depth`` gives to each pair of players on its path.
 
     Each of the two gets half of the second derivative of the game.  Pair (a, b) with
-    ``a < b`` stands in row ``a * n_players + b`` of ``pairs``, once for each output.
+    ``a < b`` stands in row ``a * n_players + b`` of the pairs, once for each output.
     """
-    first_output, n_outputs = outputs
+    n_outputs = values.n_outputs
+    n_players = values.single.shape[0] // n_outputs
     added, side = tour.added, tour.side[depth]
     for lower in range(1, depth + 1):
         a = paths.player[tour.node[lower - 1]]
@@ -404,7 +232,7 @@ def add_pairs(
                         both = (r_a if in_a[i] > 0.5 else out) * (r_b if in_b[i] > 0.5 else out)
                         added[i] += half * held[i] * both
                 place = (min(a, b) * n_players + max(a, b)) * n_outputs + first_output + k
-                into = pairs[place]
+                into = values.pairs[place]
                 for i in range(np.uint64(n)):
                     into[row + i] += added[i]
 
@@ -423,22 +251,18 @@ def is_split_again(paths: TreePaths, tour: Tour, level: int, depth: int) -> bool
 def explain_tree(
     paths: TreePaths,
     lines: LineTerms,
-    tour: Tour,
+    space: Space,
     tree: int,
-    keys: IntArray,
-    unknown: AnyArray,
-    outputs: tuple[int, int],
-    phi: FloatArray,
-    pairs: FloatArray,
+    output: int,
+    values: Values,
     row: int,
     n: int,
-    sums: FloatArray,
 ) -> None:
     """Add one tree to the values of rows ``row .. row + n``."""
+    tour, keys, unknown = space.tour, space.keys, space.unknown
     first = paths.point_start[tree]
     points = paths.points[:, first : first + paths.n_points[tree]]
     n_points, depth = points.shape[1], np.int64(0)
-    n_players = phi.shape[0] // outputs[1]
     tour.node[0], tour.side[0], tour.turn[0] = paths.root[tree], 0, 0
     # Turns: 0 arrive, 1 left child is done, 2 right child is done; 3 is 2, and rows stop here.
     while depth >= 0:
@@ -447,9 +271,9 @@ def explain_tree(
             end_at_leaf(paths, tour, node, depth, n_points, n)
             if len(lines.group) > 0 and lines.player[node, 0] >= 0:
                 for i in range(n):
-                    add_line(lines, tour, node, depth, points, outputs, phi, row, i, sums)
-            if len(pairs) > 0:
-                add_pairs(paths, tour, depth, points, outputs, n_players, pairs, row, n)
+                    add_line(lines, tour, node, depth, points, output, values, (row, i), space.sums)
+            if len(values.pairs) > 0:
+                add_pairs(paths, tour, depth, points, output, values, row, n)
             depth -= 1
             continue
         turn = tour.turn[depth]
@@ -460,7 +284,7 @@ def explain_tree(
         elif turn == 1 or turn == 4:
             tour.turn[depth] = 2 if turn == 1 else 3
         else:
-            go_up(paths, tour, node, depth, n_points, outputs, phi, row, n)
+            go_up(paths, tour, node, depth, n_points, output, values, row, n)
             depth -= 1
             continue
         right = turn != 0
@@ -477,17 +301,12 @@ def explain_rows(
     categories: tuple[Any, ...],
     paths: TreePaths,
     lines: LineTerms,
-    tour: Tour,
-    keys: IntArray,
-    unknown: npt.NDArray[np.uint8],
-    sums: FloatArray,
-    phi: FloatArray,
-    pairs: FloatArray,
-    n_outputs: int,
+    space: Space,
+    values: Values,
     start: int,
     stop: int,
 ) -> None:
-    """Shapley values of rows ``start .. stop``.
+    """Add the Shapley values of rows ``start .. stop``.
 
     Parameters
     ----------
@@ -496,22 +315,13 @@ def explain_rows(
     paths : TreePaths
     lines : LineTerms
         Empty where leaves hold numbers.
-    tour : Tour
-        From :func:`tour_space`, of this call alone.
-    keys : int64 (slots * BLOCK,)
-    unknown : uint8 (slots * BLOCK,)
-        Empty if no row stops at a category that it does not know.
-    sums : float64 (2 ** GROUPS + 4 * GROUPS,)
-        Scratch, as ``keys`` and ``unknown``.
-    phi : float64 (n_players * n_outputs, n_rows)
-        Values are added to it.
-    pairs : float64 (n_players ** 2 * n_outputs, n_rows)
-        The same for pairs; empty if they are not wanted.
-    n_outputs : int
+    space : Space
+        Of this call alone.
+    values : Values
     start, stop : int
     """
     bins, bins_start, _ = categories
-    one, block = np.uint64(1), np.uint64(BLOCK)
+    keys, unknown, one, block = space.keys, space.unknown, np.uint64(1), np.uint64(BLOCK)
     for row in range(np.uint64(start), np.uint64(stop), block):
         n = min(block, np.uint64(stop) - row)
         fill_keys(rows, slots, row, n, keys, one, block)
@@ -526,13 +336,5 @@ def explain_rows(
                         unknown[np.uint64(slot) * block + i] = np.uint8(0 if known else 1)
         for tree in range(len(paths.n_points)):
             several = paths.value.shape[1] > 1
-            output = np.int64(0) if several else np.int64(tree) % n_outputs
-            explain_tree(
-                paths, lines, tour, tree, keys, unknown, (output, n_outputs), phi, pairs,
-                np.int64(row), np.int64(n), sums,
-            )  # fmt: skip
-
-
-def most_points(n_players: int) -> int:
-    """Points at which a path of so many players is summed without error."""
-    return max(1, math.ceil(n_players / 2))
+            output = np.int64(0) if several else np.int64(tree) % values.n_outputs
+            explain_tree(paths, lines, space, tree, output, values, np.int64(row), np.int64(n))

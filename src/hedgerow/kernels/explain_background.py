@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.kernels.explain import UNKNOWN, TreePaths
+from hedgerow.kernels.explain_tour import UNKNOWN, TreePaths
 from hedgerow.kernels.intrinsics import trailing_zeros
 from hedgerow.kernels.predict import fill_keys, fill_set_keys
 
@@ -239,6 +239,26 @@ def add_leaf(
         branch.counts[branch.used[j]] = 0
 
 
+@kernel(inner=True)
+def take_branch(
+    paths: TreePaths,
+    bits: IntArray,
+    sample: Sample,
+    background: Sample,
+    branch: Branch,
+    node: int,
+    depth: int,
+    turn: int,
+) -> None:
+    """The sets of all rows below branch ``turn`` of a node."""
+    bit = bits[node]
+    branch.players[bit] = paths.player[node]
+    slot, threshold, backoff = paths.slot[node], paths.threshold[node], paths.backoff[node]
+    own, others = branch.own, branch.others
+    disagree(sample, slot, threshold, backoff, turn, bit, own[depth], own[depth + 1])
+    disagree(background, slot, threshold, backoff, turn, bit, others[depth], others[depth + 1])
+
+
 @kernel
 def explain_against(
     paths: TreePaths,
@@ -298,17 +318,7 @@ def explain_against(
                 depth -= 1
                 continue
             branch.turn[depth] = turn + 1
-            bit = bits[node]
-            branch.players[bit] = paths.player[node]
-            slot, threshold, backoff = paths.slot[node], paths.threshold[node], paths.backoff[node]
-            disagree(
-                sample, slot, threshold, backoff, turn, bit, branch.own[depth],
-                branch.own[depth + 1],
-            )  # fmt: skip
-            disagree(
-                background, slot, threshold, backoff, turn, bit, branch.others[depth],
-                branch.others[depth + 1],
-            )  # fmt: skip
+            take_branch(paths, bits, sample, background, branch, node, depth, turn)
             branch.node[depth + 1] = paths.left[node] if turn == 0 else paths.right[node]
             branch.turn[depth + 1] = 0
             depth += 1
