@@ -1,11 +1,15 @@
-"""scikit-learn estimators."""
+"""scikit-learn estimators; each is loaded when it is first asked for."""
 
 from __future__ import annotations
 
-from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
-from hedgerow.estimators.classifier import HedgerowClassifier
-from hedgerow.estimators.ranker import HedgerowRanker
-from hedgerow.estimators.regressor import HedgerowRegressor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
+    from hedgerow.estimators.classifier import HedgerowClassifier
+    from hedgerow.estimators.ranker import HedgerowRanker
+    from hedgerow.estimators.regressor import HedgerowRegressor
 
 __all__ = [
     "CARTClassifier",
@@ -14,3 +18,18 @@ __all__ = [
     "HedgerowRanker",
     "HedgerowRegressor",
 ]
+
+_HOME_OF = {
+    "CARTClassifier": "cart",
+    "CARTRegressor": "cart",
+    "HedgerowClassifier": "classifier",
+    "HedgerowRanker": "ranker",
+    "HedgerowRegressor": "regressor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of an estimator when it is first asked for."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
