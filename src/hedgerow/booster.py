@@ -23,6 +23,7 @@ from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
+from hedgerow.inspection.views import Inspections
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -42,6 +43,7 @@ FEW_ROWS = 256
 class Booster(
     TreeViews,
     CurveViews,
+    Inspections,
     MonotoneChecks,
     StreamedPredictions,
     SurvivalPredictions,

@@ -14,7 +14,16 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.bins import codes_of
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.path_layout import Boxes, Nodes, PathSpace, lay_paths
-from hedgerow.kernels.paths import TILE, WORDS, Questions, Visits, count_paths, expect_paths, n_masks, state_words
+from hedgerow.kernels.paths import (
+    TILE,
+    WORDS,
+    Questions,
+    Visits,
+    count_paths,
+    expect_paths,
+    n_masks,
+    state_words,
+)
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
 from hedgerow.model.layout import find_splits, set_tables
 from hedgerow.threads import run_blocks
@@ -70,7 +79,7 @@ def find_paths(forest: Forest, *, backs_off: bool) -> Paths:
         Whether a walk ends at a split that asks for a category that is not known.
     """
     splits = find_splits(forest)
-    nodes, questions = _nodes(forest, splits.left, splits.right, backs_off)
+    nodes, questions = _nodes(forest, backs_off)
     depths = np.zeros(len(nodes.column), dtype=np.int64)
     for level, inner in enumerate(splits.levels):
         depths[nodes.left[inner]] = depths[nodes.right[inner]] = level + 1
@@ -92,92 +101,118 @@ def find_paths(forest: Forest, *, backs_off: bool) -> Paths:
     n_ends = lay_paths(nodes, roots, visits, first_visit, boxes, space)
     assert n_ends == len(ends)
     used = int(boxes.start[-1])
-    boxes = Boxes(boxes.start, boxes.node, *(array[:used] for array in boxes[2:]))
+    boxes = boxes._replace(
+        column=boxes.column[:used],
+        low=boxes.low[:used],
+        high=boxes.high[:used],
+        missing=boxes.missing[:used],
+        bins=boxes.bins[:used],
+    )
     return Paths(forest, questions, visits, first_visit, boxes)
 
 
 def _empty_visits(n: int) -> Visits:
-    whole = [np.empty(n, dtype=np.int64) for _ in Visits._fields]
-    return Visits(*whole)._replace(flip=np.empty(n, dtype=np.uint64))
+    def integers() -> IntArray:
+        return np.empty(n, dtype=np.int64)
 
-
-def _empty_boxes(n_ends: int, n_entries: int) -> Boxes:
-    whole = [np.empty(n_entries, dtype=np.int64) for _ in range(3)]
-    return Boxes(
-        np.zeros(n_ends + 1, dtype=np.int64),
-        np.empty(n_ends, dtype=np.int64),
-        *whole,
-        np.empty(n_entries, dtype=np.uint8),
-        np.empty((n_entries, 4), dtype=np.uint64),
+    return Visits(
+        question=integers(),
+        flip=np.empty(n, dtype=np.uint64),
+        depth=integers(),
+        slot=integers(),
+        n_before=integers(),
+        n_slots=integers(),
+        out=integers(),
+        node=integers(),
+        parent=integers(),
     )
 
 
-def _nodes(
-    forest: Forest, left: IntArray, right: IntArray, backs_off: bool
-) -> tuple[Nodes, Questions]:
+def _empty_boxes(n_ends: int, n_entries: int) -> Boxes:
+    def integers(n: int) -> IntArray:
+        return np.zeros(n, dtype=np.int64)
+
+    return Boxes(
+        start=integers(n_ends + 1),
+        node=integers(n_ends),
+        column=integers(n_entries),
+        low=integers(n_entries),
+        high=integers(n_entries),
+        missing=np.zeros(n_entries, dtype=np.uint8),
+        bins=np.zeros((n_entries, 4), dtype=np.uint64),
+    )
+
+
+def _nodes(forest: Forest, backs_off: bool) -> tuple[Nodes, Questions]:
     """What the tours read of nodes, and the questions, each once.
 
-    Children are not those of mirrored splits: ``threshold`` and ``missing_left`` say it all.
+    Splits are as the forest has them, none of them mirrored: the two questions of a split,
+    and its box, say all.
     """
     inner = forest.feature >= 0
     base = np.repeat(forest.tree_start[:-1], np.diff(forest.tree_start))
     node = np.arange(len(base))
-    left = np.where(inner, base + forest.left, node)
-    right = np.where(inner, base + forest.right, node)
-    has_set = forest.has_sets
-    sets = np.zeros((0, 4), dtype=np.uint64)
-    if forest.categories is not None:
-        sets = set_tables(forest)[1].reshape(-1, 4)
-    set_of = np.where(has_set, forest.threshold, -1)
-    yes, no, stop = (np.full(len(base), -1, dtype=np.int64) for _ in range(3))
-    numbers = np.flatnonzero(inner & ~has_set)
+    numbers = np.flatnonzero(inner & ~forest.has_sets)
     # Missing values have the lowest key of all: they are let in, or the range begins above.
     lowest = np.where(forest.missing_left == 1, MISSING_KEY, MISSING_KEY + 1)
     asked = np.column_stack((forest.feature, lowest, forest.threshold))[numbers]
-    unique, place = np.unique(asked, axis=0, return_inverse=True)
+    unique, place = np.unique(asked.astype(np.int64), axis=0, return_inverse=True)
+    yes, no, stop = (np.full(len(base), -1, dtype=np.int64) for _ in range(3))
     yes[numbers] = place.reshape(-1)
-    columns, words = [unique[:, 0]], []
-    sides = np.flatnonzero(has_set)
-    if len(sides):
-        n_known = len(unique)
-        chosen = sets[set_of[sides]]
-        ways = [(yes, chosen)]
-        if backs_off:
-            known = np.array([0, 0, 0, _UNKNOWN_BIT], dtype=np.uint64)
-            ways = [
-                (yes, chosen & ~known),
-                (no, ~chosen & ~known),
-                (stop, np.broadcast_to(known, chosen.shape)),
-            ]
-        for way, wanted in ways:
-            rows = np.column_stack((forest.feature[sides].astype(np.uint64), wanted))
-            found, place = np.unique(rows, axis=0, return_inverse=True)
-            way[sides] = n_known + place.reshape(-1)
-            n_known += len(found)
-            columns.append(found[:, 0].astype(np.int64))
-            words.append(found[:, 1:])
-    n_sets = sum(map(len, words))
-    nothing = np.zeros(n_sets, dtype=np.int64)
+    sets = np.zeros((0, 4), dtype=np.uint64)
+    if forest.categories is not None:
+        sets = np.ascontiguousarray(set_tables(forest)[1].reshape(-1, 4))
+    columns, words = _ask_sets(forest, sets, (yes, no, stop), len(unique), backs_off)
+    nothing = np.zeros(len(words), dtype=np.int64)
     questions = Questions(
-        column=np.concatenate(columns).astype(np.int64),
+        column=np.concatenate((unique[:, 0], columns)),
         lowest=np.concatenate((unique[:, 1], nothing)),
         highest=np.concatenate((unique[:, 2], nothing)),
-        first_word=np.concatenate((np.full(len(unique), -1), 4 * np.arange(n_sets))),
-        sets=np.concatenate(words).reshape(-1) if words else np.zeros(0, dtype=np.uint64),
+        first_word=np.concatenate((np.full(len(unique), -1), 4 * np.arange(len(words)))),
+        sets=words.reshape(-1),
     )
     nodes = Nodes(
-        forest.feature.astype(np.int64),
-        np.array(forest.threshold),
-        np.array(forest.missing_left),
-        left,
-        right,
-        yes,
-        no,
-        stop,
-        np.ascontiguousarray(sets),
-        set_of,
+        column=forest.feature.astype(np.int64),
+        threshold=np.array(forest.threshold),
+        missing_left=np.array(forest.missing_left),
+        left=np.where(inner, base + forest.left, node),
+        right=np.where(inner, base + forest.right, node),
+        yes=yes,
+        no=no,
+        stop=stop,
+        sets=sets,
+        set_of=np.where(forest.has_sets, forest.threshold, -1),
     )
     return nodes, questions
+
+
+def _ask_sets(
+    forest: Forest,
+    sets: npt.NDArray[np.uint64],
+    ways: tuple[IntArray, IntArray, IntArray],
+    n_known: int,
+    backs_off: bool,
+) -> tuple[IntArray, npt.NDArray[np.uint64]]:
+    """Number the questions of category splits from ``n_known`` on: their columns and sets.
+
+    ``ways`` are the questions of the rows that go left, right, and stop: filled.  Where no
+    row stops, those go right that do not go left.
+    """
+    nodes = np.flatnonzero(forest.has_sets)
+    chosen = sets[forest.threshold[nodes]]
+    unknown = np.array([0, 0, 0, _UNKNOWN_BIT if backs_off else 0], dtype=np.uint64)
+    asked = [chosen & ~unknown]
+    if backs_off:
+        asked += [~chosen & ~unknown, np.broadcast_to(unknown, chosen.shape)]
+    columns, words = [], []
+    for way, wanted in zip(ways, asked, strict=False):
+        rows = np.column_stack((forest.feature[nodes].astype(np.uint64), wanted))
+        found, place = np.unique(rows, axis=0, return_inverse=True)
+        way[nodes] = n_known + place.reshape(-1)
+        n_known += len(found)
+        columns.append(found[:, 0].astype(np.int64))
+        words.append(found[:, 1:])
+    return np.concatenate(columns), np.ascontiguousarray(np.concatenate(words))
 
 
 def first_sums(paths: Paths, pairs: bool) -> IntArray:

@@ -108,7 +108,9 @@ class PathSpace(NamedTuple):
 
 
 @kernel(inner=True)
-def narrow_box(space: PathSpace, depth: int, slot: int, nodes: Nodes, parent: int, way: int) -> None:
+def narrow_box(
+    space: PathSpace, depth: int, slot: int, nodes: Nodes, parent: int, way: int
+) -> None:
     """Narrow the box of a column to the values that go the way from ``parent``."""
     if nodes.set_of[parent] < 0:
         if way == 0:
@@ -140,7 +142,9 @@ def start_box(space: PathSpace, depth: int, slot: int) -> None:
 
 
 @kernel(inner=True)
-def write_end(boxes: Boxes, end: int, node: int, depth: int, n_slots: int, space: PathSpace) -> None:
+def write_end(
+    boxes: Boxes, end: int, node: int, depth: int, n_slots: int, space: PathSpace
+) -> None:
     """Write the boxes of a path to those of its end."""
     boxes.node[end] = node
     first = boxes.start[end]
@@ -166,7 +170,9 @@ def copy_boxes(space: PathSpace, depth: int) -> None:
 
 
 @kernel(inner=True)
-def enter(nodes: Nodes, visits: Visits, i: int, depth: int, step: IntArray, space: PathSpace) -> None:
+def enter(
+    nodes: Nodes, visits: Visits, i: int, depth: int, step: IntArray, space: PathSpace
+) -> None:
     """Write visit ``i``, which goes a way from a parent, and narrow the boxes of the path."""
     way, parent = step[2], step[3]
     n_before = space.n_slots[depth - 1]
