@@ -174,7 +174,7 @@ def with_column(X: Any, column: int, value: Any) -> Any:
     dtype = X.dtypes.iloc[column]
     filled = pd.Series([value] * len(X), index=X.index)
     changed[name] = filled.astype(dtype if value is not None else object)
-    if value is None and dtype != object:
+    if value is None and dtype.kind != "O":
         changed[name] = pd.Series([pd.NA] * len(X), dtype="Int64")
     return changed
 

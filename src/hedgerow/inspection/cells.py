@@ -102,13 +102,26 @@ class ColumnCells:
 
     def rows(self, values: AnyArray, weight: FloatArray | None) -> FloatArray:
         """Weight of the rows in each cell."""
-        if self.is_category or weight is not None:
+        if self.is_category or weight is not None or self.column.kind == "int":
             cells = self.cell_of(values)
             return np.bincount(cells, weights=weight, minlength=self.n_cells).astype(np.float64)
-        keys = np.sort(values if values.dtype == np.int64 else keys_of_floats(values))
-        below = np.searchsorted(keys, np.concatenate(([MISSING_KEY], self.cuts)), side="right")
-        counts = np.diff(np.concatenate((below, [len(keys)])))
-        return np.append(counts, below[0]).astype(np.float64)
+        return self._rows_of_sorted(sorted_numbers(values, self.column))
+
+    def describe(
+        self, values: AnyArray, weight: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Weight of the rows in each cell, and quantiles of the numbers."""
+        if self.is_category or weight is not None or self.column.kind == "int":
+            return self.rows(values, weight), quantiles_of(values, self.column)
+        numbers = sorted_numbers(values, self.column)
+        return self._rows_of_sorted(numbers), _quantiles_of_sorted(numbers)
+
+    def _rows_of_sorted(self, numbers: AnyArray) -> FloatArray:
+        """Rows in each cell, of sorted floats with missing ones last."""
+        n_present = np.searchsorted(numbers, np.nan, side="left")
+        below = np.searchsorted(numbers, floats_of_keys(self.cuts), side="right")
+        edges = np.concatenate(([0], below, [n_present, len(numbers)]))
+        return np.diff(edges).astype(np.float64)
 
 
 def cells_of_column(cells: Cells, column: int) -> ColumnCells:
@@ -122,13 +135,24 @@ def cells_of_column(cells: Cells, column: int) -> ColumnCells:
     return ColumnCells(described, np.zeros(0, dtype=np.int64), bins, cells.backs_off)
 
 
+def sorted_numbers(values: AnyArray, column: Column) -> AnyArray:
+    """Numbers of a column as floats, ascending, missing ones last."""
+    if values.dtype == np.int64:
+        values = floats_of(values[:, None], [column.kind])[:, 0]
+    return np.sort(values)
+
+
 def quantiles_of(values: AnyArray, column: Column) -> FloatArray:
     """``N_QUANTILES`` of the present, finite numbers of a column; none of a category."""
     if column.kind == "category":
         return np.zeros(0)
-    numbers = floats_of(values[:, None], [column.kind])[:, 0]
-    numbers = np.sort(numbers[np.isfinite(numbers)])
-    if len(numbers) == 0:
+    return _quantiles_of_sorted(sorted_numbers(values, column))
+
+
+def _quantiles_of_sorted(numbers: AnyArray) -> FloatArray:
+    first = np.searchsorted(numbers, -np.inf, side="right")
+    stop = np.searchsorted(numbers, np.inf, side="left")
+    if first == stop:
         return np.zeros(0)
-    places = np.linspace(0, len(numbers) - 1, N_QUANTILES).round().astype(np.int64)
-    return np.asarray(numbers[places])
+    places = np.linspace(first, stop - 1, N_QUANTILES).round().astype(np.int64)
+    return numbers[places].astype(np.float64)

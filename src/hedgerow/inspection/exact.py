@@ -7,11 +7,13 @@ over leaves, with counts that :mod:`hedgerow.inspection.paths` finds for all col
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.inspection.background import Background
-from hedgerow.inspection.cells import ColumnCells, cells_of_column, quantiles_of
+from hedgerow.inspection.cells import ColumnCells, cells_of_column
 from hedgerow.inspection.effects import Effect
 from hedgerow.inspection.paths import (
     count_rows,
@@ -21,6 +23,7 @@ from hedgerow.inspection.paths import (
 )
 from hedgerow.model.cells import Cells
 from hedgerow.model.model import Model
+from hedgerow.threads import run_blocks
 
 _ENTRIES_AT_ONCE = 4096
 
@@ -136,16 +139,60 @@ class ExactEffects:
                 self._place(self._slot[b]),
             )
         ]
-        found = np.zeros(shape)
-        for k in range(0, len(a), _ENTRIES_AT_ONCE):
-            part = slice(k, k + _ENTRIES_AT_ONCE)
-            in_one = cells_one.inside(self.paths, a[part]).T.astype(np.float64)
-            in_two = cells_two.inside(self.paths, b[part]).astype(np.float64)
-            for output in range(n_outputs):
-                found[..., output] += (in_one * own[0][part, output]) @ in_two
+        if cells_one.is_category or cells_two.is_category:
+            found = self._sum_of_boxes((cells_one, cells_two), (a, b), own[0])
+        else:
+            found = self._sum_of_ranges((cells_one, cells_two), (a, b), own[0])
         found -= self._steps(cells_one, a, own[1])[:, None]
         found -= self._steps(cells_two, b, own[2])[None]
         return found + self._at_end[ends].sum(axis=0)
+
+    def _sum_of_boxes(
+        self,
+        cells: tuple[ColumnCells, ColumnCells],
+        entries: tuple[IntArray, IntArray],
+        added: FloatArray,
+    ) -> FloatArray:
+        """Sum of what is added in the boxes of pairs of entries, in each pair of cells."""
+        found = np.zeros((cells[0].n_cells, cells[1].n_cells, added.shape[1]))
+        for k in range(0, len(added), _ENTRIES_AT_ONCE):
+            part = slice(k, k + _ENTRIES_AT_ONCE)
+            one = cells[0].inside(self.paths, entries[0][part]).T.astype(np.float64)
+            two = cells[1].inside(self.paths, entries[1][part]).astype(np.float64)
+            for output in range(added.shape[1]):
+                found[..., output] += (one * added[part, output]) @ two
+        return found
+
+    def _sum_of_ranges(
+        self,
+        cells: tuple[ColumnCells, ColumnCells],
+        entries: tuple[IntArray, IntArray],
+        added: FloatArray,
+    ) -> FloatArray:
+        """The same where both columns are numbers, from the four corners of each box."""
+        n_one, n_two = (own.n_present for own in cells)
+        first, stop = zip(
+            *(own.ranges(self.paths, at) for own, at in zip(cells, entries, strict=True)),
+            strict=True,
+        )
+        missing = [self.paths.boxes.missing[at] == 1 for at in entries]
+        found = np.zeros((n_one + 1, n_two + 1, added.shape[1]))
+        for output in range(added.shape[1]):
+            own = added[:, output]
+            corners = np.zeros((n_one + 2) * (n_two + 2))
+            for up, sign in ((first[0], 1.0), (stop[0], -1.0)):
+                for across, other in ((first[1], 1.0), (stop[1], -1.0)):
+                    corners += np.bincount(
+                        up * (n_two + 2) + across, weights=sign * other * own,
+                        minlength=len(corners),
+                    )  # fmt: skip
+            steps = corners.reshape(n_one + 2, n_two + 2).cumsum(axis=0).cumsum(axis=1)
+            found[:n_one, :n_two, output] = steps[:n_one, :n_two]
+            found[n_one, n_two, output] = own[missing[0] & missing[1]].sum()
+        alone, other = missing
+        found[n_one, :n_two] = self._steps(cells[1], entries[1][alone], added[alone])[:n_two]
+        found[:n_one, n_two] = self._steps(cells[0], entries[0][other], added[other])[:n_one]
+        return found
 
     def _entries_of_both(self, one: int, two: int) -> tuple[IntArray, IntArray]:
         """Entries of two columns at the ends whose paths ask for both."""
@@ -158,12 +205,6 @@ class ExactEffects:
     def meet(self, one: int, two: int) -> bool:
         """Whether some path asks for both columns."""
         return len(self._entries_of_both(one, two)[0]) > 0
-
-    def rows(self, column: int, cells: ColumnCells) -> FloatArray:
-        """Weight of the background rows in each cell; 0 without a background."""
-        if self._background is None:
-            return np.zeros(cells.n_cells)
-        return cells.rows(self._background.inputs[:, column], self._background.weight)
 
     def pair_rows(self, one: int, two: int) -> FloatArray:
         """Weight of the background rows in each pair of cells."""
@@ -181,15 +222,28 @@ class ExactEffects:
         )
         return counted.reshape(-1, n).astype(np.float64)
 
+    def effects(self, columns: Sequence[int]) -> list[Effect]:
+        """The effects of some inputs of the trees."""
+        found: list[Effect | None] = [None] * len(columns)
+
+        def task(start: int, stop: int) -> None:
+            for place in range(start, stop):
+                found[place] = self.effect(columns[place])
+
+        background = self._background
+        threads = 1 if background is None or background.n_rows < 4096 else background.n_threads
+        run_blocks(task, len(columns), threads, 1)
+        return [effect for effect in found if effect is not None]
+
     def effect(self, column: int) -> Effect:
         """The effect of an input of the trees."""
         cells = self.cells(column)
-        curve, rows = self.curve(column, cells), self.rows(column, cells)
+        curve, rows, quantiles = self.curve(column, cells), np.zeros(cells.n_cells), np.zeros(0)
         if curve.shape[1] == 1:
             curve = curve[:, 0]
-        quantiles = np.zeros(0)
         if self._background is not None:
-            quantiles = quantiles_of(self._background.inputs[:, column], cells.column)
+            own = self._background.inputs[:, column]
+            rows, quantiles = cells.describe(own, self._background.weight)
         return effect_of_cells(cells, curve, rows, quantiles)
 
 

@@ -156,8 +156,9 @@ def _exact_parts(
 
 
 def _variance(values: FloatArray, weight: FloatArray) -> FloatArray:
-    centred = values - weight @ values
-    return np.asarray(weight @ centred**2)
+    weight = weight[:, None]
+    centred = values - (weight * values).sum(axis=0)
+    return np.asarray((weight * centred**2).sum(axis=0))
 
 
 def _some_rows(background: Background) -> Background:

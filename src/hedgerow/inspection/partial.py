@@ -231,18 +231,23 @@ def partial_dependence(
             "statistics: give X, rows to average over (a few thousand of the training rows will "
             "do)."
         )
-    whole = ExactEffects(model, background) if any(known) else None
-    effects = []
-    for column, as_steps in zip(chosen, known, strict=True):
-        if as_steps:
-            assert whole is not None
-            effects.append(whole.effect(input_of(model, column)))
-        else:
+    effects: dict[int, Effect] = {}
+    if any(known):
+        whole = ExactEffects(model, background)
+        plain = [column for column, as_steps in zip(chosen, known, strict=True) if as_steps]
+        found = whole.effects([input_of(model, column) for column in plain])
+        effects, mean = dict(zip(plain, found, strict=True)), whole.mean
+    else:
+        mean = mean_prediction(background, kind)
+    for column in chosen:
+        if column not in effects:
             assert background is not None
-            effects.append(_looked_at(background, column, kind, n_points))
-    mean = whole.mean if whole is not None else mean_prediction(background, kind)
+            effects[column] = _looked_at(background, column, kind, n_points)
     return PartialDependence(
-        tuple(effects), kind, np.squeeze(mean), tuple(output_names) if mean.size > 1 else ()
+        tuple(effects[column] for column in chosen),
+        kind,
+        np.squeeze(mean),
+        tuple(output_names) if mean.size > 1 else (),
     )
 
 

@@ -258,7 +258,7 @@ def count_rows(
     visits = paths.visits._replace(out=out)
     for start in range(0, len(values), ROWS_AT_ONCE):
         part = values[start : start + ROWS_AT_ONCE]
-        keys = _keys(paths.forest, part, used)
+        keys = _keys(paths.forest, part, used, n_threads)
         weights = np.zeros(0)
         if weight is not None:
             weights = np.zeros(keys.shape[1])
@@ -296,20 +296,23 @@ def _count(
     run_blocks(task, paths.forest.n_trees, n_threads, 1 + 100_000 // max(1, n_rows))
 
 
-def _keys(forest: Forest, values: AnyArray, used: IntArray) -> IntArray:
+def _keys(forest: Forest, values: AnyArray, used: IntArray, n_threads: int) -> IntArray:
     """Keys of numbers and bins of categories, column by column, of whole tiles of rows."""
     n_rows = len(values)
     keys = np.zeros((max(1, len(used)), -(-n_rows // TILE) * TILE), dtype=np.int64)
-    for place, column in enumerate(used.tolist()):
-        part = values[:, column]
-        bins = None if forest.categories is None else forest.categories.bins_of(column)
-        if bins is not None and len(bins):
-            ends = np.array([UNKNOWN_BIN, MISSING_BIN], dtype=np.uint8)
-            keys[place, :n_rows] = np.concatenate((bins, ends))[codes_of(part, len(bins))]
-        elif part.dtype == np.int64:
-            keys[place, :n_rows] = part
-        else:
-            keys[place, :n_rows] = keys_of_floats(part)
+
+    def task(start: int, stop: int) -> None:
+        for place in range(start, stop):
+            column = int(used[place])
+            part, own = values[:, column], keys[place, :n_rows]
+            bins = None if forest.categories is None else forest.categories.bins_of(column)
+            if bins is not None and len(bins):
+                ends = np.array([UNKNOWN_BIN, MISSING_BIN], dtype=np.uint8)
+                own[:] = np.concatenate((bins, ends))[codes_of(part, len(bins))]
+            else:
+                own[:] = part if part.dtype == np.int64 else keys_of_floats(part)
+
+    run_blocks(task, len(used), n_threads, 1 + 20_000 // max(1, n_rows))
     return keys
 
 
