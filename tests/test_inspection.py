@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 
 from hedgerow import (
+    CARTClassifier,
+    CARTRegressor,
     DataError,
     Dataset,
     HedgerowClassifier,
@@ -65,6 +67,10 @@ class Case:
 
     def raw(self, X: Any) -> Any:
         """Raw scores, (n_rows, n_outputs)."""
+        if isinstance(self.booster, CARTRegressor):
+            return self.booster.predict(X)[:, None]
+        if isinstance(self.booster, CARTClassifier):
+            return self.booster.predict_proba(X)
         return self.booster.raw_scores(X, offset=self.offset).T
 
 
@@ -142,6 +148,17 @@ def case_lines() -> Case:
     return Case(regressor(X, y, linear_leaves=True).booster_, X)
 
 
+def case_tree() -> Case:
+    X, y = numbers()
+    tree = CARTRegressor(max_depth=5).fit(X, y)
+    return Case(tree, X)
+
+
+def case_tree_of_classes() -> Case:
+    X, y = numbers()
+    return Case(CARTClassifier(max_depth=4).fit(X, np.digitize(y, [-0.5, 0.5])), X)
+
+
 def case_offset() -> Case:
     X, y = numbers()
     offset = np.linspace(-1.0, 1.0, N_ROWS)
@@ -154,7 +171,9 @@ CASES: dict[str, Callable[[], Case]] = {
     for name, function in list(globals().items())
     if name.startswith("case_")
 }
-STEPS = tuple(name for name in CASES if name not in ("statistics", "lines"))
+STEPS = tuple(
+    name for name in CASES if name not in ("statistics", "lines") and not name.startswith("tree")
+)
 _MADE: dict[str, Case] = {}
 
 
@@ -703,6 +722,21 @@ def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     strict = regressor(*mixed(), unknown_category="error").booster_
     with pytest.raises(DataError, match="'mauve'"):
         strict.partial_dependence(mixed()[0].assign(colour="mauve"))
+
+
+def test_estimators_ask_their_models() -> None:
+    X, y = mixed()
+    model = HedgerowClassifier(**PLAIN).fit(X, np.where(y > 0, "high", "low"))
+    found = model.partial_dependence(X, ["colour"], kind="probability")
+    assert found.output_names == ("high", "low")
+    np.testing.assert_allclose(found["colour"].values.sum(axis=1), 1.0)
+    assert model.partial_dependence(X).output_names == ()
+    assert model.importance("gain").names == tuple(X.columns)
+    assert model.interactions(X, ["a", "b"]).names == ("a", "b")
+    assert model.joint_dependence(X, ["a", "b"]).names == ("a", "b")
+    assert model.individual_curves(X[:3], "a").values.shape[0] == 3
+    assert model.accumulated_effects(X, "a").names == ("a",)
+    assert CARTRegressor().fit(X[["a", "b"]], y).importance("split").values.sum() > 0
 
 
 def test_model_functions_take_models() -> None:

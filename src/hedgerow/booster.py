@@ -23,7 +23,7 @@ from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
-from hedgerow.inspection.views import Inspections
+from hedgerow.inspection.views import Inspected, Inspections
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -364,6 +364,9 @@ class Booster(
         float64, shape (n_features,)
         """
         return feature_importance(self.model, kind)
+
+    def _inspected(self) -> Inspected:
+        return Inspected(self.model, self._classes, self.target_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file; an existing file is replaced in one step.

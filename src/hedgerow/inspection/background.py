@@ -150,6 +150,8 @@ def check_kind(kind: object, model: Model) -> Kind:
             f"kind must be one of {', '.join(map(repr, KINDS))}; got {kind!r}."
             f"{did_you_mean(str(kind), KINDS)}"
         )
+    if known == "raw":
+        return known
     objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
     is_values = task_of(objective) == "regression"
     if known == "probability" and is_values:

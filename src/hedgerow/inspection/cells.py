@@ -118,9 +118,9 @@ class ColumnCells:
 
     def _rows_of_sorted(self, numbers: AnyArray) -> FloatArray:
         """Rows in each cell, of sorted floats with missing ones last."""
-        n_present = np.searchsorted(numbers, np.nan, side="left")
+        n_present = int(np.searchsorted(numbers, np.nan, side="left"))
         below = np.searchsorted(numbers, floats_of_keys(self.cuts), side="right")
-        edges = np.concatenate(([0], below, [n_present, len(numbers)]))
+        edges = np.concatenate(([0], below, np.array([n_present, len(numbers)], dtype=np.int64)))
         return np.diff(edges).astype(np.float64)
 
 

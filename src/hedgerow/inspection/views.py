@@ -1,8 +1,10 @@
-"""What a booster says of its columns: effects, interactions, importances; part of it."""
+"""What models say of their columns: effects, interactions, importances; part of a booster."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from hedgerow.arrays import AnyArray
@@ -19,30 +21,44 @@ if TYPE_CHECKING:
     from hedgerow.inspection.partial import Columns
 
 
-class Inspections:
-    """What a model does with its columns."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Inspected:
+    """A model, and what its outputs are called.
+
+    Attributes
+    ----------
+    model : Model
+    classes : ndarray or None
+        Labels of the classes, by index.
+    targets : sequence of str, or None
+        Names of several targets.
+    """
 
     model: Model
-    _classes: AnyArray | None
+    classes: AnyArray | None = None
+    targets: Sequence[str] | None = None
 
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """Names of the raw scores, where there are several: classes, targets, or numbers."""
+    def names_of(self, kind: str) -> tuple[str, ...]:
+        """Names of what is predicted, where there are several numbers for a row.
+
+        Of two classes with one raw score these are the probabilities only.
+        """
         n_outputs = self.model.forest.n_outputs
+        classes = () if self.classes is None else tuple(map(str, self.classes.tolist()))
         if n_outputs == 1:
-            return ()
-        targets: Sequence[str] | None = getattr(self, "target_names", None)
-        if targets is not None and len(targets) == n_outputs:
-            return tuple(targets)
-        if self._classes is not None and len(self._classes) == n_outputs:
-            return tuple(map(str, self._classes.tolist()))
+            return classes if kind == "probability" else ()
+        for names in (self.targets, classes):
+            if names is not None and len(names) == n_outputs:
+                return tuple(names)
         return tuple(map(str, range(n_outputs)))
 
-    def _names_of(self, kind: str) -> tuple[str, ...]:
-        """Names of what is predicted: of two classes with one raw score, both."""
-        if kind == "probability" and self._classes is not None and not self.output_names:
-            return tuple(map(str, self._classes.tolist()))
-        return self.output_names
+
+class Inspections(ABC):
+    """What a model does with its columns: methods of boosters and of estimators."""
+
+    @abstractmethod
+    def _inspected(self) -> Inspected:
+        """The model that is looked at."""
 
     def partial_dependence(
         self,
@@ -70,9 +86,10 @@ class Inspections:
         """
         from hedgerow.inspection import partial_dependence
 
+        own = self._inspected()
         return partial_dependence(
-            self.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_points=n_points, output_names=self._names_of(kind), n_jobs=n_jobs,
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            n_points=n_points, output_names=own.names_of(kind), n_jobs=n_jobs,
         )  # fmt: skip
 
     def joint_dependence(
@@ -92,8 +109,9 @@ class Inspections:
         """
         from hedgerow.inspection import joint_dependence
 
+        model = self._inspected().model
         return joint_dependence(
-            self.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
             n_points=n_points, n_jobs=n_jobs,
         )  # fmt: skip
 
@@ -114,7 +132,13 @@ class Inspections:
         from hedgerow.inspection import individual_curves
 
         return individual_curves(
-            self.model, X, column, kind=kind, offset=offset, n_points=n_points, n_jobs=n_jobs
+            self._inspected().model,
+            X,
+            column,
+            kind=kind,
+            offset=offset,
+            n_points=n_points,
+            n_jobs=n_jobs,
         )
 
     def accumulated_effects(
@@ -134,9 +158,10 @@ class Inspections:
         """
         from hedgerow.inspection import accumulated_effects
 
+        own = self._inspected()
         return accumulated_effects(
-            self.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_points=n_points, output_names=self._names_of(kind), n_jobs=n_jobs,
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            n_points=n_points, output_names=own.names_of(kind), n_jobs=n_jobs,
         )  # fmt: skip
 
     def interactions(
@@ -152,10 +177,10 @@ class Inspections:
         """Friedman's H of all pairs of columns; see :func:`hedgerow.inspection.interactions`."""
         from hedgerow.inspection import interactions
 
+        model = self._inspected().model
         return interactions(
-            self.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
-            n_jobs=n_jobs,
-        )  # fmt: skip
+            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset, n_jobs=n_jobs
+        )
 
     def importance(
         self,
@@ -202,19 +227,20 @@ class Inspections:
         if kind == "permutation":
             if X is None or y is None:
                 raise ParameterError("kind='permutation' needs X and y: rows and their targets.")
+            own = self._inspected()
             return home.permutation_importance(
-                self.model, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
-                sample_weight=sample_weight, offset=offset, qid=qid, classes=self._classes,
+                own.model, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
+                sample_weight=sample_weight, offset=offset, qid=qid, classes=own.classes,
                 n_jobs=n_jobs,
             )  # fmt: skip
         if kind == "shap":
             if X is None:
                 raise ParameterError("kind='shap' needs X: rows to explain.")
-            explain: Any = getattr(self, "explain")  # noqa: B009  (of the whole booster)
+            explain: Any = getattr(self, "explain")  # noqa: B009  (of the whole class)
             return home.explained_importance(explain(X, n_jobs=n_jobs))
         if X is not None or y is not None:
             raise ParameterError(
                 f"X and y have no effect on kind={kind!r}, which is read from the trees: leave "
                 "them out, or use kind='permutation'."
             )
-        return home.model_importance(self.model, kind)
+        return home.model_importance(self._inspected().model, kind)
