@@ -24,6 +24,7 @@ from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
 from hedgerow.explain.views import ExplainedPredictions
+from hedgerow.inspection.views import Inspected, Inspections
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -43,6 +44,7 @@ FEW_ROWS = 256
 class Booster(
     TreeViews,
     CurveViews,
+    Inspections,
     MonotoneChecks,
     ExplainedPredictions,
     StreamedPredictions,
@@ -364,6 +366,9 @@ class Booster(
         float64, shape (n_features,)
         """
         return feature_importance(self.model, kind)
+
+    def _inspected(self) -> Inspected:
+        return Inspected(self.model, self._classes, self.target_names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file; an existing file is replaced in one step.

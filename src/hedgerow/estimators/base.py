@@ -35,6 +35,7 @@ from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
 from hedgerow.explain import Explanation
+from hedgerow.inspection.views import Inspected, Inspections
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
@@ -76,7 +77,7 @@ _FITTED = (
 )
 
 
-class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
+class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, Inspections):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster
@@ -393,6 +394,11 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports):
         return fitted
 
     # -- prediction ----------------------------------------------------------
+
+    def _inspected(self) -> Inspected:
+        check_is_fitted(self)
+        booster = self.booster_
+        return Inspected(booster.model, booster.classes, booster.target_names)
 
     def _fitted_booster(self, X: Any) -> Booster:
         """The booster, after the checks of scikit-learn that it does not make itself."""

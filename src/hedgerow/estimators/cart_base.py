@@ -28,7 +28,9 @@ from hedgerow.estimators.cart_training import (
     train_tree,
 )
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.inspection.views import Inspected, Inspections
 from hedgerow.model.cart_tree import CartTree
+from hedgerow.model.model import Model
 from hedgerow.params import Interval
 from hedgerow.threads import resolve_threads
 
@@ -48,7 +50,7 @@ _RANGES = {
 }
 
 
-class CartEstimator(BaseEstimator):
+class CartEstimator(BaseEstimator, Inspections):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree
@@ -96,6 +98,12 @@ class CartEstimator(BaseEstimator):
         tags.input_tags.sparse = False
         tags.target_tags.required = True
         return tags
+
+    def _inspected(self) -> Inspected:
+        """The tree as a model whose raw scores are predictions, or probabilities."""
+        check_is_fitted(self)
+        model = Model(self.tree_.forest, self.tree_.schema, "squared_error")
+        return Inspected(model, getattr(self, "classes_", None))
 
     # -- parameters ----------------------------------------------------------
 

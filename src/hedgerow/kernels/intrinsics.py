@@ -11,6 +11,7 @@ array_at        the array at an address, for arrays that are named by a table
 line_start      the first word of an array that begins a cache line
 words_as        some words of an array as an array of another type, for scratch space
 trailing_zeros  index of the lowest bit that is set; the number must not be 0
+count_ones      how many bits of a number are set
 count_below     how many of ``FAN_OUT`` neighbours are smaller than a value
 with_field      a named tuple with another number in one field
 """
@@ -44,4 +45,5 @@ line_start = _declare("line_start")
 words_as = _declare("words_as")
 with_field = _declare("with_field")
 trailing_zeros = _declare("trailing_zeros")
+count_ones = _declare("count_ones")
 count_below = _declare("count_below")

@@ -202,6 +202,16 @@ def trailing_zeros(typingctx: Any, number: Any) -> Any:
 
 
 @intrinsic
+def count_ones(typingctx: Any, number: Any) -> Any:
+    """How many bits of a number are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return number(number), generate
+
+
+@intrinsic
 def count_below(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
     """How many of ``array[start : start + 16]`` are smaller than ``value``."""
 

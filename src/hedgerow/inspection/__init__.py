@@ -1,0 +1,73 @@
+"""What a model does with its columns: effects, interactions, importances.
+
+================  =================================================================
+``partial``       partial dependence of columns, and of two together
+``curves``        curves of single rows (ICE), accumulated local effects (ALE)
+``friedman``      Friedman's H
+``importance``    importances, some with errors
+``views``         all of it as methods of a booster
+----------------  -----------------------------------------------------------------
+``paths``         rows that meet the conditions of paths, but those on a column
+``exact``         effects from these counts: steps, known for every value
+``rescoring``     scores of rows with another value of a column, by the trees that ask
+================  =================================================================
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.inspection.curves import (
+        IndividualCurves,
+        accumulated_effects,
+        individual_curves,
+    )
+    from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
+    from hedgerow.inspection.friedman import Interactions, interactions
+    from hedgerow.inspection.importance import (
+        Importances,
+        explained_importance,
+        model_importance,
+        permutation_importance,
+    )
+    from hedgerow.inspection.partial import joint_dependence, partial_dependence
+
+__all__ = [
+    "Effect",
+    "Importances",
+    "IndividualCurves",
+    "Interactions",
+    "JointEffect",
+    "PartialDependence",
+    "accumulated_effects",
+    "explained_importance",
+    "individual_curves",
+    "interactions",
+    "joint_dependence",
+    "model_importance",
+    "partial_dependence",
+    "permutation_importance",
+]
+
+_HOME_OF = {
+    "Effect": "effects",
+    "Importances": "importance",
+    "IndividualCurves": "curves",
+    "JointEffect": "effects",
+    "PartialDependence": "effects",
+    "Interactions": "friedman",
+    "accumulated_effects": "curves",
+    "explained_importance": "importance",
+    "individual_curves": "curves",
+    "interactions": "friedman",
+    "joint_dependence": "partial",
+    "model_importance": "importance",
+    "partial_dependence": "partial",
+    "permutation_importance": "importance",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"hedgerow.inspection.{_HOME_OF[name]}"), name)

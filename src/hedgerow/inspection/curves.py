@@ -1,0 +1,258 @@
+"""Curves of single rows, and effects that are accumulated from small steps of single rows.
+
+Both score rows anew by the trees that ask for the column; no effect is known beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.data.numbers import floats_of
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.inspection.background import Background, Kind, check_kind, read_background
+from hedgerow.inspection.cells import quantiles_of
+from hedgerow.inspection.effects import Effect, PartialDependence
+from hedgerow.inspection.grids import grid_of, user_cells
+from hedgerow.inspection.partial import (
+    N_POINTS,
+    Columns,
+    check_points,
+    effect_of_grid,
+    positions_of,
+)
+from hedgerow.inspection.rescoring import Rescorer
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.model.model import Model
+
+MOST_BYTES = 1 << 31
+"""Bytes of curves at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class IndividualCurves:
+    """What a model predicts for each row, by the value of a column (ICE curves).
+
+    Attributes
+    ----------
+    effect : Effect
+        Their mean.
+    values : float64, shape (n_rows, n) or (n_rows, n, n_outputs)
+        At the positions of the effect.
+    own : float64 or object, shape (n_rows,)
+        The value that each row has itself: NaN or None where it is missing.
+    kind : str
+    """
+
+    effect: Effect
+    values: FloatArray
+    own: AnyArray
+    kind: str
+
+    def centred(self, place: int = 0) -> IndividualCurves:
+        """The curves less their value at a position (Goldstein and others 2015)."""
+        base = self.values[:, place : place + 1]
+        return IndividualCurves(self.effect, self.values - base, self.own, self.kind)
+
+
+def individual_curves(
+    model: Model,
+    X: Any,
+    column: str | int,
+    *,
+    kind: Kind = "raw",
+    sample_weight: Any = None,
+    offset: Any = None,
+    n_points: int = N_POINTS,
+    n_jobs: int | None = None,
+) -> IndividualCurves:
+    """What a model predicts for each row, by the value of one column.
+
+    Goldstein, Kapelner, Bleich and Pitkin (2015).
+
+    Parameters
+    ----------
+    X : array, data frame, sparse matrix or list of rows
+        One curve for each row: a few hundred are as many as one can look at.
+    column : str or int
+    n_points : int, default=100
+        Numbers, or categories, that are looked at, at most.
+
+    The other parameters are those of :func:`hedgerow.inspection.partial_dependence`.
+
+    Returns
+    -------
+    IndividualCurves
+
+    Raises
+    ------
+    ParameterError, DataError, DataTypeError
+        As there; or the curves would take more than 2 GB.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.inspection import individual_curves
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1,
+    ...           "reg_lambda": 0.0, "early_stopping": False}
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> booster = train(params, Dataset(X, [0.0, 0.5, 1.0, 3.0]))
+    >>> individual_curves(booster.model, X, "x0").values.round(6).tolist()
+    [[0.0, 1.0], [0.5, 3.0], [0.0, 1.0], [0.5, 3.0]]
+    """
+    (place,) = positions_of(column, model.schema)
+    kind = check_kind(kind, model)
+    check_points(n_points)
+    background = read_background(model, X, sample_weight, offset, n_jobs)
+    grid = grid_of(background, place, n_points)
+    size = 8 * background.n_rows * len(grid.encoded) * model.forest.n_outputs
+    if size > MOST_BYTES:
+        raise DataError(
+            f"curves of {background.n_rows:,} rows at {len(grid.encoded)} values would take "
+            f"{size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f} GB: give fewer rows."
+        )
+    scores = Rescorer(background, place).grid_scores(grid.encoded)
+    curves = np.stack([background.predicted(raw, kind) for raw in scores], axis=1)
+    mean = background.mean(curves)
+    values = curves[:, : len(grid.positions)]
+    if values.shape[-1] == 1:
+        values, mean = values[..., 0], mean[..., 0]
+    effect = effect_of_grid(background, place, grid, mean)
+    return IndividualCurves(effect, values, own_values(background, place), kind)
+
+
+def own_values(background: Background, column: int) -> AnyArray:
+    """Values of a column as the user gave them: numbers, or levels."""
+    cells = user_cells(background, column)
+    values = background.values[:, column]
+    if not cells.is_category:
+        return floats_of(values[:, None], [cells.column.kind])[:, 0]
+    codes = cells.cell_of(values)
+    names = np.array([*cells.column.levels, None, None], dtype=object)
+    return names[codes]
+
+
+def accumulated_effects(
+    model: Model,
+    X: Any,
+    columns: Columns = None,
+    *,
+    kind: Kind = "raw",
+    sample_weight: Any = None,
+    offset: Any = None,
+    n_points: int = 40,
+    output_names: Sequence[str] = (),
+    n_jobs: int | None = None,
+) -> PartialDependence:
+    """Accumulated local effects of columns of numbers (ALE).
+
+    Apley and Zhu (2020): between two quantiles of the column, the mean change of the
+    prediction over the rows that lie between them, added up from left to right.  Other than
+    partial dependence it asks for no rows that the data do not have, so it can be trusted
+    where columns depend on each other.  The mean over the rows is 0.
+
+    Parameters
+    ----------
+    columns : names or positions, or one of them, optional
+        All columns of numbers by default.
+    n_points : int, default=40
+        Quantiles, at most.
+
+    The other parameters are those of :func:`hedgerow.inspection.partial_dependence`.
+
+    Returns
+    -------
+    PartialDependence
+        Effects at points; those of missing values are NaN.
+
+    Raises
+    ------
+    ParameterError
+        As there; or a column holds categories, which have no order.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.inspection import accumulated_effects
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1,
+    ...           "reg_lambda": 0.0, "early_stopping": False}
+    >>> X = [[0.0], [1.0], [2.0]]
+    >>> booster = train(params, Dataset(X, [0.0, 1.0, 2.0]))
+    >>> accumulated_effects(booster.model, X)["x0"].values.round(6).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    kind = check_kind(kind, model)
+    check_points(n_points)
+    kinds = model.schema.kinds
+    if columns is None:
+        chosen = [j for j, own in enumerate(kinds) if own != "category"]
+    else:
+        chosen = positions_of(columns, model.schema)
+    for column in chosen:
+        if kinds[column] == "category":
+            raise ParameterError(
+                f"column {model.schema.names[column]!r} holds categories, which have no order to "
+                "accumulate effects in: use partial_dependence."
+            )
+    background = read_background(model, X, sample_weight, offset, n_jobs)
+    effects = [_accumulated(background, column, kind, n_points) for column in chosen]
+    n_outputs = effects[0].n_outputs if effects else 1
+    return PartialDependence(
+        tuple(effects), kind, np.squeeze(np.zeros(n_outputs)),
+        tuple(output_names) if n_outputs > 1 else (),
+    )  # fmt: skip
+
+
+def _accumulated(background: Background, column: int, kind: Kind, n_points: int) -> Effect:
+    described = background.schema.columns[column]
+    own = background.values[:, column]
+    numbers = floats_of(own[:, None], [described.kind])[:, 0]
+    quantiles = quantiles_of(own, described)
+    places = np.linspace(0, max(0, len(quantiles) - 1), n_points).round().astype(np.int64)
+    edges = np.unique(quantiles[places]) if len(quantiles) else np.zeros(1)
+    rows = np.isfinite(numbers)
+    weight = np.where(rows, 1.0 if background.weight is None else background.weight, 0.0)
+    step = np.clip(np.searchsorted(edges, numbers, side="left"), 1, max(1, len(edges) - 1))
+    low, high = edges[step - 1], edges[np.minimum(step, len(edges) - 1)]
+    rescorer = Rescorer(background, column)
+    upper, lower = (
+        background.predicted(rescorer.scores(_as_held(ends, background, described.kind)), kind)
+        for ends in (high, low)
+    )
+    change = np.where(rows[:, None], upper - lower, 0.0)
+    n_steps = max(1, len(edges) - 1)
+    mass = np.bincount(step - 1, weights=weight, minlength=n_steps)
+    sums = np.stack(
+        [np.bincount(step - 1, weights=weight * c, minlength=n_steps) for c in change.T], axis=1
+    )
+    local = np.divide(sums, mass[:, None], out=np.zeros_like(sums), where=mass[:, None] > 0.0)
+    curve = np.concatenate((np.zeros((1, local.shape[1])), np.cumsum(local, axis=0)))[: len(edges)]
+    middle = (curve[:-1] + curve[1:]) / 2 if len(edges) > 1 else curve
+    curve = curve - (mass @ middle) / mass.sum() if mass.sum() > 0.0 else curve
+    counted = np.concatenate(([0.0], mass))[: len(edges)]
+    values = curve[:, 0] if curve.shape[1] == 1 else curve
+    return Effect(
+        name=described.name,
+        kind=described.kind,
+        positions=edges,
+        levels=(),
+        values=values,
+        missing=np.full(values.shape[1:], np.nan),
+        unknown=None,
+        rows=counted,
+        missing_rows=0.0,
+        unknown_rows=0.0,
+        quantiles=quantiles,
+        is_exact=False,
+    )
+
+
+def _as_held(numbers: FloatArray, background: Background, kind: str) -> AnyArray:
+    """Numbers as the table of the background holds a column."""
+    if background.values.dtype != np.int64:
+        return numbers
+    return numbers.astype(np.int64) if kind == "int" else keys_of_floats(numbers)

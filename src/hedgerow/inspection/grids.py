@@ -1,0 +1,107 @@
+"""Values of a column at which a model is looked at, where its effect is not known as steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
+from hedgerow.inspection.background import Background
+from hedgerow.inspection.cells import ColumnCells, cells_of_column, quantiles_of
+from hedgerow.inspection.rescoring import inputs_of_column
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.model.cells import Cells
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
+    """Values of one column.
+
+    Attributes
+    ----------
+    cells : ColumnCells
+        Of the user's column, as far as it is split itself.
+    positions : float64 or int64 (n,)
+        Numbers; of a category the codes of the levels that are looked at.
+    encoded : float64 or int64
+        The positions, then a missing value, then an unknown one if that is a cell: as the
+        table of the background holds them.
+    is_exact : bool
+        Whether a number of each cell is among them.
+    """
+
+    cells: ColumnCells
+    positions: AnyArray
+    encoded: AnyArray
+    is_exact: bool
+
+
+def grid_of(background: Background, column: int, n_points: int, *, inside: bool = False) -> Grid:
+    """The values at which a column is looked at.
+
+    Parameters
+    ----------
+    background : Background
+    column : int
+        Of the user's table.
+    n_points : int
+        Numbers, or categories, at most.  Of more categories those with the most rows.
+    inside : bool, default=False
+        Whether numbers are quantiles of the background even if there are few cells.
+    """
+    cells = user_cells(background, column)
+    if cells.is_category:
+        positions = np.arange(cells.n_present)
+        if len(positions) > n_points:
+            rows = cells.rows(background.values[:, column], background.weight)
+            most = np.argsort(-rows[: cells.n_present], kind="stable")[:n_points]
+            positions = np.sort(most)
+        exact = len(positions) == cells.n_present
+        return Grid(cells, positions, _encoded(background, cells, positions), exact)
+    steps = background.model.forest.slopes is None and _splits_alone(background, column)
+    if steps and not inside and cells.n_present <= n_points:
+        positions = cells.positions
+        return Grid(cells, positions, _encoded(background, cells, positions), True)
+    values = quantiles_of(background.values[:, column], cells.column)
+    if len(values) == 0:
+        values = np.zeros(1)
+    places = np.linspace(0, len(values) - 1, min(n_points, len(values))).round().astype(np.int64)
+    positions = np.unique(values[places])
+    if cells.column.kind == "int":
+        positions = np.unique(positions.astype(np.int64))
+    return Grid(cells, positions, _encoded(background, cells, positions), False)
+
+
+def _splits_alone(background: Background, column: int) -> bool:
+    inputs = background.model.inputs
+    return inputs is None or len(inputs_of_column(background.model, column)) <= 1
+
+
+def user_cells(background: Background, column: int) -> ColumnCells:
+    """The cells of a column of the user's table."""
+    model = background.model
+    schema, described = model.schema, model.schema.columns[column]
+    if model.inputs is None:
+        return cells_of_column(Cells(model.forest, schema), column)
+    backs_off = schema.unknown == "backoff"
+    no_cuts, no_bins = np.zeros(0, dtype=np.int64), np.zeros(0, np.uint8)
+    if described.kind == "category":
+        # Of a statistic every level is a cell of its own.
+        bins = np.zeros(len(described.levels), dtype=np.uint8)
+        return ColumnCells(described, no_cuts, bins, backs_off)
+    if column not in model.inputs.kept:
+        return ColumnCells(described, no_cuts, no_bins, False)
+    own = model.inputs.kept.index(column)
+    return cells_of_column(Cells(model.forest, model.split_schema), own)
+
+
+def _encoded(background: Background, cells: ColumnCells, positions: AnyArray) -> AnyArray:
+    """Numbers or codes as the table of the background holds them; see :class:`Grid`."""
+    others: list[float] = [np.nan]
+    if cells.n_cells > cells.n_present + 1:
+        others.append(float(cells.n_present))
+    if cells.column.kind == "int":
+        return np.append(positions, np.int64(MISSING_KEY))
+    floats: FloatArray = np.concatenate((positions.astype(np.float64), others))
+    return keys_of_floats(floats) if background.values.dtype == np.int64 else floats

@@ -1,0 +1,308 @@
+"""How much a model makes of each column: from its trees, by permutation, from SHAP values.
+
+==============  ====================================================================
+gain            loss that the splits of a column saved in training
+split, cover    how many splits there are; how many rows (their hessians) they divided
+permutation     what a score loses if the values of a column change places among the
+                rows (Breiman 2001; Fisher, Rudin and Dominici 2019)
+shap            mean absolute SHAP value
+==============  ====================================================================
+
+The first three are facts of the trees.  The others are estimates from rows, and say how
+uncertain they are: the standard error over repeats, or over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.class_weights import true_probabilities, weights_of
+from hedgerow.boosting.classes import column_of, indices_of
+from hedgerow.boosting.queries import read_qid
+from hedgerow.boosting.targets import read_targets
+from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.inspection.background import Background, read_background
+from hedgerow.inspection.partial import Columns, positions_of
+from hedgerow.inspection.rescoring import Rescorer
+from hedgerow.metrics import Metric, MetricChoice, make_metrics, metrics_of_queries, scored_as
+from hedgerow.metrics.queries import query_rows
+from hedgerow.model.importance import ImportanceKind, feature_importance
+from hedgerow.model.model import Model
+from hedgerow.objectives import SeveralTargets
+
+AnyImportance: TypeAlias = Literal["gain", "split", "cover", "permutation", "shap"]
+
+_UNITS = {
+    "gain": "share of the loss reduction",
+    "split": "number of splits",
+    "cover": "share of the cover of all splits",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Importances:
+    """Importance of each column.
+
+    Attributes
+    ----------
+    names : tuple of str
+    values : float64, shape (n,) or (n, n_outputs)
+    errors : float64 of the same shape, or None
+        Standard errors, where the values are estimates.
+    kind : str
+    unit : str
+        What the values are, for an axis.
+    output_names : tuple of str
+        Of several outputs.
+    samples : float64 (n, n_repeats), or None
+        Of permutations each repeat.
+    baseline : float or None
+        Of permutations the score of the rows as they are.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    errors: FloatArray | None
+    kind: str
+    unit: str
+    output_names: tuple[str, ...] = ()
+    samples: FloatArray | None = None
+    baseline: float | None = None
+
+    @property
+    def total(self) -> FloatArray:
+        """Of several outputs the sum: one number for each column."""
+        return self.values.reshape(len(self.names), -1).sum(axis=1)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Places of the columns, the most important first."""
+        return tuple(np.argsort(-self.total, kind="stable").tolist())
+
+    def top(self, n: int) -> Importances:
+        """The ``n`` most important columns, in order."""
+        chosen = list(self.order[:n])
+        return replace(
+            self,
+            names=tuple(self.names[k] for k in chosen),
+            values=self.values[chosen],
+            errors=None if self.errors is None else self.errors[chosen],
+            samples=None if self.samples is None else self.samples[chosen],
+        )
+
+    def to_frame(self, backend: FrameLibrary = "pandas") -> Any:
+        """A data frame, the most important column first.
+
+        Returns
+        -------
+        data frame
+            Columns ``column``, ``importance``, ``error`` (None where there is none); of
+            several outputs one row for each, with its name in ``output``.
+        """
+        outputs = self.output_names or ("",)
+        values = self.values.reshape(len(self.names), -1)
+        errors = None if self.errors is None else self.errors.reshape(values.shape)
+        columns: dict[str, list[Any]] = {"column": [], "importance": [], "error": []}
+        if self.output_names:
+            columns["output"] = []
+        for k in self.order:
+            for output, name in enumerate(outputs):
+                columns["column"].append(self.names[k])
+                columns["importance"].append(float(values[k, output]))
+                columns["error"].append(None if errors is None else float(errors[k, output]))
+                if self.output_names:
+                    columns["output"].append(name)
+        return make_frame(columns, backend)
+
+
+def model_importance(model: Model, kind: ImportanceKind = "gain") -> Importances:
+    """Gain, splits or cover of each column; gain and cover as shares of their sum.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.inspection import model_importance
+    >>> booster = train({"min_samples_leaf": 1}, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+    >>> model_importance(booster.model).values.tolist()
+    [1.0]
+    """
+    values = feature_importance(model, kind)
+    if kind != "split" and values.sum() > 0.0:
+        values = values / values.sum()
+    return Importances(model.schema.names, values, None, kind, _UNITS[kind])
+
+
+def explained_importance(explanation: Any) -> Importances:
+    """Mean absolute SHAP value of each column, with its standard error over the rows.
+
+    Parameters
+    ----------
+    explanation : hedgerow.explain.Explanation
+        Without interactions.
+
+    Raises
+    ------
+    ParameterError
+        If it holds interactions.
+    """
+    if explanation.interactions:
+        raise ParameterError(
+            "importances are those of columns, but this explanation holds interactions of pairs: "
+            "explain without interactions=True."
+        )
+    sizes = np.abs(explanation.values)
+    n_rows = len(sizes)
+    errors = np.zeros(sizes.shape[1:])
+    if n_rows > 1:
+        errors = sizes.std(axis=0, ddof=1) / np.sqrt(n_rows)
+    return Importances(
+        tuple(explanation.feature_names), sizes.mean(axis=0), errors, "shap",
+        "mean |SHAP value|", tuple(explanation.output_names),
+    )  # fmt: skip
+
+
+def permutation_importance(
+    model: Model,
+    X: Any,
+    y: Any,
+    columns: Columns = None,
+    *,
+    metric: MetricChoice = None,
+    n_repeats: int = 5,
+    random_state: int = 0,
+    sample_weight: Any = None,
+    offset: Any = None,
+    qid: Any = None,
+    classes: AnyArray | None = None,
+    n_jobs: int | None = None,
+) -> Importances:
+    """What a score loses if the values of a column change places among the rows.
+
+    Only the trees that ask for the column score the rows anew.  As
+    :func:`sklearn.inspection.permutation_importance`, which scores all of them.
+
+    Parameters
+    ----------
+    model : Model
+    X, y : array-like
+        Rows that the model has not seen.
+    columns : names or positions, optional
+        All by default; the others have no row in the result.
+    metric : name, callable or GroupedMetric, optional
+        As ``eval_metric`` of the estimators; the loss of the model by default.
+    n_repeats : int, default=5
+        Permutations of each column.
+    random_state : int, default=0
+    sample_weight, offset : array-like, optional
+    qid : array-like, optional
+        For rankings: the query of each row.
+    classes : ndarray, optional
+        Labels of the classes by index, where y holds labels.
+    n_jobs : int, optional
+
+    Returns
+    -------
+    Importances
+        Positive where the score is worse without the column.
+
+    Raises
+    ------
+    ParameterError, DataError, DataTypeError
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.inspection import permutation_importance
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> booster = train(None, Dataset(X, X[:, 0]))
+    >>> found = permutation_importance(booster.model, X, X[:, 0], metric="r2")
+    >>> bool(found.values[0] > 1.0), bool(abs(found.values[1]) < 0.1)
+    (True, True)
+    """
+    if isinstance(n_repeats, bool) or not isinstance(n_repeats, int | np.integer) or n_repeats < 1:
+        raise ParameterError(f"n_repeats must be a whole number from 1 on; got {n_repeats!r}.")
+    chosen = positions_of(columns, model.schema)
+    background = read_background(model, X, sample_weight, offset, n_jobs)
+    judge = _Judge(background, y, metric, qid, classes)
+    raw = Rescorer(background).scores()
+    baseline = judge.score(raw)
+    samples = np.zeros((len(chosen), n_repeats))
+    for place, column in enumerate(chosen):
+        rescorer = Rescorer(background, column, raw=raw)
+        if rescorer.n_rounds == 0:
+            continue
+        for repeat in range(n_repeats):
+            order = np.random.default_rng([random_state, column, repeat]).permutation(len(raw.T))
+            permuted = rescorer.scores(background.values[order, column])
+            samples[place, repeat] = judge.loss(permuted, baseline)
+    errors = None
+    if n_repeats > 1:
+        errors = samples.std(axis=1, ddof=1) / np.sqrt(n_repeats)
+    names = tuple(model.schema.names[j] for j in chosen)
+    verb = "lost" if judge.metric.higher_is_better else "added"
+    return Importances(
+        names, samples.mean(axis=1), errors, "permutation", f"{judge.metric.name} {verb}",
+        samples=samples, baseline=baseline,
+    )  # fmt: skip
+
+
+class _Judge:
+    """Scores raw scores of some rows against their targets."""
+
+    def __init__(
+        self,
+        background: Background,
+        y: Any,
+        metric: MetricChoice,
+        qid: Any,
+        classes: AnyArray | None,
+    ) -> None:
+        self._background = background
+        objective, n_rows = background.objective, background.n_rows
+        metrics: Sequence[Metric] = make_metrics(metric, objective)
+        if len(metrics) != 1:
+            raise ParameterError(f"metric must be a single one; got {metric!r}.")
+        is_ranking = scored_as(objective) == "ranking"
+        if is_ranking != (qid is not None):
+            raise ParameterError(
+                "qid must be given with rankings: the query of each row."
+                if is_ranking
+                else f"qid is for rankings; this model is of {objective.name!r}: leave it out."
+            )
+        if is_ranking:
+            codes = read_qid(qid, n_rows)
+            assert codes is not None
+            metrics = metrics_of_queries(metrics, objective, query_rows(codes, n_rows))
+        self.metric = metrics[0]
+        self._target = self._read(y, classes)
+
+    def _read(self, y: Any, classes: AnyArray | None) -> FloatArray:
+        n_rows, objective = self._background.n_rows, self._background.objective
+        if classes is not None and not isinstance(objective, SeveralTargets):
+            labels = column_of(y, "y")
+            if len(labels) != n_rows:
+                raise DataError(f"y has {len(labels)} rows, but X has {n_rows}.")
+            return indices_of(labels, classes, "y", "the model")
+        return read_targets(y, n_rows).values
+
+    def score(self, raw: FloatArray) -> float:
+        """The score of the rows."""
+        background, function = self._background, self.metric.function
+        if self.metric.from_raw:
+            return float(function(self._target, raw, background.weight))
+        values = background.objective.predict(raw)
+        if weights_of(background.model) is not None:
+            values = true_probabilities(background.model, values)
+        return float(function(self._target, values, background.weight))
+
+    def loss(self, raw: FloatArray, baseline: float) -> float:
+        """By how much a score is worse than the baseline."""
+        change = self.score(raw) - baseline
+        return -change if self.metric.higher_is_better else change

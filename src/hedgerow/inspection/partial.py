@@ -1,0 +1,356 @@
+"""Partial dependence: what a model predicts on average, by the value of a column or two.
+
+Friedman (2001), section 8.2: the mean over the rows of a background of what the model
+predicts for them, with a column set to a value.  Of raw scores of constant leaves it is
+known exactly, for every value, from one pass over the background for all columns at once
+(:mod:`hedgerow.inspection.exact`).  Everything else (probabilities, leaves with slopes,
+target statistics) is looked at in some values: the trees that ask for the column score the
+background anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.numbers import floats_of
+from hedgerow.data.schema import Schema, position_of
+from hedgerow.errors import ParameterError
+from hedgerow.inspection.background import (
+    Background,
+    Kind,
+    check_kind,
+    is_identity,
+    read_background,
+)
+from hedgerow.inspection.cells import quantiles_of
+from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
+from hedgerow.inspection.exact import ExactEffects
+from hedgerow.inspection.grids import Grid, grid_of
+from hedgerow.inspection.rescoring import Rescorer, inputs_of_column
+from hedgerow.model.model import Model
+
+Columns: TypeAlias = "Sequence[str | int] | str | int | None"
+"""Names or positions of columns; None is all."""
+
+N_POINTS = 100
+"""Values of a column that are looked at, where its effect is not known as steps."""
+
+
+def positions_of(columns: Columns, schema: Schema) -> list[int]:
+    """Positions of columns.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such column, or none at all.
+    """
+    if columns is None:
+        return list(range(schema.n_features))
+    if isinstance(columns, str | int | np.integer):
+        columns = [columns]
+    found = [position_of(column, schema, "columns") for column in columns]
+    if not found:
+        raise ParameterError("columns is empty: name at least one, or leave it out for all.")
+    return found
+
+
+def joint_dependence(
+    model: Model,
+    X: Any,
+    columns: Sequence[str | int],
+    *,
+    kind: Kind = "raw",
+    sample_weight: Any = None,
+    offset: Any = None,
+    n_points: int = 20,
+    n_jobs: int | None = None,
+) -> JointEffect:
+    """Mean prediction by the values of two columns.
+
+    Parameters
+    ----------
+    columns : two names or positions
+    n_points : int, default=20
+        Where the effect is not known as steps: values of each column that are looked at.
+
+    The other parameters and errors are those of :func:`partial_dependence`.
+
+    Returns
+    -------
+    JointEffect
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.inspection import joint_dependence
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1,
+    ...           "reg_lambda": 0.0, "early_stopping": False}
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> booster = train(params, Dataset(X, [0.0, 0.5, 1.0, 3.0]))
+    >>> joint_dependence(booster.model, X, ["x0", "x1"]).present.round(6).tolist()
+    [[0.0, 0.5], [1.0, 3.0]]
+    """
+    chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
+    check_points(n_points)
+    if len(set(chosen)) != 2 or len(chosen) != 2:
+        raise ParameterError(f"columns must be two different ones; got {columns!r}.")
+    background = read_background(model, X, sample_weight, offset, n_jobs)
+    one, two = chosen
+    if is_exact(model, background, kind) and is_plain(model, one) and is_plain(model, two):
+        return _exact_joint(ExactEffects(model, background, pairs=True), model, chosen, kind)
+    grids = [grid_of(background, column, n_points) for column in chosen]
+    sizes = [len(grid.encoded) for grid in grids]
+    first = np.repeat(grids[0].encoded, sizes[1])
+    second = np.tile(grids[1].encoded, sizes[0])
+    rescorer = Rescorer(background, one, two)
+    step = max(1, (1 << 22) // background.n_rows)
+    means = [
+        background.mean(background.predicted(raw, kind))
+        for k in range(0, len(first), step)
+        for raw in rescorer.grid_scores(first[k : k + step], second[k : k + step])
+    ]
+    alone = [
+        effect_of_grid(
+            background, column, grid, _squeezed(_mean_curve(background, column, grid, kind))
+        )
+        for column, grid in zip(chosen, grids, strict=True)
+    ]
+    places = [
+        _place_on_grid(background.values[:, column], grid)
+        for column, grid in zip(chosen, grids, strict=True)
+    ]
+    rows = _pair_rows(places, sizes, background.weight)
+    values = _squeezed(np.array(means).reshape(*sizes, -1))
+    return JointEffect(alone[0], alone[1], values, rows, kind)
+
+
+def _exact_joint(whole: ExactEffects, model: Model, chosen: list[int], kind: Kind) -> JointEffect:
+    one, two = (input_of(model, column) for column in chosen)
+    return JointEffect(
+        whole.effect(one),
+        whole.effect(two),
+        _squeezed(whole.joint(one, two)),
+        whole.pair_rows(one, two),
+        kind,
+    )
+
+
+def _squeezed(values: FloatArray) -> FloatArray:
+    """Without the axis of a single output."""
+    return values[..., 0] if values.shape[-1] == 1 else values
+
+
+def _pair_rows(
+    places: Sequence[IntArray], sizes: Sequence[int], weight: FloatArray | None
+) -> FloatArray:
+    """Weight of the rows in each pair of places; those of values not looked at are left out."""
+    n_first, n_second = sizes[0] + 1, sizes[1] + 1
+    counted = np.bincount(
+        places[0] * n_second + places[1], weights=weight, minlength=n_first * n_second
+    )
+    return counted.reshape(n_first, n_second)[:-1, :-1].astype(np.float64)
+
+
+def partial_dependence(
+    model: Model,
+    X: Any = None,
+    columns: Columns = None,
+    *,
+    kind: Kind = "raw",
+    sample_weight: Any = None,
+    offset: Any = None,
+    n_points: int = N_POINTS,
+    output_names: Sequence[str] = (),
+    n_jobs: int | None = None,
+) -> PartialDependence:
+    """Mean prediction by the value of each column.
+
+    Parameters
+    ----------
+    model : Model
+    X : array, data frame, sparse matrix or list of rows, optional
+        The background: rows over which the other columns are averaged.  Without it the
+        shares of training rows that each split has sent left and right stand for them
+        (scikit-learn's ``method="recursion"``); for raw scores of constant leaves only.
+    columns : names or positions, or one of them, optional
+        All by default.
+    kind : {"raw", "value", "probability"}, default="raw"
+        What is averaged.  Raw scores add up over trees, so their effects are exact, and
+        found for all columns together.
+    sample_weight : array-like of shape (n_rows,), optional
+    offset : array-like, optional
+        As for ``predict``.
+    n_points : int, default=100
+        Where an effect is not known as steps: how many values are looked at, at most.
+    output_names : sequence of str
+        Of several outputs.
+    n_jobs : int, optional
+        Threads at most; all available ones by default.
+
+    Returns
+    -------
+    PartialDependence
+
+    Raises
+    ------
+    ParameterError
+        If a column or ``kind`` is not known, or X is needed.
+    DataError, DataTypeError
+        If X does not fit the model.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.inspection import partial_dependence
+    >>> params = {"n_estimators": 1, "learning_rate": 1.0, "min_samples_leaf": 1,
+    ...           "reg_lambda": 0.0, "early_stopping": False}
+    >>> X = [[1.0, 0.0], [2.0, 1.0], [4.0, 0.0]]
+    >>> booster = train(params, Dataset(X, [0.0, 0.0, 3.0]))
+    >>> effect = partial_dependence(booster.model, X)["x0"]
+    >>> effect.positions.tolist(), effect.values.round(6).tolist()
+    ([3.0, inf], [0.0, 3.0])
+    >>> effect.at([0.0, 3.5]).round(6).tolist()
+    [0.0, 3.0]
+    """
+    chosen, kind = positions_of(columns, model.schema), check_kind(kind, model)
+    check_points(n_points)
+    background = None
+    if X is not None:
+        background = read_background(model, X, sample_weight, offset, n_jobs)
+    elif sample_weight is not None or offset is not None:
+        raise ParameterError("sample_weight and offset belong to the rows of X: give X as well.")
+    exact = is_exact(model, background, kind)
+    known = [exact and is_plain(model, column) for column in chosen]
+    if background is None and not all(known):
+        raise ParameterError(
+            "without X there are only raw scores of constant leaves and columns without target "
+            "statistics: give X, rows to average over (a few thousand of the training rows will "
+            "do)."
+        )
+    effects: dict[int, Effect] = {}
+    if any(known):
+        whole = ExactEffects(model, background)
+        plain = [column for column, as_steps in zip(chosen, known, strict=True) if as_steps]
+        found = whole.effects([input_of(model, column) for column in plain])
+        effects, mean = dict(zip(plain, found, strict=True)), whole.mean
+    else:
+        mean = mean_prediction(background, kind)
+    for column in chosen:
+        if column not in effects:
+            assert background is not None
+            effects[column] = _looked_at(background, column, kind, n_points)
+    return PartialDependence(
+        tuple(effects[column] for column in chosen),
+        kind,
+        np.squeeze(mean),
+        tuple(output_names) if mean.size > 1 else (),
+    )
+
+
+def check_points(n_points: object) -> None:
+    """Refuse what is no number of values."""
+    whole = isinstance(n_points, int | np.integer) and not isinstance(n_points, bool)
+    if not whole or int(n_points) < 2:  # type: ignore[call-overload]
+        raise ParameterError(f"n_points must be a whole number from 2 on; got {n_points!r}.")
+
+
+def is_exact(model: Model, background: Background | None, kind: Kind) -> bool:
+    """Whether what is averaged is a sum over constant leaves."""
+    if model.forest.slopes is not None:
+        return False
+    return kind == "raw" or (background is not None and is_identity(background))
+
+
+def is_plain(model: Model, column: int) -> bool:
+    """Whether the trees split the column itself, or nothing that is made of it."""
+    if model.inputs is None:
+        return True
+    inputs = inputs_of_column(model, column)
+    return len(inputs) == 1 and column in model.inputs.kept
+
+
+def input_of(model: Model, column: int) -> int:
+    """What the trees split of a plain column."""
+    return column if model.inputs is None else model.inputs.kept.index(column)
+
+
+def mean_prediction(background: Background | None, kind: Kind) -> FloatArray:
+    """Mean prediction of the rows, shape (n_outputs,)."""
+    assert background is not None
+    rescorer = Rescorer(background, 0)
+    own = background.values[:, 0]
+    return background.mean(background.predicted(rescorer.scores(own), kind))
+
+
+def _looked_at(background: Background, column: int, kind: Kind, n_points: int) -> Effect:
+    """An effect found by scoring the background with each value of a grid."""
+    grid = grid_of(background, column, n_points)
+    curve = _mean_curve(background, column, grid, kind)
+    if curve.shape[1] == 1:
+        curve = curve[:, 0]
+    return effect_of_grid(background, column, grid, curve)
+
+
+def _mean_curve(background: Background, column: int, grid: Grid, kind: Kind) -> FloatArray:
+    rescorer = Rescorer(background, column)
+    step = max(1, (1 << 22) // max(1, background.n_rows))
+    means = [
+        background.mean(background.predicted(raw, kind))
+        for first in range(0, len(grid.encoded), step)
+        for raw in rescorer.grid_scores(grid.encoded[first : first + step])
+    ]
+    return np.array(means)
+
+
+def effect_of_grid(background: Background, column: int, grid: Grid, curve: FloatArray) -> Effect:
+    """An effect from its values on a grid, missing and unknown ones behind."""
+    n, described = len(grid.positions), grid.cells.column
+    values = background.values[:, column]
+    rows, levels, positions = _rows_on_grid(background, values, grid), (), grid.positions
+    if described.kind == "category":
+        levels = tuple(described.levels[k] for k in positions)
+        positions = np.arange(n)
+    knows_unknown = len(curve) > n + 1
+    return Effect(
+        name=described.name,
+        kind=described.kind,
+        positions=positions,
+        levels=levels,
+        values=curve[:n],
+        missing=np.asarray(curve[n]),
+        unknown=np.asarray(curve[n + 1]) if knows_unknown else None,
+        rows=rows[:n],
+        missing_rows=float(rows[n]),
+        unknown_rows=float(rows[n + 1]) if knows_unknown else 0.0,
+        quantiles=quantiles_of(values, described),
+        is_exact=grid.is_exact,
+    )
+
+
+def _rows_on_grid(background: Background, values: AnyArray, grid: Grid) -> FloatArray:
+    """Weight of the rows at each place of a grid."""
+    place = _place_on_grid(values, grid)
+    counted = np.bincount(place, weights=background.weight, minlength=len(grid.encoded))
+    return counted[: len(grid.encoded)].astype(np.float64)
+
+
+def _place_on_grid(values: AnyArray, grid: Grid) -> IntArray:
+    """Place of each value: of numbers the first position that is not below it.
+
+    Categories that are not looked at stand behind all others.
+    """
+    if grid.is_exact:
+        return grid.cells.cell_of(values)
+    n = len(grid.positions)
+    if grid.cells.is_category:
+        cells, place = grid.cells.cell_of(values), np.full(grid.cells.n_cells, len(grid.encoded))
+        place[grid.positions] = np.arange(n)
+        place[grid.cells.n_present :] = np.arange(n, len(grid.encoded))
+        return place[cells]
+    numbers = floats_of(values[:, None], [grid.cells.column.kind])[:, 0]
+    above = np.minimum(np.searchsorted(grid.positions, numbers, side="left"), n - 1)
+    return np.where(np.isnan(numbers), n, above)

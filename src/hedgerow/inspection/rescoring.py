@@ -1,0 +1,152 @@
+"""Raw scores of rows whose values of a column have been replaced, by the trees that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.inspection.background import Background
+from hedgerow.kernels.slopes import joined_slopes, part_of_slopes
+from hedgerow.model.forest import Forest, asked_columns, node_arrays
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+
+
+def inputs_of_column(model: Model, column: int) -> IntArray:
+    """What the trees split that is made of a column of the user's table."""
+    if model.inputs is None:
+        return np.array([column], dtype=np.int64)
+    sources = model.inputs.sources
+    return np.array([k for k, made_of in enumerate(sources) if column in made_of], dtype=np.int64)
+
+
+def rounds_with(forest: Forest, columns: IntArray) -> npt.NDArray[np.bool_]:
+    """For each round whether one of its trees asks for one of the columns."""
+    wanted = np.zeros(forest.n_features + 1, dtype=np.bool_)  # the last: of leaves
+    wanted[columns] = True
+    asks = wanted[forest.feature]
+    if forest.slopes is not None:
+        in_term = np.concatenate(([0], np.cumsum(wanted[forest.slopes.column])))
+        asks = asks | (np.diff(in_term[forest.slopes.start]) > 0)
+    first = forest.tree_start[:: forest.trees_per_round][: forest.n_rounds]
+    return np.logical_or.reduceat(asks, first) if forest.n_rounds else np.zeros(0, dtype=np.bool_)
+
+
+def some_rounds(forest: Forest, chosen: npt.NDArray[np.bool_], base: FloatArray) -> Forest:
+    """The forest of some of the rounds, with another base score."""
+    trees = np.flatnonzero(np.repeat(chosen, forest.trees_per_round))
+    sizes = np.diff(forest.tree_start)[trees]
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    parts = [slice(int(forest.tree_start[t]), int(forest.tree_start[t + 1])) for t in trees]
+    fields = node_arrays(forest)
+    nodes = np.concatenate([np.arange(p.start, p.stop) for p in parts] or [np.zeros(0, np.int64)])
+    slopes = None
+    if forest.slopes is not None and parts:
+        terms = [part_of_slopes(forest.slopes, part.start, part.stop) for part in parts]
+        slopes = joined_slopes(terms, sizes.tolist())
+    return replace(
+        forest,
+        **{name: values[nodes] for name, values in fields.items()},
+        tree_start=start,
+        base_score=base,
+        vectors=None if forest.vectors is None else forest.vectors[nodes],
+        slopes=slopes,
+    )
+
+
+class Rescorer:
+    """Scores rows anew with other values of some columns; trees that ask for none are kept.
+
+    Parameters
+    ----------
+    background : Background
+        The rows.
+    columns : int
+        Of the user's table.
+    raw : float64 (n_outputs, n_rows), optional
+        Raw scores of the rows as they are, if they are known.
+    """
+
+    def __init__(
+        self, background: Background, *columns: int, raw: FloatArray | None = None
+    ) -> None:
+        model = background.model
+        forest, kinds = model.forest, model.split_schema.kinds
+        no_input = np.zeros(0, dtype=np.int64)
+        inputs = np.concatenate([no_input, *(inputs_of_column(model, j) for j in columns)])
+        asks = rounds_with(forest, inputs)
+        self._background, self._columns = background, columns
+        self.n_rounds = int(asks.sum())
+        self._asking = Predictor(some_rounds(forest, asks, np.zeros(forest.n_outputs)), kinds)
+        if raw is not None:
+            own = self._asking.raw_scores(background.inputs, background.n_threads)
+            self._rest = raw - own
+            return
+        rest = Predictor(some_rounds(forest, ~asks, forest.base_score), kinds)
+        self._rest = rest.raw_scores(background.inputs, background.n_threads)
+        if background.offset is not None:
+            self._rest = self._rest + background.offset
+
+    def scores(self, *values: AnyArray) -> FloatArray:
+        """Raw scores, shape (n_outputs, n_rows), with other values of each column.
+
+        Parameters
+        ----------
+        values : as the table holds the column, shape (n_rows,)
+        """
+        if self.n_rounds == 0:
+            return self._rest
+        return self._rest + self._added(self._background.values, values)
+
+    def grid_scores(self, *values: AnyArray, rows_at_once: int = 1 << 18) -> FloatArray:
+        """Raw scores of every row with each of some values, or pairs of values.
+
+        Parameters
+        ----------
+        values : float64, or int64 where the table holds keys, shape (n_values,)
+            For each column.
+        rows_at_once : int
+            Rows of which copies are held, about.
+
+        Returns
+        -------
+        float64, shape (n_values, n_outputs, n_rows)
+        """
+        n_values, n_rows = len(values[0]), self._background.n_rows
+        found = np.repeat(self._rest[None], n_values, axis=0)
+        if self.n_rounds == 0:
+            return found
+        rows = self._background.values
+        if rows.dtype == np.float32:  # which would round the values
+            rows = rows.astype(np.float64)
+        step = max(1, rows_at_once // n_rows)
+        for first in range(0, n_values, step):
+            some = [column[first : first + step] for column in values]
+            n_some = len(some[0])
+            repeated = [np.repeat(column, n_rows) for column in some]
+            added = self._added(np.tile(rows, (n_some, 1)), repeated)
+            shaped = added.reshape(len(added), n_some, n_rows)
+            found[first : first + step] += np.moveaxis(shaped, 0, 1)
+        return found
+
+    def _added(self, table: AnyArray, values: Sequence[AnyArray]) -> FloatArray:
+        """What the asking trees add to the rows of a table with other columns."""
+        changed = np.array(table, order="F")
+        for column, own in zip(self._columns, values, strict=True):
+            changed[:, column] = own
+        background = self._background
+        return self._asking.raw_scores(background.inputs_of(changed), background.n_threads)
+
+
+def asked_by_trees(model: Model) -> IntArray:
+    """Columns of the user's table that the trees ask for, ascending."""
+    inputs = asked_columns(model.forest)
+    if model.inputs is None:
+        return inputs
+    sources = model.inputs.sources
+    found = {column for k in inputs.tolist() for column in sources[k]}
+    return np.array(sorted(found), dtype=np.int64)

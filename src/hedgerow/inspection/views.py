@@ -1,0 +1,246 @@
+"""What models say of their columns: effects, interactions, importances; part of a booster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from hedgerow.arrays import AnyArray
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.metrics import MetricChoice
+from hedgerow.model.model import Model
+
+if TYPE_CHECKING:
+    from hedgerow.inspection.background import Kind
+    from hedgerow.inspection.curves import IndividualCurves
+    from hedgerow.inspection.effects import JointEffect, PartialDependence
+    from hedgerow.inspection.friedman import Interactions
+    from hedgerow.inspection.importance import AnyImportance, Importances
+    from hedgerow.inspection.partial import Columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inspected:
+    """A model, and what its outputs are called.
+
+    Attributes
+    ----------
+    model : Model
+    classes : ndarray or None
+        Labels of the classes, by index.
+    targets : sequence of str, or None
+        Names of several targets.
+    """
+
+    model: Model
+    classes: AnyArray | None = None
+    targets: Sequence[str] | None = None
+
+    def names_of(self, kind: str) -> tuple[str, ...]:
+        """Names of what is predicted, where there are several numbers for a row.
+
+        Of two classes with one raw score these are the probabilities only.
+        """
+        n_outputs = self.model.forest.n_outputs
+        classes = () if self.classes is None else tuple(map(str, self.classes.tolist()))
+        if n_outputs == 1:
+            return classes if kind == "probability" else ()
+        for names in (self.targets, classes):
+            if names is not None and len(names) == n_outputs:
+                return tuple(names)
+        return tuple(map(str, range(n_outputs)))
+
+
+class Inspections(ABC):
+    """What a model does with its columns: methods of boosters and of estimators."""
+
+    @abstractmethod
+    def _inspected(self) -> Inspected:
+        """The model that is looked at."""
+
+    def partial_dependence(
+        self,
+        X: Any = None,
+        columns: Columns = None,
+        *,
+        kind: Kind = "raw",
+        sample_weight: Any = None,
+        offset: Any = None,
+        n_points: int = 100,
+        n_jobs: int | None = None,
+    ) -> PartialDependence:
+        """Mean prediction by the value of each column.
+
+        See :func:`hedgerow.inspection.partial_dependence`: raw scores exactly, and for all
+        columns in one pass over X.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> X = [[1.0, 0.0], [2.0, 1.0], [4.0, 0.0]]
+        >>> booster = train({"min_samples_leaf": 1}, Dataset(X, [0.0, 0.0, 3.0]))
+        >>> booster.partial_dependence(X).names
+        ('x0', 'x1')
+        """
+        from hedgerow.inspection import partial_dependence
+
+        own = self._inspected()
+        return partial_dependence(
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            n_points=n_points, output_names=own.names_of(kind), n_jobs=n_jobs,
+        )  # fmt: skip
+
+    def joint_dependence(
+        self,
+        X: Any,
+        columns: Sequence[str | int],
+        *,
+        kind: Kind = "raw",
+        sample_weight: Any = None,
+        offset: Any = None,
+        n_points: int = 20,
+        n_jobs: int | None = None,
+    ) -> JointEffect:
+        """Mean prediction by the values of two columns.
+
+        See :func:`hedgerow.inspection.joint_dependence`.
+        """
+        from hedgerow.inspection import joint_dependence
+
+        model = self._inspected().model
+        return joint_dependence(
+            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            n_points=n_points, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    def individual_curves(
+        self,
+        X: Any,
+        column: str | int,
+        *,
+        kind: Kind = "raw",
+        offset: Any = None,
+        n_points: int = 100,
+        n_jobs: int | None = None,
+    ) -> IndividualCurves:
+        """What is predicted for each row, by the value of one column (ICE).
+
+        See :func:`hedgerow.inspection.individual_curves`.
+        """
+        from hedgerow.inspection import individual_curves
+
+        return individual_curves(
+            self._inspected().model,
+            X,
+            column,
+            kind=kind,
+            offset=offset,
+            n_points=n_points,
+            n_jobs=n_jobs,
+        )
+
+    def accumulated_effects(
+        self,
+        X: Any,
+        columns: Columns = None,
+        *,
+        kind: Kind = "raw",
+        sample_weight: Any = None,
+        offset: Any = None,
+        n_points: int = 40,
+        n_jobs: int | None = None,
+    ) -> PartialDependence:
+        """Accumulated local effects of columns of numbers (ALE).
+
+        See :func:`hedgerow.inspection.accumulated_effects`.
+        """
+        from hedgerow.inspection import accumulated_effects
+
+        own = self._inspected()
+        return accumulated_effects(
+            own.model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset,
+            n_points=n_points, output_names=own.names_of(kind), n_jobs=n_jobs,
+        )  # fmt: skip
+
+    def interactions(
+        self,
+        X: Any,
+        columns: Columns = None,
+        *,
+        kind: Kind = "raw",
+        sample_weight: Any = None,
+        offset: Any = None,
+        n_jobs: int | None = None,
+    ) -> Interactions:
+        """Friedman's H of all pairs of columns; see :func:`hedgerow.inspection.interactions`."""
+        from hedgerow.inspection import interactions
+
+        model = self._inspected().model
+        return interactions(
+            model, X, columns, kind=kind, sample_weight=sample_weight, offset=offset, n_jobs=n_jobs
+        )
+
+    def importance(
+        self,
+        kind: AnyImportance = "gain",
+        X: Any = None,
+        y: Any = None,
+        *,
+        metric: MetricChoice = None,
+        n_repeats: int = 5,
+        random_state: int = 0,
+        sample_weight: Any = None,
+        offset: Any = None,
+        qid: Any = None,
+        n_jobs: int | None = None,
+    ) -> Importances:
+        """Importance of each column.
+
+        Parameters
+        ----------
+        kind : {"gain", "split", "cover", "permutation", "shap"}, default="gain"
+            The first three are read from the trees.  ``"permutation"`` needs X and y, rows
+            that the model has not seen; ``"shap"`` needs X.  Both come with standard errors.
+        X, y : array-like, optional
+        metric, n_repeats, random_state, sample_weight, offset, qid, n_jobs
+            Of permutations; see :func:`hedgerow.inspection.permutation_importance`.
+
+        Returns
+        -------
+        hedgerow.inspection.Importances
+
+        Raises
+        ------
+        ParameterError
+            If ``kind`` is unknown, or rows are missing or given where they have no effect.
+        """
+        from hedgerow.inspection import importance as home
+
+        known = get_args(home.AnyImportance)
+        if kind not in known:
+            raise ParameterError(
+                f"kind must be one of {', '.join(map(repr, known))}; got {kind!r}."
+                f"{did_you_mean(str(kind), known)}"
+            )
+        if kind == "permutation":
+            if X is None or y is None:
+                raise ParameterError("kind='permutation' needs X and y: rows and their targets.")
+            own = self._inspected()
+            return home.permutation_importance(
+                own.model, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
+                sample_weight=sample_weight, offset=offset, qid=qid, classes=own.classes,
+                n_jobs=n_jobs,
+            )  # fmt: skip
+        if kind == "shap":
+            if X is None:
+                raise ParameterError("kind='shap' needs X: rows to explain.")
+            explain: Any = getattr(self, "explain")  # noqa: B009  (of the whole class)
+            return home.explained_importance(explain(X, n_jobs=n_jobs))
+        if X is not None or y is not None:
+            raise ParameterError(
+                f"X and y have no effect on kind={kind!r}, which is read from the trees: leave "
+                "them out, or use kind='permutation'."
+            )
+        return home.model_importance(self._inspected().model, kind)

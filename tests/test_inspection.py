@@ -1,0 +1,745 @@
+"""Partial dependence, curves, interactions and importances, against the obvious way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import (
+    CARTClassifier,
+    CARTRegressor,
+    DataError,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    ParameterError,
+    train,
+)
+from hedgerow.inspection import partial_dependence
+from hedgerow.inspection.background import read_background
+from hedgerow.inspection.importance import explained_importance
+from hedgerow.inspection.paths import count_rows, expected_rows, find_paths, first_sums
+from hedgerow.inspection.rescoring import Rescorer
+from hedgerow.kernels.keys import keys_of_floats
+
+N_ROWS = 300
+LEVELS = ["red", "green", "blue", "white", "black"]
+
+
+def numbers(seed: int = 0, n_columns: int = 4, missing: float = 0.1) -> tuple[Any, Any]:
+    """Columns of numbers with missing values, and a target that mixes them."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N_ROWS, n_columns))
+    full = X.copy()
+    X[rng.random(X.shape) < missing] = np.nan
+    y = full[:, 0] * full[:, 1] + np.sin(2 * full[:, 2]) + 0.1 * rng.normal(size=N_ROWS)
+    return X, y
+
+
+def mixed(seed: int = 0) -> tuple[pd.DataFrame, Any]:
+    """Numbers, wide integers and two columns of categories, with missing values."""
+    X, y = numbers(seed)
+    rng = np.random.default_rng(seed + 1)
+    colour, size = rng.integers(0, 5, N_ROWS), rng.integers(0, 3, N_ROWS)
+    wide = rng.integers(0, 20, N_ROWS) + 2**60
+    frame = pd.DataFrame({
+        "a": X[:, 0], "b": X[:, 1], "colour": np.array(LEVELS, dtype=object)[colour],
+        "size": np.array(["S", "M", "L"], dtype=object)[size], "wide": wide,
+    })  # fmt: skip
+    frame.loc[rng.random(N_ROWS) < 0.1, "colour"] = None
+    return frame, y + (colour == 2) * size + 0.1 * (wide - 2**60)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fitted model, rows, and what they are predicted with."""
+
+    booster: Any
+    X: Any
+    offset: Any = None
+
+    def raw(self, X: Any) -> Any:
+        """Raw scores, (n_rows, n_outputs)."""
+        if isinstance(self.booster, CARTRegressor):
+            return self.booster.predict(X)[:, None]
+        if isinstance(self.booster, CARTClassifier):
+            return self.booster.predict_proba(X)
+        return self.booster.raw_scores(X, offset=self.offset).T
+
+
+PLAIN: dict[str, Any] = {
+    "n_estimators": 12, "max_leaves": 12, "learning_rate": 0.3, "min_samples_leaf": 5,
+    "early_stopping": False, "linear_leaves": False, "target_statistics": False, "n_jobs": 1,
+    "grow_policy": "leafwise",
+}  # fmt: skip
+
+
+def regressor(X: Any, y: Any, **more: Any) -> Any:
+    return HedgerowRegressor(**{**PLAIN, **more}).fit(X, y)
+
+
+def case_numbers() -> Case:
+    X, y = numbers()
+    return Case(regressor(X, y).booster_, X)
+
+
+def case_float32() -> Case:
+    X, y = numbers()
+    X = X.astype(np.float32)
+    return Case(regressor(X, y).booster_, X)
+
+
+def case_categories() -> Case:
+    X, y = mixed()
+    return Case(regressor(X, y).booster_, X)
+
+
+def case_backoff() -> Case:
+    X, y = mixed()
+    booster = regressor(X, y, unknown_category="backoff").booster_
+    rows = X.copy()
+    rows.loc[:20, "colour"] = "unheard of"
+    return Case(booster, rows)
+
+
+def case_symmetric() -> Case:
+    X, y = mixed()
+    return Case(
+        regressor(X, y, grow_policy="symmetric", max_depth=4, max_leaves="auto").booster_, X
+    )
+
+
+def case_dart() -> Case:
+    X, y = numbers()
+    return Case(regressor(X, y, boosting="dart", drop_rate=0.5, skip_drop=0.0).booster_, X)
+
+
+def case_forest() -> Case:
+    X, y = numbers()
+    return Case(regressor(X, y, boosting="rf", subsample=0.6, learning_rate=1.0).booster_, X)
+
+
+def case_classes() -> Case:
+    X, y = mixed()
+    model = HedgerowClassifier(**PLAIN).fit(X, np.digitize(y, [-0.5, 1.0]))
+    return Case(model.booster_, X)
+
+
+def case_vectors() -> Case:
+    X, y = numbers()
+    Y = np.column_stack((y, y**2, -y))
+    return Case(regressor(X, Y, multi_strategy="multi_output_tree").booster_, X)
+
+
+def case_statistics() -> Case:
+    X, y = mixed()
+    return Case(regressor(X, y, target_statistics=True).booster_, X)
+
+
+def case_lines() -> Case:
+    X, y = numbers()
+    return Case(regressor(X, y, linear_leaves=True).booster_, X)
+
+
+def case_tree() -> Case:
+    X, y = numbers()
+    tree = CARTRegressor(max_depth=5).fit(X, y)
+    return Case(tree, X)
+
+
+def case_tree_of_classes() -> Case:
+    X, y = numbers()
+    return Case(CARTClassifier(max_depth=4).fit(X, np.digitize(y, [-0.5, 0.5])), X)
+
+
+def case_offset() -> Case:
+    X, y = numbers()
+    offset = np.linspace(-1.0, 1.0, N_ROWS)
+    model = HedgerowRegressor(**PLAIN).fit(X, y, offset=offset)
+    return Case(model.booster_, X, offset)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    name.removeprefix("case_"): function
+    for name, function in list(globals().items())
+    if name.startswith("case_")
+}
+STEPS = tuple(
+    name for name in CASES if name not in ("statistics", "lines") and not name.startswith("tree")
+)
+_MADE: dict[str, Case] = {}
+
+
+def made(name: str) -> Case:
+    if name not in _MADE:
+        _MADE[name] = CASES[name]()
+    return _MADE[name]
+
+
+def with_column(X: Any, column: int, value: Any) -> Any:
+    """The rows with one value in a column."""
+    changed = X.copy()
+    if isinstance(X, np.ndarray):
+        changed[:, column] = np.nan if value is None else value
+        return changed
+    name = X.columns[column]
+    dtype = X.dtypes.iloc[column]
+    filled = pd.Series([value] * len(X), index=X.index)
+    changed[name] = filled.astype(dtype if value is not None else object)
+    if value is None and dtype.kind != "O":
+        changed[name] = pd.Series([pd.NA] * len(X), dtype="Int64")
+    return changed
+
+
+def probes(effect: Any) -> list[Any]:
+    """Values of every cell, and on both sides of every cut."""
+    if effect.kind == "category":
+        return [*effect.levels, None]
+    if not effect.is_exact:
+        return [*effect.positions.tolist(), None]
+    if effect.kind == "int":
+        cuts = effect.positions[:-1].tolist()
+        return sorted({0, *cuts, *(cut + 1 for cut in cuts)})
+    cuts = effect.positions[:-1]
+    return [*cuts.tolist(), *np.nextafter(cuts, np.inf).tolist(), -1e9, 1e9, None]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_partial_dependence_is_the_mean_of_all_rows(name: str) -> None:
+    case = made(name)
+    weight = np.random.default_rng(5).random(N_ROWS)
+    found = case.booster.partial_dependence(
+        case.X, sample_weight=weight, offset=case.offset, n_points=12
+    )
+    raw = case.raw(case.X)
+    want = np.average(raw, axis=0, weights=weight)
+    np.testing.assert_allclose(np.atleast_1d(found.mean), want, rtol=1e-12, atol=1e-12)
+    for column, effect in enumerate(found):
+        assert effect.is_exact or name in ("statistics", "lines")
+        values = probes(effect)
+        if name == "float32":  # which rounds what stands in the table
+            values = [None if v is None else float(np.float32(v)) for v in values]
+        got = effect.at(values).reshape(len(values), -1)
+        for place, value in enumerate(values):
+            rows = case.raw(with_column(case.X, column, value))
+            want = np.average(rows, axis=0, weights=weight)
+            np.testing.assert_allclose(got[place], want, rtol=1e-11, atol=1e-11)
+
+
+def test_unknown_categories_are_a_cell_where_walks_end_at_them() -> None:
+    case = made("backoff")
+    effect = case.booster.partial_dependence(case.X)["colour"]
+    want = case.raw(with_column(case.X, 2, "never seen")).mean()
+    assert effect.at(["never seen"])[0] == pytest.approx(want, abs=1e-12)
+    assert effect.unknown_rows == 21
+    assert effect.rows.sum() + effect.missing_rows + effect.unknown_rows == N_ROWS
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_counts_are_those_of_rows_in_boxes(name: str) -> None:
+    case = made(name)
+    model = case.booster.model
+    background = read_background(model, case.X, None, case.offset)
+    paths = find_paths(model.forest, backs_off=model.schema.unknown == "backoff")
+    pairs = count_rows(paths, background.inputs, pairs=True)
+    singles = count_rows(paths, background.inputs)
+    at_pairs, at_singles = first_sums(paths, True), first_sums(paths, False)
+    inside = [rows_in_box(paths, entry, background) for entry in range(len(paths.boxes.column))]
+    for end in range(paths.n_ends):
+        own = inside[paths.boxes.start[end] : paths.boxes.start[end + 1]]
+
+        def but(*left_out: int, own: list[Any] = own) -> int:
+            kept = [rows for slot, rows in enumerate(own) if slot not in left_out]
+            return int(np.logical_and.reduce(kept).sum()) if kept else N_ROWS
+
+        want = [but(), *(but(slot) for slot in range(len(own)))]
+        assert singles[at_singles[end] : at_singles[end + 1]].tolist() == want
+        want = [but()]
+        for b in range(len(own)):
+            want += [but(b), *(but(a, b) for a in range(b))]
+        assert pairs[at_pairs[end] : at_pairs[end + 1]].tolist() == want
+
+
+def rows_in_box(paths: Any, entry: int, background: Any) -> Any:
+    boxes, forest = paths.boxes, paths.forest
+    column = int(boxes.column[entry])
+    values = background.inputs[:, column]
+    bins = None if forest.categories is None else forest.categories.bins_of(column)
+    if bins is not None and len(bins):
+        floats = values.astype(np.float64)
+        if values.dtype == np.int64:
+            from hedgerow.kernels.keys import floats_of_keys
+
+            floats = floats_of_keys(values)
+        codes = [255 if v != v else 254 if v == len(bins) else int(bins[int(v)]) for v in floats]
+        words = boxes.bins[entry]
+        return np.array([int(words[b >> 6]) >> (b & 63) & 1 == 1 for b in codes])
+    keys = values if values.dtype == np.int64 else keys_of_floats(values)
+    present = (keys > boxes.low[entry]) & (keys <= boxes.high[entry])
+    return np.where(keys == np.iinfo(np.int64).min, boxes.missing[entry] == 1, present)
+
+
+def test_bits_do_not_depend_on_threads_or_tiles() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    booster = regressor(X, X[:, 0] * X[:, 1], n_estimators=20).booster_
+    weight = rng.random(3000)
+    one = booster.partial_dependence(X, sample_weight=weight, n_jobs=1)
+    two = booster.partial_dependence(X, sample_weight=weight, n_jobs=2)
+    for a, b in zip(one, two, strict=True):
+        assert a.values.tobytes() == b.values.tobytes()
+    twice = booster.partial_dependence(np.repeat(X, 2, axis=0))
+    once = booster.partial_dependence(X)
+    for a, b in zip(once, twice, strict=True):
+        np.testing.assert_allclose(a.values, b.values, rtol=1e-13, atol=1e-14)
+        assert (2 * a.rows == b.rows).all()
+
+
+def test_a_weight_of_two_is_a_row_twice() -> None:
+    case = made("categories")
+    weight = np.tile([1.0, 2.0, 0.0], N_ROWS // 3)
+    rows = np.repeat(np.arange(N_ROWS), weight.astype(int))
+    weighted = case.booster.partial_dependence(case.X, sample_weight=weight)
+    repeated = case.booster.partial_dependence(case.X.iloc[rows])
+    for a, b in zip(weighted, repeated, strict=True):
+        np.testing.assert_allclose(a.values, b.values, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(a.rows, b.rows)
+
+
+def walk(forest: Any, tree: int, node: int, column: int, value: float) -> float:
+    """The weighted tour of one tree, as Friedman describes it."""
+    at = int(forest.tree_start[tree]) + node
+    if forest.feature[at] < 0:
+        return float(forest.value[at])
+    left, right = int(forest.left[at]), int(forest.right[at])
+    if forest.feature[at] == column:
+        key = keys_of_floats(np.array(value))
+        goes = forest.missing_left[at] == 1 if value != value else key <= forest.threshold[at]
+        return walk(forest, tree, left if goes else right, column, value)
+    start = int(forest.tree_start[tree])
+    counts = forest.count[[start + left, start + right]]
+    ways = [walk(forest, tree, child, column, value) for child in (left, right)]
+    return float(np.average(ways, weights=counts))
+
+
+def test_without_rows_the_shares_of_training_stand_for_them() -> None:
+    forest = made("numbers").booster.model.forest
+    found = made("numbers").booster.partial_dependence()
+    for column, effect in enumerate(found):
+        for value in [*effect.positions[:-1].tolist(), 1e9, np.nan]:
+            want = forest.base_score[0] + sum(
+                walk(forest, tree, 0, column, value) for tree in range(forest.n_trees)
+            )
+            assert effect.at([value])[0] == pytest.approx(want, abs=1e-11)
+        assert effect.rows.sum() == 0.0
+    paths = find_paths(forest, backs_off=False)
+    whole = expected_rows(paths)[first_sums(paths, False)[:-1]]
+    tree = np.searchsorted(forest.tree_start, paths.boxes.node, side="right") - 1
+    np.testing.assert_allclose(np.bincount(tree, whole), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "method"),
+    [
+        (lambda: HedgerowRegressor(**PLAIN), "predict"),
+        (lambda: HedgerowRegressor(**{**PLAIN, "linear_leaves": True}), "predict"),
+        (lambda: HedgerowRegressor(**PLAIN, objective="poisson"), "predict"),
+        (lambda: HedgerowClassifier(**PLAIN), "predict_proba"),
+        (lambda: HedgerowClassifier(**PLAIN), "decision_function"),
+    ],
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_agrees_with_scikit_learn(make: Any, method: str, n_classes: int) -> None:
+    from sklearn.inspection import partial_dependence as brute
+
+    X, y = numbers(missing=0.0)
+    model = make()
+    if method != "predict":
+        y = np.digitize(y, [0.0, 1.0][: n_classes - 1])
+    elif model.objective == "poisson":
+        y = np.exp(y).round()
+    model.fit(X, y)
+    kind = {"predict": "value", "predict_proba": "probability", "decision_function": "raw"}
+    for column in range(X.shape[1]):
+        want = brute(
+            model, X, [column], method="brute", response_method="auto" if method == "predict"
+            else method, grid_resolution=30,
+        )  # fmt: skip
+        grid = want["grid_values"][0]
+        found = model.booster_.partial_dependence(X, [column], kind=kind[method], n_points=200)
+        got = found[0].at(grid).reshape(len(grid), -1)
+        if not found[0].is_exact:
+            continue  # points: exact in places that scikit-learn does not look at
+        if method == "predict_proba" and n_classes == 2:
+            got = got[:, 1:]
+        np.testing.assert_allclose(got.T, want["average"], rtol=1e-11, atol=1e-12)
+
+
+def test_tools_of_scikit_learn_take_our_estimators() -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from sklearn.inspection import PartialDependenceDisplay, permutation_importance
+
+    X, y = mixed()
+    X["colour"] = X["colour"].fillna("none")
+    X = X[["a", "b", "colour", "size"]].fillna(0.0)
+    model = regressor(X, y)
+    shown = PartialDependenceDisplay.from_estimator(
+        model, X, ["a", "colour", ("a", "b")], categorical_features=["colour", "size"],
+        kind="average", grid_resolution=10,
+    )  # fmt: skip
+    assert len(shown.pd_results) == 3
+    both = PartialDependenceDisplay.from_estimator(model, X, ["a"], kind="both", grid_resolution=5)
+    assert both.pd_results[0]["individual"].shape == (1, N_ROWS, 5)
+    scores = permutation_importance(model, X, y, n_repeats=2, random_state=0)
+    assert scores.importances.shape == (4, 2)
+    assert scores.importances_mean.argmax() in (0, 1, 2)
+    classifier = HedgerowClassifier(**PLAIN).fit(X, y > 0)
+    shown = PartialDependenceDisplay.from_estimator(classifier, X, ["a"], grid_resolution=5)
+    assert shown.pd_results[0]["average"].shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    "name", ["numbers", "categories", "backoff", "classes", "lines", "statistics"]
+)
+def test_joint_dependence_is_the_mean_of_all_rows(name: str) -> None:
+    case = made(name)
+    schema = case.booster.model.schema
+    for one, two in [(0, 1), (schema.n_features - 1, 0), (1, 2)]:
+        found = case.booster.joint_dependence(
+            case.X, [schema.names[one], schema.names[two]], n_points=4
+        )
+        assert found.names == (schema.names[one], schema.names[two])
+        rng = np.random.default_rng(0)
+        firsts, seconds = (some_places(effect) for effect in (found.first, found.second))
+        for a, b in rng.permutation([(a, b) for a in firsts for b in seconds])[:12]:
+            rows = with_column(case.X, one, value_of(found.first, a))
+            rows = with_column(rows, two, value_of(found.second, b))
+            np.testing.assert_allclose(
+                np.atleast_1d(found.values[a, b]), case.raw(rows).mean(axis=0), atol=1e-11
+            )
+        total = found.rows.sum()
+        assert total == N_ROWS or (name == "statistics" and total <= N_ROWS)
+
+
+def some_places(effect: Any) -> list[int]:
+    n = len(effect.positions)
+    last = [] if effect.kind == "int" else [n]
+    return sorted({0, n // 2, n - 1, *last})
+
+
+def value_of(effect: Any, place: int) -> Any:
+    if place >= len(effect.positions):
+        return None
+    if effect.kind == "category":
+        return effect.levels[place]
+    value = effect.positions[place]
+    return value if effect.kind != "int" else min(int(value), 2**61)
+
+
+def test_individual_curves_are_predictions() -> None:
+    case = made("categories")
+    rows = case.X.iloc[:7]
+    small = Case(case.booster, rows)
+    for column in range(case.X.shape[1]):
+        found = case.booster.individual_curves(rows, case.X.columns[column], n_points=9)
+        assert found.values.shape == (7, len(found.effect.positions))
+        for place in range(len(found.effect.positions)):
+            want = small.raw(with_column(rows, column, value_of(found.effect, place)))[:, 0]
+            np.testing.assert_allclose(found.values[:, place], want, atol=1e-12)
+        np.testing.assert_allclose(found.values.mean(axis=0), found.effect.values, atol=1e-12)
+        assert (found.centred().values[:, 0] == 0.0).all()
+    own = case.booster.individual_curves(rows, "colour").own
+    assert own.tolist() == [None if pd.isna(v) else v for v in rows["colour"]]
+
+
+def test_individual_curves_of_probabilities() -> None:
+    X, y = numbers()
+    model = HedgerowClassifier(**PLAIN).fit(X, y > 0)
+    found = model.booster_.individual_curves(X[:5], 0, kind="probability", n_points=6)
+    assert found.values.shape[2] == 2
+    np.testing.assert_allclose(found.values.sum(axis=2), 1.0)
+    rows = with_column(X[:5], 0, found.effect.positions[2])
+    np.testing.assert_allclose(found.values[:, 2], model.predict_proba(rows))
+
+
+def naive_accumulated(case: Case, column: int, edges: Any) -> Any:
+    """Apley and Zhu's estimator, row by row."""
+    x = case.X[:, column]
+    sums, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+    for row in np.flatnonzero(~np.isnan(x)):
+        k = max(1, int(np.searchsorted(edges, x[row], side="left")))
+        ends = np.repeat(case.X[row : row + 1], 2, axis=0)
+        ends[:, column] = edges[k - 1], edges[k]
+        low, high = case.raw(ends)[:, 0]
+        sums[k - 1] += high - low
+        counts[k - 1] += 1
+    curve = np.concatenate(([0.0], np.cumsum(sums / np.maximum(counts, 1))))
+    return curve - ((curve[1:] + curve[:-1]) / 2) @ counts / counts.sum()
+
+
+@pytest.mark.parametrize("name", ["numbers", "lines"])
+def test_accumulated_effects(name: str) -> None:
+    case = made(name)
+    found = case.booster.accumulated_effects(case.X, n_points=8)
+    assert found.names == ("x0", "x1", "x2", "x3")
+    for column, effect in enumerate(found):
+        want = naive_accumulated(case, column, effect.positions)
+        np.testing.assert_allclose(effect.values, want, atol=1e-12)
+        assert effect.rows.sum() == (~np.isnan(case.X[:, column])).sum()
+        assert np.isnan(effect.missing)
+
+
+def naive_interaction(case: Case, one: int, two: int, kind: str = "raw") -> tuple[float, float]:
+    """Friedman and Popescu's H by its definition, and the scale of its numerator."""
+    X = case.X
+
+    def mean_at(values: dict[int, Any]) -> float:
+        rows = X.copy()
+        for column, value in values.items():
+            rows[:, column] = value
+        return float(case.raw(rows)[:, 0].mean())
+
+    both = np.array([mean_at({one: r[one], two: r[two]}) for r in X])
+    first = np.array([mean_at({one: r[one]}) for r in X])
+    second = np.array([mean_at({two: r[two]}) for r in X])
+    both, first, second = (part - part.mean() for part in (both, first, second))
+    own = np.mean((both - first - second) ** 2)
+    return float(np.sqrt(own / np.mean(both**2))), float(np.sqrt(own))
+
+
+@pytest.mark.parametrize("name", ["numbers", "lines"])
+def test_interactions_are_those_of_the_definition(name: str) -> None:
+    whole = made(name)
+    case = Case(whole.booster, whole.X[:60])
+    found = case.booster.interactions(case.X)
+    for one, two in combinations(range(4), 2):
+        h, strength = naive_interaction(case, one, two)
+        assert found.h[one, two] == pytest.approx(h, abs=1e-9)
+        assert found.strength[one, two] == pytest.approx(strength, abs=1e-10)
+        assert found.h[two, one] == found.h[one, two]
+    frame = found.to_frame()
+    assert frame["first"][0] == "x0"
+    assert frame["second"][0] == "x1"
+    assert frame["strength"].is_monotonic_decreasing
+
+
+def test_interactions_of_a_sum_are_none() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    booster = regressor(X, X.sum(axis=1), max_leaves=2).booster_
+    found = booster.interactions(X)
+    assert (found.h == 0.0).all()
+    several = made("classes").booster.interactions(made("classes").X)
+    assert several.h.shape == (5, 5, 3)
+    assert (several.h >= 0.0).all()
+
+
+def test_strongest_columns_and_frames() -> None:
+    case = made("classes")
+    found = case.booster.partial_dependence(case.X)
+    assert found.output_names == ("0", "1", "2")
+    assert found.strength.shape == (5, 3)
+    top = found.strongest(2)
+    assert len(top) == 2
+    assert top.strength.max() == found.strength.max()
+    frame = found.to_frame()
+    assert set(frame["output"]) == {"0", "1", "2"}
+    assert frame.groupby(["column", "output"])["rows"].sum().eq(N_ROWS).all()
+    assert found["colour"].output(1).values.shape == (5,)
+
+
+def test_importances_of_trees() -> None:
+    case = made("categories")
+    gain = case.booster.importance()
+    np.testing.assert_allclose(gain.values.sum(), 1.0)
+    raw = case.booster.feature_importance("gain")
+    np.testing.assert_allclose(gain.values, raw / raw.sum())
+    assert gain.errors is None
+    split = case.booster.importance("split")
+    assert split.values.sum() == (case.booster.model.forest.feature >= 0).sum()
+    frame = gain.to_frame()
+    assert frame["importance"].is_monotonic_decreasing
+    assert gain.top(2).names == tuple(frame["column"][:2])
+
+
+@pytest.mark.parametrize("name", ["numbers", "statistics", "lines", "vectors"])
+def test_permutation_importance_scores_the_whole_model(name: str) -> None:
+    case = made(name)
+    rng = np.random.default_rng(3)
+    raw = case.raw(case.X)
+    y = raw + rng.normal(size=raw.shape)
+    y = y[:, 0] if y.shape[1] == 1 else y
+    weight = rng.random(N_ROWS)
+    found = case.booster.importance(
+        "permutation", case.X, y, metric="mse", n_repeats=3, random_state=7, sample_weight=weight
+    )
+    values = case.X.to_numpy(dtype=object) if isinstance(case.X, pd.DataFrame) else case.X
+
+    def score(X: Any) -> float:
+        squares = (case.raw(X).reshape(y.shape) - y) ** 2
+        return float(np.average(squares.reshape(N_ROWS, -1).mean(axis=1), weights=weight))
+
+    assert found.baseline == pytest.approx(score(case.X), rel=1e-12)
+    for column in range(values.shape[1]):
+        for repeat in range(3):
+            order = np.random.default_rng([7, column, repeat]).permutation(N_ROWS)
+            rows = case.X.copy()
+            if isinstance(rows, pd.DataFrame):
+                rows.isetitem(column, case.X.iloc[order, column].to_numpy())
+            else:
+                rows[:, column] = case.X[order, column]
+            want = score(rows) - score(case.X)
+            assert found.samples[column, repeat] == pytest.approx(want, rel=1e-8, abs=1e-11)
+    np.testing.assert_allclose(found.errors, found.samples.std(axis=1, ddof=1) / np.sqrt(3))
+
+
+def test_permutation_of_labels_and_queries() -> None:
+    X, y = numbers()
+    labels = np.where(y > 0, "yes", "no")
+    model = HedgerowClassifier(**PLAIN).fit(X, labels)
+    found = model.booster_.importance("permutation", X, labels, metric="auc")
+    assert found.unit == "auc lost"
+    assert found.values.argmax() in (0, 1, 2)
+    with pytest.raises(DataError, match="labels that the model has not"):
+        model.booster_.importance("permutation", X, np.full(N_ROWS, "perhaps"))
+    qid = np.arange(N_ROWS) // 10
+    ranker = HedgerowRanker(n_estimators=5, early_stopping=False).fit(
+        X, np.clip(np.round(y + 2), 0, 4), qid=qid
+    )
+    found = ranker.booster_.importance(
+        "permutation", X, np.clip(np.round(y + 2), 0, 4), qid=qid, metric="ndcg"
+    )
+    assert found.values.max() > 0.0
+    with pytest.raises(ParameterError, match="qid must be given"):
+        ranker.booster_.importance("permutation", X, y)
+    with pytest.raises(ParameterError, match="qid is for rankings"):
+        model.booster_.importance("permutation", X, labels, qid=qid)
+
+
+def test_columns_without_trees_are_not_scored() -> None:
+    X, _ = numbers(missing=0.0)
+    booster = regressor(X, X[:, 0], max_leaves=3, n_estimators=3).booster_
+    background = read_background(booster.model, X)
+    assert Rescorer(background, 3).n_rounds == 0
+    assert Rescorer(background, 0).n_rounds == 3
+    found = booster.importance("permutation", X, X[:, 0])
+    assert found.values[3] == 0.0
+    assert found.errors[3] == 0.0
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Stands for an explanation."""
+
+    values: Any
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...] = ()
+    interactions: bool = False
+
+
+def test_importance_of_an_explanation() -> None:
+    values = np.array([[1.0, -2.0], [3.0, 2.0]])
+    found = explained_importance(Explained(values, ("a", "b")))
+    assert found.values.tolist() == [2.0, 2.0]
+    assert found.errors.tolist() == [1.0, 0.0]
+    several = explained_importance(Explained(np.ones((4, 2, 3)), ("a", "b"), ("u", "v", "w")))
+    assert several.values.shape == (2, 3)
+    assert several.total.tolist() == [3.0, 3.0]
+    assert several.to_frame()["output"].tolist() == ["u", "v", "w"] * 2
+    with pytest.raises(ParameterError, match="holds interactions"):
+        explained_importance(Explained(values, ("a", "b"), interactions=True))
+
+
+def test_trees_without_splits() -> None:
+    X = np.zeros((20, 2))
+    booster = regressor(X, np.arange(20.0)).booster_
+    found = booster.partial_dependence(X)
+    assert found[0].values.tolist() == [pytest.approx(9.5)]
+    assert booster.interactions(X).h.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert booster.importance("permutation", X, np.arange(20.0)).values.tolist() == [0.0, 0.0]
+    stumps = train({"n_estimators": 2, "max_leaves": 2}, Dataset(X, np.arange(20.0)))
+    assert stumps.partial_dependence()["x1"].at([3.0]).shape == (1,)
+
+
+def test_sparse_rows() -> None:
+    from scipy.sparse import csr_matrix
+
+    X, y = numbers(missing=0.0)
+    X[np.abs(X) < 0.7] = 0.0
+    booster = regressor(csr_matrix(X), y).booster_
+    dense, sparse = booster.partial_dependence(X), booster.partial_dependence(csr_matrix(X))
+    for a, b in zip(dense, sparse, strict=True):
+        assert a.values.tobytes() == b.values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda b, X: b.partial_dependence(X, ["nothing"]), "no column 'nothing'"),
+        (lambda b, X: b.partial_dependence(X, [9]), "positions go from 0 to 3"),
+        (lambda b, X: b.partial_dependence(X, []), "columns is empty"),
+        (lambda b, X: b.partial_dependence(X, kind="odds"), "kind must be one of"),
+        (lambda b, X: b.partial_dependence(X, kind="probability"), "needs a classifier"),
+        (lambda b, X: b.partial_dependence(X, n_points=1), "n_points"),
+        (lambda b, X: b.partial_dependence(sample_weight=[1.0]), "give X as well"),
+        (lambda b, X: b.joint_dependence(X, [0]), "two different ones"),
+        (lambda b, X: b.joint_dependence(X, [0, 0]), "two different ones"),
+        (lambda b, X: b.importance("worth"), "kind must be one of"),
+        (lambda b, X: b.importance("gain", X), "have no effect"),
+        (lambda b, X: b.importance("permutation", X), "needs X and y"),
+        (lambda b, X: b.importance("shap"), "needs X"),
+        (lambda b, X: b.importance("permutation", X, X[:, 0], n_repeats=0), "n_repeats"),
+        (lambda b, X: b.importance("permutation", X, X[:, 0], metric=["mse", "mae"]), "single"),
+    ],
+)
+def test_wrong_arguments(call: Any, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        call(made("numbers").booster, np.nan_to_num(made("numbers").X))
+
+
+def test_wrong_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    booster = made("numbers").booster
+    with pytest.raises(DataError, match="0 sample"):
+        booster.partial_dependence(np.zeros((0, 4)))
+    with pytest.raises(DataError, match="3 features"):
+        booster.partial_dependence(np.zeros((5, 3)))
+    monkeypatch.setattr("hedgerow.inspection.curves.MOST_BYTES", 1000)
+    with pytest.raises(DataError, match=r"curves of 50 rows at \d+ values.*fewer rows"):
+        booster.individual_curves(np.zeros((50, 4)), 0)
+    with pytest.raises(ParameterError, match="give X"):
+        made("lines").booster.partial_dependence()
+    with pytest.raises(ParameterError, match="holds categories"):
+        made("categories").booster.accumulated_effects(made("categories").X, ["colour"])
+    strict = regressor(*mixed(), unknown_category="error").booster_
+    with pytest.raises(DataError, match="'mauve'"):
+        strict.partial_dependence(mixed()[0].assign(colour="mauve"))
+
+
+def test_estimators_ask_their_models() -> None:
+    X, y = mixed()
+    model = HedgerowClassifier(**PLAIN).fit(X, np.where(y > 0, "high", "low"))
+    found = model.partial_dependence(X, ["colour"], kind="probability")
+    assert found.output_names == ("high", "low")
+    np.testing.assert_allclose(found["colour"].values.sum(axis=1), 1.0)
+    assert model.partial_dependence(X).output_names == ()
+    assert model.importance("gain").names == tuple(X.columns)
+    assert model.interactions(X, ["a", "b"]).names == ("a", "b")
+    assert model.joint_dependence(X, ["a", "b"]).names == ("a", "b")
+    assert model.individual_curves(X[:3], "a").values.shape[0] == 3
+    assert model.accumulated_effects(X, "a").names == ("a",)
+    assert CARTRegressor().fit(X[["a", "b"]], y).importance("split").values.sum() > 0
+
+
+def test_model_functions_take_models() -> None:
+    case = made("numbers")
+    direct = partial_dependence(case.booster.model, case.X, "x1")
+    assert direct.names == ("x1",)
