@@ -10,10 +10,10 @@ BOUND = re.compile(r"([A-Za-z0-9-]+)(?:\[[a-z,]+\])?>=([0-9.]+)")
 
 def lowest(extras: list[str]) -> list[str]:
     """``name==version`` of what the package and some of its extras need."""
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
-    listed = list(project["dependencies"])
-    for extra in extras:
-        listed += project["optional-dependencies"][extra]
+    settings = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    listed = list(settings["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"])
+    for extra in ["jit", *extras]:
+        listed += settings["project"]["optional-dependencies"][extra]
     found = []
     for one in listed:
         if not one.startswith("hedgerow["):

@@ -201,9 +201,11 @@ class Explainer:
         n_pairs = n_players * n_players * n_outputs if interactions else 0
         pairs = np.zeros((n_pairs, len(values) if interactions else 0))
         paths = self._paths
-        n_keys, n_values = len(paths.slots) * BLOCK, paths.trees.value.shape[1]
+        n_values = paths.trees.value.shape[1]
 
         def task(start: int, stop: int) -> None:
+            tour = tour_space(paths.depth, paths.n_points, n_values, stop - start)
+            n_keys = len(paths.slots) * len(tour.added)
             explain_rows(
                 bits,
                 paths.slots,
@@ -211,7 +213,7 @@ class Explainer:
                 paths.trees,
                 lines,
                 Space(
-                    tour_space(paths.depth, paths.n_points, n_values),
+                    tour,
                     np.empty(n_keys, dtype=np.int64),
                     np.zeros(n_keys if unknown else 0, dtype=np.uint8),
                     np.empty((1 << GROUPS) + 4 * GROUPS),

@@ -29,7 +29,9 @@ A tree is toured once for a block of rows, and at each of its points::
 first split of a player adds for the leaves below a second one is taken back there.  The
 cost of a row is proportional to nodes times points.
 
-Lanes are rows: what a row gets does not depend on the block that it stands in.
+Lanes are rows: what a row gets does not depend on the block that it stands in.  The steps
+of the tour are inlined: as calls, each would copy the arrays that it takes, some 200 words,
+which for one row is more than all the rest.
 """
 
 from __future__ import annotations
@@ -42,11 +44,14 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.explain_lines import add_line
 from hedgerow.kernels.explain_tour import (
-    BLOCK,
     RATE_LEFT,
     RATE_OUT,
     RATE_RIGHT,
     RATE_STOP,
+    REACH_LEFT,
+    REACH_LEFT_OUT,
+    REACH_RIGHT,
+    REACH_RIGHT_OUT,
     REACH_STOP,
     UNKNOWN,
     LineTerms,
@@ -58,7 +63,7 @@ from hedgerow.kernels.explain_tour import (
 from hedgerow.kernels.predict import fill_keys, fill_set_keys
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def ask_split(
     paths: TreePaths,
     tour: Tour,
@@ -74,7 +79,7 @@ def ask_split(
     old = tour.agrees[0, 0]
     if above >= 0:
         old = tour.agrees[above, tour.side[above]]
-    at, threshold = np.uint64(paths.slot[node] * BLOCK), paths.threshold[node]
+    at, threshold = np.uint64(paths.slot[node] * len(tour.added)), paths.threshold[node]
     for i in range(np.uint64(n)):
         right[i] = old[i] if keys[at + i] > threshold else 0.0
         left[i] = old[i] - right[i]
@@ -91,7 +96,37 @@ def ask_split(
     return found
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
+def fill_rates(
+    rates: FloatArray,
+    points: FloatArray,
+    w_old: float,
+    w_left: float,
+    w_right: float,
+    factors: FloatArray,
+) -> None:
+    """Factors of a split at each point; a loop by itself, which divides some points at a time."""
+    for q in range(np.uint64(points.shape[1])):
+        t, part = points[0, q], points[1, q]
+        rest = 1.0 - t
+        per_old = 1.0 / (t + rest * w_old)
+        f_left, f_right = t + rest * w_left, t + rest * w_right
+        r_old = (1.0 - w_old) * per_old
+        r_left, r_right = (1.0 - w_left) / f_left, (1.0 - w_right) / f_right
+        factors[0, q] = r_left
+        factors[1, q] = r_right
+        rates[RATE_LEFT, q] = part * (r_left - r_old)
+        rates[RATE_RIGHT, q] = part * (r_right - r_old)
+        rates[RATE_OUT, q] = part * (-1.0 / rest - r_old)
+        rates[RATE_STOP, q] = part * (1.0 / t - r_old)
+        rates[REACH_STOP, q] = t * per_old
+        rates[REACH_LEFT, q] = f_left * per_old
+        rates[REACH_LEFT_OUT, q] = rest * w_left * per_old
+        rates[REACH_RIGHT, q] = f_right * per_old
+        rates[REACH_RIGHT_OUT, q] = rest * w_right * per_old
+
+
+@kernel(inline=True, inner=True)
 def go_down(
     paths: TreePaths, tour: Tour, node: int, depth: int, points: FloatArray, n: int
 ) -> None:
@@ -104,23 +139,12 @@ def go_down(
     if above >= 0:
         old = tour.agrees[above, tour.side[above]]
     in_left, in_right = tour.agrees[depth + 1, 0], tour.agrees[depth + 1, 1]
+    rates = tour.rates[depth]
+    fill_rates(rates, points, w_old, w_left, w_right, tour.factors[depth + 1])
+    left_before, right_before = share, 1.0 - share
     for q in range(n_points):
-        t, part = points[0, q], points[1, q]
-        rest = 1.0 - t
-        per_old = 1.0 / (t + rest * w_old)
-        f_left, f_right = t + rest * w_left, t + rest * w_right
-        r_old, r_left, r_right = (1.0 - w_old) * per_old, (1.0 - w_left) / f_left, 0.0
-        r_right = (1.0 - w_right) / f_right
-        rates = tour.rates[depth, q]
-        rates[RATE_LEFT] = part * (r_left - r_old)
-        rates[RATE_RIGHT] = part * (r_right - r_old)
-        rates[RATE_OUT] = part * (-1.0 / rest - r_old)
-        rates[RATE_STOP] = part * (1.0 / t - r_old)
-        rates[REACH_STOP] = t * per_old
-        tour.factors[depth + 1, 0, q] = r_left
-        tour.factors[depth + 1, 1, q] = r_right
-        left_in, left_out, left_before = f_left * per_old, rest * w_left * per_old, share
-        right_in, right_out, right_before = f_right * per_old, rest * w_right * per_old, 1.0 - share
+        left_in, left_out = rates[REACH_LEFT, q], rates[REACH_LEFT_OUT, q]
+        right_in, right_out = rates[REACH_RIGHT, q], rates[REACH_RIGHT_OUT, q]
         reached = tour.reached[depth, tour.side[depth], q]
         to_left, to_right = tour.reached[depth + 1, 0, q], tour.reached[depth + 1, 1, q]
         for i in range(np.uint64(n)):
@@ -129,7 +153,7 @@ def go_down(
             to_right[i] = reached[i] * (right_in if b else (right_out if was else right_before))
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def go_up(
     paths: TreePaths,
     tour: Tour,
@@ -151,14 +175,13 @@ def go_up(
         tour.agrees[depth + 1, 1],
         tour.stops[depth],
     )
-    added = tour.added
+    added, rates = tour.added, tour.rates[depth]
     stopped = tour.turn[depth] == 3
     for k in range(np.uint64(paths.value.shape[1])):
         for i in range(np.uint64(n)):
             added[i] = 0.0
         for q in range(np.uint64(n_points)):
-            rates = tour.rates[depth, q]
-            a, b, out = rates[RATE_LEFT], rates[RATE_RIGHT], rates[RATE_OUT]
+            a, b, out = rates[RATE_LEFT, q], rates[RATE_RIGHT, q], rates[RATE_OUT, q]
             left, right = tour.held[depth + 1, 0, k, q], tour.held[depth + 1, 1, k, q]
             held = tour.held[depth, tour.side[depth], k, q]
             for i in range(np.uint64(n)):
@@ -170,15 +193,15 @@ def go_up(
             if stopped:
                 reached, value = tour.reached[depth, tour.side[depth], q], paths.value[node, k]
                 for i in range(np.uint64(n)):
-                    here = reached[i] * stops[i] * rates[REACH_STOP] * value
+                    here = reached[i] * stops[i] * rates[REACH_STOP, q] * value
                     held[i] += here
-                    added[i] += here * rates[RATE_STOP]
+                    added[i] += here * rates[RATE_STOP, q]
         into = values.single[paths.player[node] * values.n_outputs + first_output + k]
         for i in range(np.uint64(n)):
             into[row + i] += added[i]
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def end_at_leaf(paths: TreePaths, tour: Tour, node: int, depth: int, n_points: int, n: int) -> None:
     """``H`` of a leaf."""
     side = tour.side[depth]
@@ -247,7 +270,7 @@ def is_split_again(paths: TreePaths, tour: Tour, level: int, depth: int) -> bool
     return again
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def explain_tree(
     paths: TreePaths,
     lines: LineTerms,
@@ -321,7 +344,12 @@ def explain_rows(
     start, stop : int
     """
     bins, bins_start, _ = categories
-    keys, unknown, one, block = space.keys, space.unknown, np.uint64(1), np.uint64(BLOCK)
+    keys, unknown, one, block = (
+        space.keys,
+        space.unknown,
+        np.uint64(1),
+        np.uint64(len(space.tour.added)),
+    )
     for row in range(np.uint64(start), np.uint64(stop), block):
         n = min(block, np.uint64(stop) - row)
         fill_keys(rows, slots, row, n, keys, one, block)

@@ -128,7 +128,7 @@ def fill_sample(
                     sample.unknown[np.uint64(slot) * n + i] = np.uint8(1 if unknown else 0)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def disagree(
     sample: Sample,
     slot: int,
@@ -205,7 +205,7 @@ def values_of_set(
         own &= own - np.uint64(1)
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def add_leaf(
     branch: Branch,
     depth: int,
@@ -239,7 +239,7 @@ def add_leaf(
         branch.counts[branch.used[j]] = 0
 
 
-@kernel(inner=True)
+@kernel(inline=True, inner=True)
 def take_branch(
     paths: TreePaths,
     bits: IntArray,

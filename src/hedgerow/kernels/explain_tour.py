@@ -75,17 +75,18 @@ class LineTerms(NamedTuple):
 
 
 class Tour(NamedTuple):
-    """Space for the tour of one thread.
+    """Space for the tour of one thread; a block has at most ``BLOCK`` rows.
 
     node, turn   int64 (depth + 2,): the branch, and what is left to do at each of its nodes
     side         int64 (depth + 2,): 0 if the node is a left child, else 1
-    reached      float64 (depth + 2, 2, points, BLOCK): ``C`` of both children
-    held         float64 (depth + 2, 2, values, points, BLOCK): ``H``
-    agrees       float64 (depth + 2, 2, BLOCK): ``o`` of the split's player, 1.0 or 0.0
-    stops        float64 (depth + 2, BLOCK): 1.0 for rows that stop at the node
-    rates        float64 (depth + 2, points, 5): factors of ``H`` on the way up; see ``RATE_``
+    reached      float64 (depth + 2, 2, points, block): ``C`` of both children
+    held         float64 (depth + 2, 2, values, points, block): ``H``
+    agrees       float64 (depth + 2, 2, block): ``o`` of the split's player, 1.0 or 0.0
+    stops        float64 (depth + 2, block): 1.0 for rows that stop at the node
+    rates        float64 (depth + 2, RATES, points): factors of ``H`` on the way up
+                 (``RATE_``) and of ``C`` on the way down (``REACH_``)
     factors      float64 (depth + 2, 2, points): ``r`` of an agreeing row below the split
-    added        float64 (BLOCK,)
+    added        float64 (block,)
     """
 
     node: IntArray
@@ -100,23 +101,34 @@ class Tour(NamedTuple):
     added: FloatArray
 
 
-RATE_LEFT, RATE_RIGHT, RATE_OUT, RATE_STOP, REACH_STOP, RATES = range(6)
+(
+    RATE_LEFT,  # of the left child, for rows that agree with it
+    RATE_RIGHT,
+    RATE_OUT,  # of a child, for rows that do not, though they did above
+    RATE_STOP,  # of the end of the walk at an unknown category
+    REACH_STOP,
+    REACH_LEFT,
+    REACH_LEFT_OUT,
+    REACH_RIGHT,
+    REACH_RIGHT_OUT,
+    RATES,
+) = range(10)
 
 
-def tour_space(depth: int, n_points: int, n_values: int) -> Tour:
-    """Space for trees of this depth."""
-    levels = depth + 2
+def tour_space(depth: int, n_points: int, n_values: int, n_rows: int) -> Tour:
+    """Space for trees of this depth, and blocks of at most ``n_rows`` rows."""
+    levels, block = depth + 2, max(1, min(BLOCK, n_rows))
     return Tour(
         node=np.zeros(levels, dtype=np.int64),
         turn=np.zeros(levels, dtype=np.int64),
         side=np.zeros(levels, dtype=np.int64),
-        reached=np.ones((levels, 2, n_points, BLOCK)),
-        held=np.zeros((levels, 2, n_values, n_points, BLOCK)),
-        agrees=np.ones((levels, 2, BLOCK)),
-        stops=np.zeros((levels, BLOCK)),
-        rates=np.zeros((levels, n_points, RATES)),
+        reached=np.ones((levels, 2, n_points, block)),
+        held=np.zeros((levels, 2, n_values, n_points, block)),
+        agrees=np.ones((levels, 2, block)),
+        stops=np.zeros((levels, block)),
+        rates=np.zeros((levels, RATES, n_points)),
         factors=np.zeros((levels, 2, n_points)),
-        added=np.zeros(BLOCK),
+        added=np.zeros(block),
     )
 
 
@@ -124,8 +136,8 @@ class Space(NamedTuple):
     """Space of one thread.
 
     tour     see :class:`Tour`
-    keys     int64 (slots * BLOCK,)
-    unknown  uint8 (slots * BLOCK,): 1 where a category is unknown; empty if none is
+    keys     int64 (slots * block,)
+    unknown  uint8 (slots * block,): 1 where a category is unknown; empty if none is
     sums     float64 (2 ** GROUPS + 4 * GROUPS,)
     """
 
