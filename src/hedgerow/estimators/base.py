@@ -34,7 +34,7 @@ from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
-from hedgerow.inspection.views import Inspected, Inspections
+from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
@@ -58,6 +58,7 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.schedules import LearningRate
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
@@ -76,7 +77,7 @@ _FITTED = (
 )
 
 
-class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, Inspections):
+class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster
