@@ -214,7 +214,7 @@ def plot_confusion(
     ax = new_axes("plot_confusion", ax, 1.9 + 0.5 * n, 1.5 + 0.46 * n)
     shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
     ax.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
-    letters = float(np.clip(9.0 - 0.25 * max(0, n - 6), 5.0, 9.0))
+    letters = float(np.clip(9.0 - 0.2 * max(0, n - 6), 7.0, 9.0))
     for i in range(n):
         for j in range(n):
             if table[i, j] > 0:

@@ -42,6 +42,9 @@ MOST_CATEGORIES = 12
 _STRIP = 0.13
 """Height of the strip of rows, as a share of a panel."""
 
+_LARGEST_INT = 2.0**62
+"""Above it a position is the end of all integers, no cut."""
+
 _UNITS = {"raw": "raw score", "value": "prediction", "probability": "probability"}
 
 
@@ -191,16 +194,14 @@ def _drawn(effect: Effect) -> IntArray:
 
 def range_of(effect: Effect) -> tuple[float, float]:
     """The numbers that are shown: those of the middle 98 of 100 rows, or all cuts."""
-    if len(effect.quantiles) > 0:
-        low, high = float(effect.quantiles[1]), float(effect.quantiles[-2])
-        if high <= low:
-            low, high = float(effect.quantiles[0]), float(effect.quantiles[-1])
-    else:
-        x = effect.positions.astype(np.float64)
-        x = x[np.isfinite(x) & (np.abs(x) < 2.0**62)]
-        low, high = (float(x[0]), float(x[-1])) if len(x) else (0.0, 0.0)
-        low, high = low - 0.1 * (high - low), high + 0.1 * (high - low)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    for low, high in ((1, -2), (0, -1)):
+        if len(effect.quantiles) > 0 and effect.quantiles[low] < effect.quantiles[high]:
+            return float(effect.quantiles[low]), float(effect.quantiles[high])
+    x = effect.positions.astype(np.float64)
+    every = np.append(x[np.isfinite(x) & (np.abs(x) < _LARGEST_INT)], effect.quantiles[:1])
+    least, most = (float(every.min()), float(every.max())) if len(every) else (0.0, 0.0)
+    margin = 0.1 * (most - least) if most > least else 0.5
+    return least - margin, most + margin
 
 
 def _limits(values: Sequence[FloatArray]) -> tuple[float, float]:
@@ -252,9 +253,8 @@ def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
         for line, output in enumerate(chosen):
             ax.plot(at, missing[output], "D", color=COLOURS[line], ms=5, mec="white", mew=0.6)
         ax.annotate(
-            "missing", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, -2),
-            textcoords="offset points", ha="center", va="top", fontsize=SMALL, color=FAINT,
-            rotation=90,
+            "missing", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
+            textcoords="offset points", ha="center", va="bottom", fontsize=SMALL, color=FAINT,
         )  # fmt: skip
         ax.axvline(high + 0.05 * span, color=PALE, lw=0.8)
         right = high + 0.16 * span
@@ -310,7 +310,7 @@ def _draw_strip(ax: Axes, edges: FloatArray, shares: FloatArray, *, gap: bool = 
     left, width = edges[:-1], np.diff(edges)
     if gap:
         width = np.full(len(left), 0.8)
-    ax.bar(left, heights, width, bottom=low, align="edge", color=PALE, lw=0, zorder=0.5)
+    ax.bar(left, heights, width, bottom=low, align="edge", color=PALE, lw=0, zorder=0.8)
 
 
 def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int = 0) -> Axes:

@@ -241,7 +241,7 @@ def plot_waterfall(
         _draw_step(ax, place, (float(start), float(step)), span)
         if place > 0:  # to the step above
             ax.plot([start + step] * 2, [place - 0.66, place], color=LINE, lw=0.7, zorder=1)
-    ax.set_xlim(low - 0.14 * span, high + 0.14 * span)
+    ax.set_xlim(low - 0.18 * span, high + 0.18 * span)
     named_rows(ax, names)
     finish(ax, "x")
     ax.spines["left"].set_visible(False)
@@ -259,9 +259,10 @@ def _steps(
     order = np.argsort(-np.abs(values), kind="stable")
     kept, rest = order[:most], order[most:]
     columns = table_columns(explanation.data, explanation.feature_names)
+    shown = short_names((explanation.feature_names[k] for k in kept.tolist()), 24)
     names = [
-        f"{short(explanation.feature_names[k], 24)} = {cell_text(columns[k][row])}"
-        for k in kept.tolist()
+        f"{name} = {cell_text(columns[k][row])}"
+        for name, k in zip(shown, kept.tolist(), strict=True)
     ]
     steps = values[kept]
     if len(rest) > 0:
@@ -341,8 +342,11 @@ def plot_dependence(
     if other is not None:
         label = short(names[other])
         if points is None:
-            label += " (categories)"
-            ax.legend(frameon=False, fontsize=SMALL, title=label, title_fontsize=SMALL)
+            legend = ax.legend(
+                frameon=False, fontsize=SMALL, title=label, title_fontsize=SMALL, markerscale=2.0
+            )
+            for text in (legend.get_title(), *legend.get_texts()):
+                text.set_parse_math(False)
         else:
             _shade_bar(ax, points, label, None)
     return ax
@@ -409,9 +413,8 @@ def _positions(ax: Axes, own: AnyArray) -> tuple[FloatArray, AnyArray]:
         jitter = rng.uniform(-0.02, 0.02, len(own)) * span
         ax.axvline(high + 0.04 * span, color=PALE, lw=0.8)
         ax.annotate(
-            "missing", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, -2),
-            textcoords="offset points", ha="center", va="top", fontsize=SMALL, color=FAINT,
-            rotation=90,
+            "missing", (at, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 2),
+            textcoords="offset points", ha="center", va="bottom", fontsize=SMALL, color=FAINT,
         )  # fmt: skip
         return np.where(present, own, at + jitter), np.arange(len(own))
     texts = np.array(["missing" if value is None else str(value) for value in own], dtype=object)

@@ -90,20 +90,49 @@ def short(name: object, letters: int = LETTERS) -> str:
 
 
 def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
-    """The names as :func:`short`, those that have become alike numbered."""
-    shown = [short(name, letters) for name in names]
+    """The names as :func:`short`; of those that would look alike the part that tells them apart."""
+    texts = [shown_name(str(name)) for name in names]
+    shown = [short(text, letters) for text in texts]
+    for alike in {text for text in shown if shown.count(text) > 1}:
+        places = [k for k, text in enumerate(shown) if text == alike]
+        for k, text in zip(places, _told_apart([texts[k] for k in places], letters), strict=True):
+            shown[k] = text
     return [
         f"{text} ({shown[:k].count(text) + 1})" if shown.count(text) > 1 else text
         for k, text in enumerate(shown)
     ]
 
 
+def _told_apart(texts: list[str], letters: int) -> list[str]:
+    """Beginning, middle and end of names that share the first and the last."""
+    head = _n_shared(texts)
+    tail = min(_n_shared([text[::-1] for text in texts]), min(map(len, texts)) - head)
+    found = []
+    for text in texts:
+        end = len(text) - max(0, tail)
+        middle = short(text[head:end], max(8, letters - 10)) if end > head else ""
+        room = max(2, letters - len(middle) - 2)
+        before, after = min(head, room - room // 3), min(max(0, tail), room // 3)
+        start = text[:head] if head <= before else f"{text[:before]}…"
+        stop = text[end:] if len(text) - end <= after else f"…{text[len(text) - after :]}"
+        found.append(f"{start}{middle}{stop}")
+    return found
+
+
+def _n_shared(texts: Sequence[str]) -> int:
+    """Letters with which all texts begin."""
+    found = 0
+    for letters in zip(*texts, strict=False):
+        if len(set(letters)) > 1:
+            break
+        found += 1
+    return found
+
+
 def rounded(value: float) -> str:
     """Three significant digits, or a whole number below ten million."""
-    size = abs(value)
-    if size >= 999.5:
-        return f"{value:,.0f}" if size < 1e7 else f"{value:.3g}"
-    return f"{value:.3g}"
+    whole = 999.5 <= abs(value) < 1e7
+    return (f"{value:,.0f}" if whole else f"{value:.3g}").replace("-", "−")
 
 
 def signed(value: float) -> str:
