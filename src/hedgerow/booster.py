@@ -24,7 +24,7 @@ from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
 from hedgerow.explain.views import ExplainedPredictions
-from hedgerow.inspection.views import Inspected, Inspections
+from hedgerow.inspection.views import Inspected
 from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -34,6 +34,7 @@ from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.plot.curves import CurveViews
+from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
 
@@ -44,7 +45,7 @@ FEW_ROWS = 256
 class Booster(
     TreeViews,
     CurveViews,
-    Inspections,
+    InspectionPictures,
     MonotoneChecks,
     ExplainedPredictions,
     StreamedPredictions,

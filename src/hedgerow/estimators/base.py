@@ -35,7 +35,7 @@ from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
 from hedgerow.explain import Explanation
-from hedgerow.inspection.views import Inspected, Inspections
+from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM, Objective
@@ -59,6 +59,7 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.schedules import LearningRate
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
@@ -77,7 +78,7 @@ _FITTED = (
 )
 
 
-class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, Inspections):
+class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster

@@ -28,10 +28,11 @@ from hedgerow.estimators.cart_training import (
     train_tree,
 )
 from hedgerow.estimators.common import seed_of, warn_about_names
-from hedgerow.inspection.views import Inspected, Inspections
+from hedgerow.inspection.views import Inspected
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.model.model import Model
 from hedgerow.params import Interval
+from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _RANGES = {
 }
 
 
-class CartEstimator(BaseEstimator, Inspections):
+class CartEstimator(BaseEstimator, InspectionPictures):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree

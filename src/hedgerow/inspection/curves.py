@@ -203,7 +203,7 @@ def accumulated_effects(
     n_outputs = effects[0].n_outputs if effects else 1
     return PartialDependence(
         tuple(effects), kind, np.squeeze(np.zeros(n_outputs)),
-        tuple(output_names) if n_outputs > 1 else (),
+        tuple(output_names) if n_outputs > 1 else (), is_accumulated=True,
     )  # fmt: skip
 
 

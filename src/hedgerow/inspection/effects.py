@@ -162,12 +162,15 @@ class PartialDependence:
         Mean prediction of the background.
     output_names : tuple of str
         Of several outputs.
+    is_accumulated : bool
+        Whether these are accumulated local effects: their mean over the rows is 0.
     """
 
     effects: tuple[Effect, ...]
     kind: str
     mean: FloatArray
     output_names: tuple[str, ...]
+    is_accumulated: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ def explained_importance(explanation: Any) -> Importances:
         )
     sizes = np.abs(explanation.values)
     n_rows = len(sizes)
-    errors = np.zeros(sizes.shape[1:])
+    errors = None
     if n_rows > 1:
         errors = sizes.std(axis=0, ddof=1) / np.sqrt(n_rows)
     return Importances(

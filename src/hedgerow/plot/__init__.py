@@ -1,4 +1,4 @@
-"""Trees as text and pictures.
+"""Trees as text and pictures, and pictures of what a model does with its columns.
 
 A booster knows of its views (:mod:`hedgerow.plot.views`) but seldom draws one, so what
 draws is loaded on first use, as in the package itself.
@@ -8,9 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hedgerow.plot.classifier import plot_calibration, plot_confusion
     from hedgerow.plot.curves import plot_history
     from hedgerow.plot.divisions import Division
     from hedgerow.plot.dot import tree_dot
+    from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
+    from hedgerow.plot.explained import (
+        plot_beeswarm,
+        plot_dependence,
+        plot_interactions,
+        plot_waterfall,
+    )
+    from hedgerow.plot.importance import plot_importance
     from hedgerow.plot.labels import Labelled
     from hedgerow.plot.picture import plot_tree
     from hedgerow.plot.text import forest_frame, tree_rules, tree_text
@@ -19,8 +28,18 @@ __all__ = [
     "Division",
     "Labelled",
     "forest_frame",
+    "plot_beeswarm",
+    "plot_calibration",
+    "plot_confusion",
+    "plot_curves",
+    "plot_dependence",
     "plot_history",
+    "plot_importance",
+    "plot_interactions",
+    "plot_joint_dependence",
+    "plot_partial_dependence",
     "plot_tree",
+    "plot_waterfall",
     "tree_dot",
     "tree_rules",
     "tree_text",
@@ -31,6 +50,16 @@ _HOME_OF = {
     "Labelled": "labels",
     "forest_frame": "text",
     "plot_history": "curves",
+    "plot_importance": "importance",
+    "plot_waterfall": "explained",
+    "plot_interactions": "explained",
+    "plot_dependence": "explained",
+    "plot_beeswarm": "explained",
+    "plot_partial_dependence": "effects",
+    "plot_joint_dependence": "effects",
+    "plot_curves": "effects",
+    "plot_confusion": "classifier",
+    "plot_calibration": "classifier",
     "plot_tree": "picture",
     "tree_dot": "dot",
     "tree_rules": "text",

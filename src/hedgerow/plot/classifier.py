@@ -1,0 +1,255 @@
+"""Pictures of predicted classes: whether probabilities are right, and which classes mix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.plot.importance import checked_most
+from hedgerow.plot.style import (
+    COLOURS,
+    DASHES,
+    FAINT,
+    INK,
+    LINE,
+    MARKS,
+    MEDIUM,
+    MOST_LINES,
+    PALE,
+    SMALL,
+    finish,
+    new_axes,
+    short,
+    short_names,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_Z = 1.96
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Predicted and observed shares of a class, in bins of about as many rows each.
+
+    Attributes
+    ----------
+    predicted, observed : float64 (n_bins,)
+        Mean probability of the rows of a bin, and share of those that are of the class.
+    low, high : float64 (n_bins,)
+        95% interval of the observed share (Wilson 1927).
+    rows : int64 (n_bins,)
+    """
+
+    predicted: FloatArray
+    observed: FloatArray
+    low: FloatArray
+    high: FloatArray
+    rows: Any
+
+    @property
+    def error(self) -> float:
+        """Mean difference of predicted and observed shares over the rows (ECE)."""
+        gaps = np.abs(self.predicted - self.observed)
+        return float(np.average(gaps, weights=self.rows))
+
+
+def calibration_of(is_class: Any, probability: Any, n_bins: int = 10) -> Calibration:
+    """Compare probabilities of a class with what came true.
+
+    Parameters
+    ----------
+    is_class : array-like of bool, shape (n_rows,)
+    probability : array-like of shape (n_rows,)
+    n_bins : int, default=10
+        Bins at most; rows of one probability are in one bin.
+
+    Raises
+    ------
+    DataError
+        If there are no rows, or not as many of both.
+
+    Examples
+    --------
+    >>> found = calibration_of([False, True, True, True], [0.2, 0.2, 0.9, 0.9], n_bins=2)
+    >>> found.observed.tolist(), found.rows.tolist()
+    ([0.5, 1.0], [2, 2])
+    """
+    truth, p = np.asarray(is_class, dtype=np.float64), np.asarray(probability, dtype=np.float64)
+    if len(truth) != len(p) or len(p) == 0:
+        raise DataError(f"there are {len(truth)} targets for {len(p)} probabilities.")
+    inner = np.quantile(p, np.linspace(0, 1, checked_most(n_bins, "n_bins") + 1)[1:-1])
+    place = np.searchsorted(np.unique(inner), p, side="left")
+    rows = np.bincount(place)
+    used = rows > 0
+    rows = rows[used]
+    predicted = np.bincount(place, weights=p)[used] / rows
+    observed = np.bincount(place, weights=truth)[used] / rows
+    low, high = wilson_interval(observed, rows)
+    return Calibration(predicted, observed, low, high, rows)
+
+
+def wilson_interval(share: FloatArray, rows: Any) -> tuple[FloatArray, FloatArray]:
+    """95% interval of a share of so many rows (Wilson 1927)."""
+    n, square = np.asarray(rows, dtype=np.float64), _Z**2
+    middle = (share + square / (2 * n)) / (1 + square / n)
+    half = _Z / (1 + square / n) * np.sqrt(share * (1 - share) / n + square / (4 * n**2))
+    return middle - half, middle + half
+
+
+def plot_calibration(
+    y: Any,
+    probability: Any,
+    classes: Sequence[Any] | None = None,
+    ax: Axes | None = None,
+    *,
+    n_bins: int = 10,
+) -> Axes:
+    """Draw observed shares against predicted probabilities.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Classes.
+    probability : array-like of shape (n_rows,) or (n_rows, n_classes)
+        Of the second class, or of each.
+    classes : sequence, optional
+        Labels in the order of the probabilities; by default those of y, in order.
+    ax : matplotlib Axes, optional
+    n_bins : int, default=10
+        Points at most, of about as many rows each.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Bars are 95% intervals; of more than two classes each is a line of its own, eight at
+        most.  Bars at the foot show how many rows have a probability.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    DataError, ParameterError
+        If the shapes do not fit.
+    """
+    table = np.asarray(probability, dtype=np.float64)
+    labels = np.asarray(y)
+    known = list(np.unique(labels)) if classes is None else list(classes)
+    if table.ndim == 1:
+        table = np.column_stack((1.0 - table, table))
+    if table.shape[1] != len(known):
+        raise ParameterError(
+            f"there are {table.shape[1]} columns of probabilities for {len(known)} classes: give "
+            "classes, the labels in their order."
+        )
+    shown = [1] if len(known) == 2 else list(range(min(len(known), MOST_LINES)))
+    ax = new_axes("plot_calibration", ax, 4.4, 4.2)
+    ax.plot([0, 1], [0, 1], color=LINE, lw=0.9, ls=(0, (2, 2)), zorder=1)
+    for line, k in enumerate(shown):
+        found = calibration_of(labels == known[k], table[:, k], n_bins)
+        label = f"{short(known[k], 20)}: off by {found.error:.3f}"
+        spans = [found.observed - found.low, found.high - found.observed]
+        ax.errorbar(
+            found.predicted, found.observed, yerr=np.maximum(spans, 0.0), color=COLOURS[line],
+            ls=DASHES[line], marker=MARKS[line], ms=4.5, lw=1.2, elinewidth=0.8, capsize=2,
+            label=label, zorder=3,
+        )  # fmt: skip
+    counts, edges = np.histogram(table[:, shown].reshape(-1), bins=20, range=(0.0, 1.0))
+    heights = 0.12 * counts / max(1, counts.max())
+    ax.bar(edges[:-1], heights, np.diff(edges), align="edge", color=PALE, lw=0, zorder=0.5)
+    finish(ax, "y")
+    ax.set(xlim=(-0.02, 1.02), ylim=(0.0, 1.02), aspect="equal")
+    ax.set_xlabel("predicted probability", color=INK, fontsize=MEDIUM)
+    ax.set_ylabel("share that came true", color=INK, fontsize=MEDIUM)
+    legend = ax.legend(frameon=False, fontsize=SMALL, loc="upper left")
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return ax
+
+
+def plot_confusion(
+    y: Any, predicted: Any, classes: Sequence[Any] | None = None, ax: Axes | None = None,
+    *, most: int = 20,
+) -> Axes:  # fmt: skip
+    """Draw how many rows of each class are predicted as each class.
+
+    Parameters
+    ----------
+    y, predicted : array-like of shape (n_rows,)
+        True and predicted classes.
+    classes : sequence, optional
+        Labels in the order to be shown; by default all that occur, in order.
+    ax : matplotlib Axes, optional
+    most : int, default=20
+        Classes at most: those with the most rows; the others are one.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Shades are shares of the true class; numbers are rows.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    DataError
+        If there are not as many true classes as predicted ones.
+    """
+    truth, guess = np.asarray(y), np.asarray(predicted)
+    if truth.shape != guess.shape or truth.ndim != 1:
+        raise DataError(f"y has shape {truth.shape}, predicted {guess.shape}.")
+    known = list(np.unique(np.concatenate((truth, guess)))) if classes is None else list(classes)
+    table = _confusion(truth, guess, known)
+    names = short_names(known, 18)
+    most = checked_most(most)
+    if len(known) > most:
+        table, names = _with_others(table, names, most)
+    n = len(names)
+    ax = new_axes("plot_confusion", ax, 1.9 + 0.5 * n, 1.5 + 0.46 * n)
+    shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
+    ax.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
+    letters = float(np.clip(9.0 - 0.2 * max(0, n - 6), 7.0, 9.0))
+    for i in range(n):
+        for j in range(n):
+            if table[i, j] > 0:
+                ax.text(
+                    j, i, f"{table[i, j]:,}", ha="center", va="center", fontsize=letters,
+                    color="white" if shares[i, j] < 0.55 else INK,
+                )  # fmt: skip
+    finish(ax)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    steep = max(map(len, names)) > 3
+    ax.set_xticks(range(n), names, rotation=90 if steep else 0, parse_math=False, fontsize=SMALL)
+    ax.set_yticks(range(n), names, parse_math=False, fontsize=SMALL)
+    ax.tick_params(length=0, colors=FAINT)
+    ax.set_xlabel("predicted class", color=INK, fontsize=MEDIUM)
+    ax.set_ylabel("true class", color=INK, fontsize=MEDIUM)
+    return ax
+
+
+def _confusion(truth: Any, guess: Any, known: list[Any]) -> Any:
+    place = {label: k for k, label in enumerate(np.asarray(known).tolist())}
+    n = len(known)
+    try:
+        rows = np.array([place[label] for label in truth.tolist()], dtype=np.int64)
+        columns = np.array([place[label] for label in guess.tolist()], dtype=np.int64)
+    except KeyError as error:
+        raise DataError(f"{error.args[0]!r} is not among the classes.") from None
+    return np.bincount(rows * n + columns, minlength=n * n).reshape(n, n)
+
+
+def _with_others(table: Any, names: list[str], most: int) -> tuple[Any, list[str]]:
+    """The classes with the most rows, and all others as one."""
+    size = table.sum(axis=0) + table.sum(axis=1)
+    kept = np.sort(np.argsort(-size, kind="stable")[: max(1, most - 1)])
+    group = np.full(len(names), len(kept))
+    group[kept] = np.arange(len(kept))
+    merged = np.zeros((len(kept) + 1, len(kept) + 1), dtype=np.int64)
+    np.add.at(merged, (group[:, None], group[None, :]), table)
+    return merged, [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]

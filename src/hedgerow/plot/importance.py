@@ -1,0 +1,155 @@
+"""Importances as bars, with their errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import ParameterError
+from hedgerow.inspection.importance import Importances
+from hedgerow.plot.style import (
+    COLOURS,
+    FAINT,
+    INK,
+    LINE,
+    MEDIUM,
+    MOST_LINES,
+    SMALL,
+    finish,
+    named_rows,
+    new_axes,
+    rounded,
+    short,
+    short_names,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_HATCHES = ("", "///", "\\\\\\", "...", "xxx", "---", "ooo", "|||")
+
+
+def checked_most(most: object, name: str = "most") -> int:
+    """A number of rows to draw, from 1 on.
+
+    Raises
+    ------
+    ParameterError
+    """
+    whole = isinstance(most, int | np.integer) and not isinstance(most, bool)
+    if not whole or int(most) < 1:  # type: ignore[call-overload]
+        raise ParameterError(f"{name} must be a whole number from 1 on; got {most!r}.")
+    return int(most)  # type: ignore[call-overload]
+
+
+def plot_importance(importances: Importances, ax: Axes | None = None, *, most: int = 20) -> Axes:
+    """Draw importances as bars, the most important column on top.
+
+    Parameters
+    ----------
+    importances : Importances
+        Of :meth:`hedgerow.Booster.importance` and the functions of
+        :mod:`hedgerow.inspection`.
+    ax : matplotlib Axes, optional
+        By default those of a new figure, as high as the bars need.
+    most : int, default=20
+        Columns at most; the others are one bar below them, as far as their sum means
+        something (not for permutations).
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Whiskers are 1.96 standard errors, where the importances are estimates.  Of several
+        outputs the parts of a bar stand one after the other.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ParameterError
+        If ``most`` is not a whole number from 1 on.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> from hedgerow.datasets import load_pima
+    >>> from hedgerow.plot import plot_importance
+    >>> X, y, names, _ = load_pima()
+    >>> booster = train({"n_estimators": 20}, Dataset(X, y, feature_names=names))
+    >>> axes = plot_importance(booster.importance("gain"), most=3)
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['glucose', 'bmi', 'age', '5 other columns']
+    """
+    most = checked_most(most)
+    shown = importances.top(most)
+    names = short_names(shown.names)
+    values = shown.values.reshape(len(names), -1)
+    n_others = len(importances.names) - len(names)
+    if n_others > 0:
+        sums_up = importances.kind != "permutation"
+        names.append(f"{n_others} other column{'s' if n_others > 1 else ''}")
+        others = _of_others(importances, most) if sums_up else np.full(values.shape[1], np.nan)
+        values = np.vstack((values, others))
+    ax = new_axes("plot_importance", ax, 6.8, 1.0 + 0.28 * len(names))
+    _draw_bars(ax, values, shown.output_names)
+    _write_values(ax, values.sum(axis=1), _draw_errors(ax, shown))
+    named_rows(ax, names)
+    finish(ax, "x")
+    ax.spines["left"].set_visible(False)
+    ax.axvline(0.0, color=LINE, lw=0.8)
+    ax.set_xlabel(importances.unit, color=INK, fontsize=MEDIUM)
+    if shown.output_names:
+        ax.legend(frameon=False, fontsize=SMALL, loc="lower right")
+    return ax
+
+
+def _of_others(importances: Importances, most: int) -> FloatArray:
+    rest = list(importances.order[most:])
+    return np.asarray(importances.values.reshape(len(importances.names), -1)[rest].sum(axis=0))
+
+
+def _draw_bars(ax: Axes, values: FloatArray, output_names: tuple[str, ...]) -> None:
+    places, start = np.arange(len(values)), np.zeros(len(values))
+    for output in range(values.shape[1]):
+        style = output % MOST_LINES
+        label = short(output_names[output], 20) if output_names else None
+        if output == MOST_LINES and output_names:
+            label = f"{values.shape[1] - MOST_LINES} others"
+        elif output > MOST_LINES:
+            label = None
+        ax.barh(
+            places, values[:, output], left=start, height=0.66, color=COLOURS[style],
+            hatch=_HATCHES[style], edgecolor="white", lw=0.5, label=label,
+        )  # fmt: skip
+        start = start + np.nan_to_num(values[:, output])
+
+
+def _draw_errors(ax: Axes, shown: Importances) -> FloatArray:
+    """Whiskers of 1.96 standard errors; how far to the right bars and whiskers go."""
+    total = shown.total
+    if shown.errors is None or shown.output_names:
+        return total
+    reach = 1.96 * shown.errors.reshape(len(total), -1)[:, 0]
+    ax.errorbar(
+        total, np.arange(len(total)), xerr=reach, fmt="none", ecolor=INK, elinewidth=1.0,
+        capsize=2.5, zorder=3,
+    )  # fmt: skip
+    return np.asarray(total + reach)
+
+
+def _write_values(ax: Axes, values: FloatArray, ends: FloatArray) -> None:
+    """Each value beside its bar, with room for it."""
+    reach = np.append(ends, values[len(ends) :])
+    top = float(np.nanmax(np.append(reach, 0.0)))
+    low = float(np.nanmin(np.append(values, 0.0)))
+    span = (top - low) or 1.0
+    ax.set_xlim(low - (0.02 * span if low < 0.0 else 0.0), top + 0.14 * span)
+    for place, (value, end) in enumerate(zip(values, reach, strict=True)):
+        if np.isnan(value):
+            continue
+        ax.annotate(
+            rounded(float(value)), (max(float(end), 0.0), place), xytext=(4, 0),
+            textcoords="offset points", va="center", fontsize=SMALL, color=FAINT,
+        )  # fmt: skip

@@ -1,0 +1,66 @@
+"""Inspections with pictures: methods of boosters and estimators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.inspection.views import Inspections
+from hedgerow.metrics import MetricChoice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from hedgerow.inspection.background import Kind
+    from hedgerow.inspection.importance import AnyImportance
+    from hedgerow.inspection.partial import Columns
+
+
+class InspectionPictures(Inspections):
+    """What a model does with its columns, and pictures of it."""
+
+    def plot_importance(
+        self,
+        kind: AnyImportance = "gain",
+        X: Any = None,
+        y: Any = None,
+        ax: Axes | None = None,
+        *,
+        most: int = 20,
+        metric: MetricChoice = None,
+        n_repeats: int = 5,
+        random_state: int = 0,
+        sample_weight: Any = None,
+    ) -> Axes:
+        """Draw the importance of each column.
+
+        ``ax`` and ``most`` are those of :func:`hedgerow.plot.plot_importance`, the other
+        parameters those of :meth:`importance`.
+        """
+        from hedgerow.plot.importance import plot_importance
+
+        found = self.importance(
+            kind, X, y, metric=metric, n_repeats=n_repeats, random_state=random_state,
+            sample_weight=sample_weight,
+        )  # fmt: skip
+        return plot_importance(found, ax, most=most)
+
+    def plot_partial_dependence(
+        self,
+        X: Any = None,
+        columns: Columns = None,
+        *,
+        kind: Kind = "raw",
+        most: int = 12,
+        output: int | None = None,
+        sample_weight: Any = None,
+    ) -> Figure:
+        """Draw partial dependence, one panel for each column.
+
+        ``most`` and ``output`` are those of :func:`hedgerow.plot.plot_partial_dependence`, the
+        other parameters those of :meth:`partial_dependence`.
+        """
+        from hedgerow.plot.effects import plot_partial_dependence
+
+        found = self.partial_dependence(X, columns, kind=kind, sample_weight=sample_weight)
+        return plot_partial_dependence(found, most=most, output=output)

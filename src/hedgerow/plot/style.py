@@ -1,0 +1,197 @@
+"""Colours, letters and axes that all pictures share.
+
+Nothing is said by colour alone: signs stand in numbers, lines have dashes, points marks.
+Texts of the user's are drawn as they are, never as formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import shown_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, FAINT, LINE, GRID, PALE = "#1f2933", "#4b5763", "#8d99a5", "#e4e7eb", "#cbd2d9"
+RAISES, LOWERS = "#d55e00", "#0072b2"
+"""Of what makes a prediction larger, and smaller."""
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1f2933", "#8d99a5")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), "-")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""Of several lines in one picture: each has its own of all three."""
+
+MOST_LINES = len(COLOURS)
+LETTERS = 32
+SMALL, MEDIUM, TITLE = 8.0, 9.0, 11.0
+"""Sizes of letters in points."""
+
+
+def pyplot(what: str) -> Any:
+    """``matplotlib.pyplot``.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+    """
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(f"{what} needs matplotlib: pip install 'hedgerow[plot]'.") from error
+    return plt
+
+
+def new_axes(what: str, ax: Axes | None, width: float, height: float) -> Axes:
+    """Axes to draw on: those given, or those of a new figure of so many inches."""
+    plt = pyplot(what)
+    if ax is None:
+        ax = plt.subplots(figsize=(width, height), layout="constrained")[1]
+    return ax
+
+
+def finish(ax: Axes, grid: Literal["x", "y"] | None = None) -> None:
+    """Give axes the look of all pictures; ``grid`` names the axis that has lines."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["bottom", "left"]].set_color(LINE)
+    ax.tick_params(colors=FAINT, labelsize=MEDIUM)
+    if grid is not None:
+        ax.grid(axis=grid, color=GRID, lw=0.8)
+    ax.set_axisbelow(True)
+
+
+def title(ax: Axes, text: str) -> None:
+    """Write a title above the left edge."""
+    ax.set_title(text, loc="left", fontsize=TITLE, color=INK, parse_math=False)
+
+
+def named_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Put names at 0, 1, ... of the y axis, the first on top."""
+    ax.set_yticks(range(len(names)), list(names), parse_math=False)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    for label in ax.get_yticklabels():
+        label.set_color(INK)
+
+
+def short(name: object, letters: int = LETTERS) -> str:
+    """A name that cannot steer a terminal, of at most so many letters: beginning and end of it."""
+    text = shown_name(str(name))
+    if len(text) <= letters:
+        return text
+    end = max(3, letters // 3)
+    return f"{text[: letters - end - 1]}…{text[-end:]}"
+
+
+def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
+    """The names as :func:`short`; of those that would look alike the part that tells them apart."""
+    texts = [shown_name(str(name)) for name in names]
+    shown = [short(text, letters) for text in texts]
+    for alike in {text for text in shown if shown.count(text) > 1}:
+        places = [k for k, text in enumerate(shown) if text == alike]
+        for k, text in zip(places, _told_apart([texts[k] for k in places], letters), strict=True):
+            shown[k] = text
+    return [
+        f"{text} ({shown[:k].count(text) + 1})" if shown.count(text) > 1 else text
+        for k, text in enumerate(shown)
+    ]
+
+
+def _told_apart(texts: list[str], letters: int) -> list[str]:
+    """Beginning, middle and end of names that share the first and the last."""
+    head = _n_shared(texts)
+    tail = min(_n_shared([text[::-1] for text in texts]), min(map(len, texts)) - head)
+    found = []
+    for text in texts:
+        end = len(text) - max(0, tail)
+        middle = short(text[head:end], max(8, letters - 10)) if end > head else ""
+        room = max(2, letters - len(middle) - 2)
+        before, after = min(head, room - room // 3), min(max(0, tail), room // 3)
+        start = text[:head] if head <= before else f"{text[:before]}…"
+        stop = text[end:] if len(text) - end <= after else f"…{text[len(text) - after :]}"
+        found.append(f"{start}{middle}{stop}")
+    return found
+
+
+def _n_shared(texts: Sequence[str]) -> int:
+    """Letters with which all texts begin."""
+    found = 0
+    for letters in zip(*texts, strict=False):
+        if len(set(letters)) > 1:
+            break
+        found += 1
+    return found
+
+
+def rounded(value: float) -> str:
+    """Three significant digits, or a whole number below ten million."""
+    whole = 999.5 <= abs(value) < 1e7
+    return (f"{value:,.0f}" if whole else f"{value:.3g}").replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """As :func:`rounded`, with a sign."""
+    return f"+{rounded(value)}" if value >= 0 else f"−{rounded(-value)}"
+
+
+def cell_text(value: object) -> str:
+    """A value of a table in a few letters."""
+    if value is None or value != value:
+        return "missing"
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return str(int(number)) if number.is_integer() and abs(number) < 1e7 else f"{number:.4g}"
+    return short(value, 20)
+
+
+def density(quantiles: FloatArray, low: float, high: float, n_bars: int = 30) -> FloatArray:
+    """Share of rows in each of ``n_bars`` equal parts of a range, from quantiles."""
+    if len(quantiles) == 0 or not high > low:
+        return np.zeros(n_bars)
+    places = np.linspace(0, len(quantiles) - 1, 1001)
+    spread = np.interp(places, np.arange(len(quantiles)), quantiles)
+    counts, _ = np.histogram(spread, bins=n_bars, range=(low, high))
+    return counts / 1001
+
+
+def table_columns(data: Any, names: Sequence[str]) -> list[Any]:
+    """The columns of a table as arrays: of numbers float64, of anything else objects."""
+    return [_as_plain(_column(data, place, name)) for place, name in enumerate(names)]
+
+
+def _column(data: Any, place: int, name: str) -> Any:
+    if isinstance(data, dict):
+        return data[name]
+    if hasattr(data, "toarray"):  # sparse
+        return data[:, [place]].toarray()[:, 0]
+    if isinstance(data, np.ndarray | list | tuple):
+        return np.asarray(data, dtype=None if isinstance(data, np.ndarray) else object)[:, place]
+    import narwhals as nw
+
+    frame = nw.from_native(data, eager_only=True)
+    return frame[name if name in frame.columns else frame.columns[place]].to_list()
+
+
+def _as_plain(column: Any) -> Any:
+    """float64 where all are numbers or missing, else objects with None for missing."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    values = [None if _is_missing(value) else value for value in column]
+    numbers = all(value is None or isinstance(value, int | float | np.number) for value in values)
+    if numbers:
+        return np.array([np.nan if value is None else float(value) for value in values])
+    return np.array(values, dtype=object)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)

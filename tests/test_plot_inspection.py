@@ -1,0 +1,435 @@
+"""Pictures of importances, effects, explanations and classes: what stands where in them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+from hedgerow import DataError, HedgerowClassifier, HedgerowRegressor, ParameterError
+from hedgerow.inspection.importance import Importances
+from hedgerow.plot import (
+    plot_beeswarm,
+    plot_calibration,
+    plot_confusion,
+    plot_curves,
+    plot_dependence,
+    plot_importance,
+    plot_interactions,
+    plot_joint_dependence,
+    plot_partial_dependence,
+    plot_waterfall,
+)
+from hedgerow.plot.classifier import calibration_of, wilson_interval
+from hedgerow.plot.explained import strongest_partner
+from hedgerow.plot.style import LETTERS, cell_text, rounded, short, short_names, signed
+
+LONG = "a_very_long_column_name_that_never_ends_and_goes_on_and_on"
+NAMES = ("price in $ and $", "colour", LONG, "plain")
+N_ROWS = 200
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Any:
+    yield
+    plt.close("all")
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Stands for an explanation of SHAP values."""
+
+    values: Any
+    base_values: Any
+    data: Any
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...] = ()
+    interactions: bool = False
+
+
+def table(n_rows: int = N_ROWS) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        NAMES[0]: rng.lognormal(size=n_rows),
+        NAMES[1]: rng.choice(["red", "green", "a colour of a very long name"], n_rows),
+        NAMES[2]: rng.normal(size=n_rows), NAMES[3]: rng.normal(size=n_rows),
+    })  # fmt: skip
+    frame.loc[rng.random(n_rows) < 0.2, NAMES[3]] = np.nan
+    frame.loc[rng.random(n_rows) < 0.1, NAMES[1]] = None
+    return frame
+
+
+def explained(n_rows: int = N_ROWS, outputs: tuple[str, ...] = ()) -> Explained:
+    rng = np.random.default_rng(1)
+    shape = (n_rows, 4, len(outputs)) if outputs else (n_rows, 4)
+    values = rng.normal(size=shape) * np.array([3.0, 2.0, 1.0, 0.1])[:, *(None for _ in shape[2:])]
+    base = np.arange(1.0, 1.0 + len(outputs)) if outputs else np.array(0.5)
+    return Explained(values, base, table(n_rows), NAMES, outputs)
+
+
+def model() -> Any:
+    frame = table()
+    y = np.log(frame[NAMES[0]]) + frame[NAMES[1]].eq("red") + frame[NAMES[2]] ** 2
+    return HedgerowRegressor(
+        n_estimators=15, early_stopping=False, linear_leaves=False, min_samples_leaf=5
+    ).fit(frame, y), frame
+
+
+def labels(axis: Any) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
+
+
+def check_no_overlap(figure: Any) -> None:
+    """No two names at an axis lie on each other, and all are inside of the figure."""
+    figure.canvas.draw()
+    whole = figure.bbox
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            boxes = [
+                label.get_window_extent()
+                for label in axis.get_ticklabels()
+                if label.get_text() and label.get_visible()
+            ]
+            inside = [box for box in boxes if box.width > 0]
+            for one, two in itertools.combinations(inside, 2):
+                both = mpl.transforms.Bbox.intersection(one, two)
+                assert both is None or min(both.width, both.height) < 1.0, axes.get_xlabel()
+        for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
+            if text.get_text():
+                box = text.get_window_extent()
+                assert box.x0 >= whole.x0 - 1
+                assert box.x1 <= whole.x1 + 1
+
+
+def test_names_are_short_and_told_apart() -> None:
+    assert short("plain") == "plain"
+    assert len(short(LONG)) == LETTERS
+    assert short(LONG).startswith("a_very_long")
+    alike = [f"sensor_channel_{k:03d}_mean_over_the_last_week" for k in range(30)]
+    shown = short_names(alike)
+    assert len(set(shown)) == 30
+    assert all(f"{k:03d}" in text and len(text) <= LETTERS for k, text in enumerate(shown))
+    assert short_names(["same", "same"]) == ["same (1)", "same (2)"]
+    assert short("\x1b[31m") == "'\\x1b[31m'"
+
+
+def test_numbers_and_cells() -> None:
+    assert [rounded(x) for x in (0.123456, 12345.6, 1e9, -2.0)] == [
+        "0.123",
+        "12,346",
+        "1e+09",
+        "−2",
+    ]
+    assert [signed(x) for x in (1.0, -1.0)] == ["+1", "−1"]
+    shown = [cell_text(x) for x in (None, np.nan, True, 3, 3.0, 0.12345, "red")]
+    assert shown == ["missing", "missing", "True", "3", "3", "0.1235", "red"]
+
+
+def test_importance_shows_the_strongest_columns_and_the_rest() -> None:
+    values = np.array([0.1, 0.5, 0.05, 0.35])
+    found = Importances(NAMES, values, None, "gain", "share of the loss reduction")
+    axes = plot_importance(found, most=2)
+    assert labels(axes.yaxis) == ["colour", "plain", "2 other columns"]
+    widths = [bar.get_width() for bar in axes.patches]
+    assert widths == pytest.approx([0.5, 0.35, 0.15])
+    assert axes.get_xlabel() == "share of the loss reduction"
+    assert axes.yaxis_inverted()
+    check_no_overlap(axes.figure)
+
+
+def test_importance_with_errors_and_outputs() -> None:
+    values, errors = np.array([0.1, 0.5, -0.05, 0.35]), np.array([0.01, 0.1, 0.02, 0.0])
+    found = Importances(NAMES, values, errors, "permutation", "auc lost")
+    axes = plot_importance(found, most=3)
+    ends = axes.collections[0].get_segments()
+    assert ends[0][:, 0].tolist() == pytest.approx([0.5 - 0.196, 0.5 + 0.196])
+    assert len(axes.texts) == 3  # the rest has no sum
+    low, high = axes.get_xlim()
+    assert low <= 0.0
+    assert high > 0.5 + 0.196
+    several = Importances(NAMES, np.ones((4, 3)), None, "shap", "x", ("a", "b", "c $ d $"))
+    axes = plot_importance(several)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b", "c $ d $"]
+    assert len({bar.get_hatch() for bar in axes.patches}) == 3
+    check_no_overlap(axes.figure)
+
+
+def test_300_columns_are_20_bars() -> None:
+    names = tuple(f"sensor_channel_{k:03d}_mean_over_the_last_week" for k in range(300))
+    found = Importances(names, np.arange(300.0), None, "gain", "share")
+    axes = plot_importance(found)
+    assert len(labels(axes.yaxis)) == 21
+    assert labels(axes.yaxis)[-1] == "280 other columns"
+    check_no_overlap(axes.figure)
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_partial_dependence_has_a_panel_for_each_column(background: bool) -> None:
+    fitted, frame = model()
+    found = fitted.partial_dependence(frame if background else None)
+    figure = plot_partial_dependence(found)
+    assert [axes.get_xlabel() for axes in figure.axes] == [short(name) for name in NAMES]
+    limits = {axes.get_ylim() for axes in figure.axes}
+    assert len(limits) == 1
+    panels = {axes.get_xlabel(): axes for axes in figure.axes}
+    numbers = panels[short(NAMES[0])]
+    steps = next(patch for patch in numbers.patches if hasattr(patch, "get_data"))
+    values, edges, _ = steps.get_data()
+    middles = (edges[1:] + edges[:-1]) / 2
+    np.testing.assert_allclose(values, found[NAMES[0]].at(middles))
+    bars = [patch for patch in numbers.patches if not hasattr(patch, "get_data")]
+    assert (len(bars) == 30) == background
+    notes = [text.get_text() for text in panels["plain"].texts]
+    assert ("missing" in notes) == background
+    check_no_overlap(figure)
+
+
+def test_partial_dependence_of_categories() -> None:
+    fitted, frame = model()
+    effect = fitted.partial_dependence(frame)["colour"]
+    axes = plot_partial_dependence(effect)
+    shown = labels(axes.xaxis)
+    assert shown == ["a colour …name", "green", "red", "missing"]
+    points = axes.lines[0].get_ydata()
+    np.testing.assert_allclose(points, [*effect.values, effect.missing])
+    check_no_overlap(axes.figure)
+
+
+def test_many_categories_are_those_with_the_most_rows() -> None:
+    rng = np.random.default_rng(0)
+    city = np.array([f"city number {k:03d}" for k in np.minimum(rng.geometric(0.1, 500), 80)])
+    frame = pd.DataFrame({"city": city})
+    fitted = HedgerowRegressor(
+        n_estimators=5, early_stopping=False, target_statistics=False, linear_leaves=False
+    ).fit(frame, rng.normal(size=500))
+    axes = plot_partial_dependence(fitted.partial_dependence(frame)["city"])
+    assert len(labels(axes.xaxis)) == 12
+    assert any("categories not shown" in text.get_text() for text in axes.texts)
+    check_no_overlap(axes.figure)
+
+
+def test_partial_dependence_of_several_outputs() -> None:
+    fitted, frame = model()
+    classes = np.digitize(frame[NAMES[0]], [0.7, 1.5])
+    classifier = HedgerowClassifier(n_estimators=5, early_stopping=False).fit(frame, classes)
+    found = classifier.partial_dependence(frame, kind="probability")
+    figure = plot_partial_dependence(found, most=2)
+    assert len(figure.axes) == 2
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["0", "1", "2"]
+    only = plot_partial_dependence(found, most=2, output=1)
+    assert not only.legends
+    with pytest.raises(ParameterError, match="from 0 to 2"):
+        plot_partial_dependence(found, output=3)
+    with pytest.raises(ParameterError, match="single effect"):
+        plot_partial_dependence(found, plt.subplots()[1])  # type: ignore[call-overload]
+    del fitted
+
+
+def test_accumulated_effects_are_named_so() -> None:
+    fitted, frame = model()
+    figure = plot_partial_dependence(fitted.accumulated_effects(frame))
+    assert figure.axes[0].get_ylabel() == "accumulated effect on raw score"
+
+
+def test_curves_and_their_mean() -> None:
+    fitted, frame = model()
+    curves = fitted.individual_curves(frame[:30], NAMES[0])
+    axes = plot_curves(curves)
+    assert len(axes.lines) == 32  # rows, the rows themselves, and the mean
+    own = axes.lines[30]
+    predicted = fitted.predict(frame[:30])
+    x = frame[NAMES[0]][:30].to_numpy()
+    for at, value in zip(own.get_xdata(), own.get_ydata(), strict=True):
+        assert value == pytest.approx(predicted[np.argmin(np.abs(x - at))])
+    axes = plot_curves(fitted.individual_curves(frame[:5], "colour"))
+    assert labels(axes.xaxis) == ["a colour …name", "green", "red"]
+    assert axes.lines[0].get_xdata().tolist() == [0, 1, 2]
+
+
+def test_joint_dependence_is_a_map_of_cells() -> None:
+    fitted, frame = model()
+    joint = fitted.joint_dependence(frame, [NAMES[2], "colour"])
+    axes = plot_joint_dependence(joint)
+    mesh = axes.collections[0]
+    assert mesh.get_array().shape[0] == 3
+    assert labels(axes.yaxis) == ["a colour …name", "green", "red"]
+    assert axes.get_xlabel() == short(NAMES[2])
+
+
+def test_beeswarm_has_a_point_for_each_row() -> None:
+    found = explained()
+    axes = plot_beeswarm(found)
+    order = np.argsort(-np.abs(found.values).mean(axis=0))
+    assert labels(axes.yaxis) == [short(NAMES[k]) for k in order]
+    every = np.concatenate([points.get_offsets() for points in axes.collections])
+    assert len(every) == 4 * N_ROWS
+    for place, column in enumerate(order):
+        own = every[np.abs(every[:, 1] - place) < 0.5]
+        np.testing.assert_allclose(np.sort(own[:, 0]), np.sort(found.values[:, column]))
+    check_no_overlap(axes.figure)
+
+
+def test_beeswarm_of_one_row_and_of_outputs() -> None:
+    axes = plot_beeswarm(explained(1))
+    assert sum(len(points.get_offsets()) for points in axes.collections) == 4
+    several = explained(20, ("low", "high"))
+    with pytest.raises(ParameterError, match="of 2 outputs"):
+        plot_beeswarm(several)
+    assert plot_beeswarm(several, output=1).get_title(loc="left") == "high"
+
+
+def test_waterfall_goes_from_the_base_to_the_raw_score() -> None:
+    found = explained()
+    axes = plot_waterfall(found, 3, most=2)
+    names = labels(axes.yaxis)
+    assert len(names) == 3
+    assert names[2] == "2 other columns"
+    row = found.values[3]
+    order = np.argsort(-np.abs(row))
+    assert names[0].startswith(short(NAMES[order[0]], 24))
+    total = 0.5 + row.sum()
+    assert axes.get_title(loc="left") == f"row 3: raw score {rounded(total)}"
+    tips = [patch.get_xy()[2, 0] for patch in axes.patches]
+    starts = [patch.get_xy()[0, 0] for patch in axes.patches]
+    assert tips[0] == pytest.approx(total)
+    assert starts[-1] == pytest.approx(0.5)
+    assert tips[1:] == pytest.approx(starts[:-1])
+    assert [text.get_text() for text in axes.texts] == [
+        signed(x) for x in (*row[order[:2]], row[order[2:]].sum())
+    ]
+    check_no_overlap(axes.figure)
+    for wrong in (N_ROWS, -N_ROWS - 1, 1.5, True):
+        with pytest.raises(ParameterError, match="row must be from 0 to 199"):
+            plot_waterfall(found, wrong)  # type: ignore[arg-type]
+    last = plot_waterfall(found, -1)
+    assert last.get_title(loc="left").startswith("row 199")
+
+
+def test_dependence_of_numbers_and_categories() -> None:
+    found = explained()
+    axes = plot_dependence(found, "plain", partner=None)
+    points = axes.collections[0].get_offsets()
+    assert len(points) == N_ROWS
+    missing = table()["plain"].isna().to_numpy()
+    assert (points[missing, 0] > np.nanmax(table()["plain"])).all()
+    assert [text.get_text() for text in axes.texts] == ["missing"]
+    axes = plot_dependence(found, "colour", partner="plain")
+    assert labels(axes.xaxis) == ["a colour …name", "green", "missing", "red"]
+    x = np.concatenate([p.get_offsets() for p in axes.collections])[:, 0]
+    assert set(np.round(x)) == {0.0, 1.0, 2.0, 3.0}
+    axes = plot_dependence(found, 0, partner="colour")
+    assert axes.get_legend().get_title().get_text() == "colour"
+    check_no_overlap(axes.figure)
+    with pytest.raises(ParameterError, match="there is no column 'nothing'"):
+        plot_dependence(found, "nothing")
+    with pytest.raises(ParameterError, match="numbered from 0 to 3"):
+        plot_dependence(found, 4)
+
+
+def test_the_partner_is_the_column_that_interacts() -> None:
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(size=1000) for _ in range(4)]
+    shap = columns[0] * columns[2] + 0.01 * columns[1]
+    assert strongest_partner(columns, shap, 0) == 2
+    colour = rng.choice(np.array(["a", "b"], dtype=object), 1000)
+    shap = columns[0] * (colour == "a")
+    assert strongest_partner([columns[0], columns[1], colour], shap, 0) == 2
+    assert strongest_partner([np.zeros(2)], np.zeros(2), 0) is None
+
+
+def test_interactions_are_a_triangle() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(50, 4, 4))
+    values = values + values.transpose(0, 2, 1)
+    found = Explained(values, 0.0, table(50), NAMES, interactions=True)
+    axes = plot_interactions(found, most=3)
+    assert len(labels(axes.yaxis)) == 3
+    shown = {float(text.get_text()) for text in axes.texts}
+    sizes = np.abs(2 * values).mean(axis=0)
+    np.fill_diagonal(sizes, 0.0)
+    order = np.argsort(-sizes.max(axis=1), kind="stable")[:3]
+    want = {float(f"{sizes[a, b]:.2g}") for a, b in itertools.combinations(order, 2)}
+    assert shown == want
+    fitted, frame = model()
+    axes = plot_interactions(fitted.interactions(frame))
+    check_no_overlap(axes.figure)
+    with pytest.raises(ParameterError, match="no interactions"):
+        plot_interactions(explained())
+    for draw in (plot_beeswarm, plot_waterfall):
+        with pytest.raises(ParameterError, match="holds interactions"):
+            draw(found)
+
+
+def test_calibration_is_that_of_its_rows() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(5000)
+    y = rng.random(5000) < p
+    found = calibration_of(y, p)
+    assert found.rows.sum() == 5000
+    assert len(found.rows) == 10
+    assert ((found.low <= found.predicted) & (found.predicted <= found.high)).mean() >= 0.8
+    for k in range(10):
+        edges = np.quantile(p, [k / 10, (k + 1) / 10])
+        inside = (p > edges[0]) & (p <= edges[1]) if k else p <= edges[1]
+        assert found.observed[k] == pytest.approx(y[inside].mean())
+    axes = plot_calibration(y, p)
+    assert axes.get_legend().get_texts()[0].get_text() == f"True: off by {found.error:.3f}"
+    few = calibration_of([True], [0.5])
+    assert few.rows.tolist() == [1]
+    with pytest.raises(DataError, match="1 targets for 2"):
+        calibration_of([True], [0.5, 0.5])
+
+
+def test_wilson_interval_of_known_values() -> None:
+    low, high = wilson_interval(np.array([0.5]), np.array([10]))
+    assert low[0] == pytest.approx(0.2366, abs=1e-4)
+    assert high[0] == pytest.approx(0.7634, abs=1e-4)
+
+
+def test_calibration_of_several_classes() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 300)
+    axes = plot_calibration(rng.choice(["a", "b", "c"], 300), p)
+    assert [t.get_text()[0] for t in axes.get_legend().get_texts()] == ["a", "b", "c"]
+    with pytest.raises(ParameterError, match="2 columns of probabilities for 3 classes"):
+        plot_calibration(["a", "b", "c"], p[:3, :2])
+
+
+def test_confusion_counts_rows() -> None:
+    axes = plot_confusion(["a", "a", "b", "c"], ["a", "b", "b", "a"])
+    shown = {text.get_position(): text.get_text() for text in axes.texts}
+    assert shown == {(0, 0): "1", (1, 0): "1", (1, 1): "1", (0, 2): "1"}
+    assert labels(axes.xaxis) == ["a", "b", "c"]
+    with pytest.raises(DataError, match="'c' is not among"):
+        plot_confusion(["a", "c"], ["a", "a"], classes=["a", "b"])
+    with pytest.raises(DataError, match="shape"):
+        plot_confusion(["a", "c"], ["a"])
+
+
+def test_many_classes_are_one_at_the_end() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 40, 2000)
+    axes = plot_confusion(y, y, most=6)
+    assert labels(axes.xaxis)[-1] == "35 others"
+    assert sum(int(t.get_text().replace(",", "")) for t in axes.texts) == 2000
+    check_no_overlap(axes.figure)
+
+
+def test_estimators_draw() -> None:
+    fitted, frame = model()
+    axes = plt.subplots()[1]
+    assert fitted.plot_importance("split", ax=axes) is axes
+    assert len(fitted.plot_partial_dependence(frame, most=3).axes) == 3
+    y = np.zeros(N_ROWS)
+    shown = fitted.plot_importance("permutation", frame, y, metric="mae", n_repeats=2)
+    assert shown.get_xlabel() == "mae added"
+    with pytest.raises(ParameterError, match="most must be"):
+        fitted.plot_importance(most=0)
