@@ -23,7 +23,8 @@ from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
-from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
+from hedgerow.convert.reading import load_any
+from hedgerow.io import model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
@@ -439,7 +440,7 @@ def load(path: str | os.PathLike[str]) -> Booster:
     ModelFormatError
         If it is not a valid model file.
     """
-    model, record = load_model(path)
+    model, record = load_any(path)
     try:
         return Booster(model, classes_of_record(objective_of(model), record))
     except ModelFormatError as error:
