@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.conformal_classifier import ConformalClassifier
     from hedgerow.estimators.conformal_regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
+    from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -70,6 +71,10 @@ __all__ = [
     "__version__",
     "cross_fit",
     "estimate_memory",
+    "from_catboost",
+    "from_lightgbm",
+    "from_sklearn",
+    "from_xgboost",
     "load",
     "train",
 ]
@@ -94,6 +99,7 @@ _HOMES = {
         "ModelFormatError",
         "ParameterError",
     ),
+    "hedgerow.foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
     "hedgerow.training": ("train",),
     "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (
