@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.conformal_regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
+    from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -72,6 +73,10 @@ __all__ = [
     "__version__",
     "cross_fit",
     "estimate_memory",
+    "from_catboost",
+    "from_lightgbm",
+    "from_sklearn",
+    "from_xgboost",
     "load",
     "train",
 ]
@@ -97,6 +102,7 @@ _HOMES = {
         "ParameterError",
     ),
     "hedgerow.explain": ("Explanation",),
+    "hedgerow.foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
     "hedgerow.training": ("train",),
     "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (

@@ -20,6 +20,7 @@ from hedgerow.boosting.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.refitting import Refitting
 from hedgerow.boosting.sample import check_offset
 from hedgerow.boosting.survival import SurvivalPredictions
+from hedgerow.convert.reading import load_any
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
@@ -447,7 +448,7 @@ def load(path: str | os.PathLike[str]) -> Booster:
     ModelFormatError
         If it is not a valid model file.
     """
-    model, record = load_model(path)
+    model, record = load_any(path)
     try:
         return Booster(model, classes_of_record(objective_of(model), record))
     except ModelFormatError as error:

@@ -35,7 +35,7 @@ from hedgerow.data.levels import (
     sort_texts,
     take_levels,
 )
-from hedgerow.data.schema import Schema, UnknownCategory
+from hedgerow.data.schema import Rounding, Schema, UnknownCategory, UnknownPolicy
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
 
 CategoricalFeatures: TypeAlias = (
@@ -193,8 +193,18 @@ def codes_of(column: PlainOrEncoded, schema: Schema, j: int) -> IntArray:
                 f"convert it to {had}."
             )
         return np.where(gone, MISSING_CODE, np.full(n_rows, UNKNOWN_CODE))
-    codes = index.of_numbers(values) if isinstance(values, np.ndarray) else index.of_texts(values)
+    if isinstance(values, np.ndarray):
+        codes = index.of_numbers(_rounded(values, schema.columns[j].rounding))
+    else:
+        codes = index.of_texts(values)
     return column.spread(codes) if isinstance(column, Encoded) else codes
+
+
+def _rounded(values: AnyArray, rounding: Rounding) -> AnyArray:
+    """Numbers of categories as whole numbers."""
+    if rounding == "none" or values.dtype.kind != "f":
+        return values
+    return np.floor(values) if rounding == "down" else np.trunc(values)
 
 
 def value_at(column: PlainOrEncoded, row: int) -> Any:
@@ -203,12 +213,12 @@ def value_at(column: PlainOrEncoded, row: int) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def code_column(codes: IntArray, n_levels: int, unknown: UnknownCategory) -> AnyArray:
-    """Codes as a plain column: NaN where missing, ``n_levels`` for unknown with "backoff"."""
+def code_column(codes: IntArray, n_levels: int, unknown: UnknownPolicy) -> AnyArray:
+    """Codes as a plain column: NaN where missing, ``n_levels`` for unknown ones that stay."""
     dtype = np.float32 if n_levels <= _FLOAT32_CODES else np.float64
     column = codes.astype(dtype)
     column[codes == MISSING_CODE] = np.nan
-    column[codes == UNKNOWN_CODE] = n_levels if unknown == "backoff" else np.nan
+    column[codes == UNKNOWN_CODE] = n_levels if unknown in ("backoff", "split") else np.nan
     return column
 
 

@@ -13,6 +13,12 @@ from hedgerow.errors import DataError, ParameterError, did_you_mean
 
 ColumnKind: TypeAlias = Literal["float", "int", "category"]
 UnknownCategory: TypeAlias = Literal["missing", "backoff", "error"]
+"""What a fit may be told to make of values that are no level."""
+
+UnknownPolicy: TypeAlias = Literal["missing", "backoff", "error", "split"]
+"""What a model makes of them; ``"split"`` only where another library grew its trees."""
+
+Rounding: TypeAlias = Literal["none", "down", "to_zero"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +38,15 @@ class Column:
         The values that a category column had in training, ascending: all text,
         all whole numbers, or all floats.  The code of a value is its position.
         Of a model it is a tuple.
+    rounding : {"none", "down", "to_zero"}, default="none"
+        How a number with a fraction becomes one of whole levels; by ``"none"`` it is no
+        level.  Libraries that number categories convert numbers so.
     """
 
     name: str
     kind: ColumnKind = "float"
     levels: Sequence[Level] = ()
+    rounding: Rounding = "none"
 
 
 @dataclass(frozen=True)
@@ -48,19 +58,22 @@ class Schema:
     columns : tuple of Column
     named : bool, default=False
         Whether the names are the user's own.
-    unknown : {"missing", "backoff", "error"}, default="missing"
+    unknown : {"missing", "backoff", "error", "split"}, default="missing"
         What is made of a value of a category column that is not among its
         levels: a missing value, the code ``n_levels`` (of a category that no
-        training row has), or an error.  ``"missing"`` where there are no
-        category columns.
+        training row has), or an error; with ``"split"`` that code, too, and each split says
+        on which side it is.  ``"missing"`` where there are no category columns.
     zero_missing : bool, default=False
         Whether the number 0 is a missing value, in every table that is read.
+    zero_band : float, default=0.0
+        With ``zero_missing`` the largest magnitude that counts as 0.
     """
 
     columns: tuple[Column, ...]
     named: bool = False
-    unknown: UnknownCategory = "missing"
+    unknown: UnknownPolicy = "missing"
     zero_missing: bool = False
+    zero_band: float = 0.0
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

@@ -236,10 +236,18 @@ def mark_zeros(table: Table, zero_missing: bool) -> Table:
     """Make a missing value of every 0 of a column of numbers, in a copy, if asked to."""
     if not zero_missing:
         return table
-    zero = table.values == 0
-    zero[:, [kind == "category" for kind in table.schema.kinds]] = False
     schema = replace(table.schema, zero_missing=True)
+    zero = _is_zero(table.values, schema)
+    zero[:, [kind == "category" for kind in table.schema.kinds]] = False
     return replace(table, values=with_missing(table.values, zero), schema=schema)
+
+
+def _is_zero(values: AnyArray, schema: Schema) -> npt.NDArray[np.bool_]:
+    """Which numbers count as 0."""
+    zero: npt.NDArray[np.bool_] = values == 0
+    if schema.zero_band > 0.0 and values.dtype.kind == "f":
+        zero = np.abs(values) <= schema.zero_band
+    return zero
 
 
 def _refuse_categories(
@@ -302,7 +310,7 @@ def _as_schema(value: AnyArray, column: AnyArray, schema: Schema) -> AnyArray:
 
 def _without_zeros(table: SparseTable) -> SparseTable:
     """Leave out recorded zeros."""
-    kept = table.value != 0
+    kept = ~_is_zero(table.value, table.schema)
     if kept.all():
         return table
     before = np.concatenate(([0], np.cumsum(kept, dtype=np.int64)))

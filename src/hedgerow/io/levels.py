@@ -20,7 +20,7 @@ import numpy as np
 
 from hedgerow.arrays import MISSING_KEY, AnyArray
 from hedgerow.data.levels import MOST_LEVELS, Level
-from hedgerow.data.schema import Column, Schema, UnknownCategory
+from hedgerow.data.schema import Column, Schema, UnknownPolicy
 from hedgerow.errors import ModelFormatError
 
 LEVEL_DTYPES: dict[str, np.dtype[np.generic]] = {
@@ -119,7 +119,7 @@ def _texts(offset: AnyArray, data: AnyArray) -> list[str]:
 
 def check_levels(schema: Schema) -> None:
     """Raise ``ModelFormatError`` unless the levels of each column are fit for prediction."""
-    if schema.unknown not in get_args(UnknownCategory):
+    if schema.unknown not in get_args(UnknownPolicy):
         raise ModelFormatError(f"unknown policy for categories, {str(schema.unknown)[:50]!r}.")
     if not schema.has_categories and schema.unknown != "missing":
         raise ModelFormatError("there is a policy for categories, but no column of them.")
@@ -128,6 +128,12 @@ def check_levels(schema: Schema) -> None:
             _check_column(column, place)
         elif len(column.levels):
             raise ModelFormatError(f"column {place} has levels, but no categories.")
+        if column.rounding != "none" and (column.kind != "category" or _is_text(column.levels)):
+            raise ModelFormatError(f"column {place} rounds numbers, but has no whole levels.")
+
+
+def _is_text(levels: Sequence[Level]) -> bool:
+    return len(levels) > 0 and isinstance(levels[0], str)
 
 
 def _check_column(column: Column, place: int) -> None:

@@ -17,6 +17,7 @@ level of a category column.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 import stat
@@ -30,7 +31,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.class_weights import RECORD as CLASS_WEIGHT
 from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
-from hedgerow.data.schema import Column, ColumnKind, Schema
+from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema
 from hedgerow.data.statistics import ROWS, Inputs
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import container, strict_json
@@ -52,7 +53,7 @@ from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model
 
 FORMAT = "hedgerow"
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The newest; a model that does not need it is written in the oldest that it can be."""
 
 Record: TypeAlias = dict[str, Any]
@@ -171,6 +172,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
+    if _is_foreign(model):
+        return 5
     counts = model.inputs is not None and any(
         ROWS in statistic.classes for statistic in model.inputs.statistics
     )
@@ -180,6 +183,19 @@ def _version_of(model: Model) -> int:
     if named or model.forest.vectors is not None:
         return 3  # a reader of earlier ones would not know that predictions depend on it
     return 2 if model.schema.has_categories else 1
+
+
+def _is_foreign(model: Model) -> bool:
+    """Whether the model needs what only models of other libraries do."""
+    slopes = model.forest.slopes
+    schema, kept = model.schema, () if model.inputs is None else model.inputs.kept
+    return (
+        schema.unknown == "split"
+        or schema.zero_band > 0.0
+        or any(column.rounding != "none" for column in schema.columns)
+        or (slopes is not None and bool(np.isinf(slopes.low).any()))
+        or len(set(kept)) < len(kept)
+    )
 
 
 def _read(source: Source, size: int) -> tuple[Model, Record | None]:
@@ -316,7 +332,8 @@ def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     return replace(model, forest=replace(model.forest, slopes=slopes)), estimator
 
 
-_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4}
+_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4, 5: _read_v4}
+"""Version 5 is laid out as 4 is; more values are allowed in the schema and in inputs."""
 
 
 def _schema_text(schema: Schema) -> str:
@@ -330,6 +347,14 @@ def _schema_text(schema: Schema) -> str:
         record |= {"categories": level_record(schema), "unknown": schema.unknown}
     if schema.zero_missing:
         record["zero_missing"] = True
+    if schema.zero_band > 0.0:
+        record["zero_band"] = schema.zero_band
+    rounding: dict[str, list[int]] = {}
+    for position, column in enumerate(schema.columns):
+        if column.rounding != "none":
+            rounding.setdefault(column.rounding, []).append(position)
+    if rounding:
+        record["rounding"] = rounding
     return strict_json.encode(record, "schema")
 
 
@@ -340,6 +365,9 @@ def _schema(text: str, version: int, arrays: Mapping[str, AnyArray] | None = Non
     zero_missing = record.pop("zero_missing", None)
     if zero_missing is not None and zero_missing is not True:
         raise ModelFormatError("schema has a malformed zero_missing.")
+    band, rounding = record.pop("zero_band", 0.0), record.pop("rounding", {})
+    if not isinstance(band, float) or not 0.0 <= band < math.inf or (band and not zero_missing):
+        raise ModelFormatError("schema has a malformed zero_band.")
     more = set() if arrays is None else {"categories", "unknown"}
     if record.keys() != {"kinds", "named", "names"} | more:
         expected = "".join(f"{name}, " for name in sorted(more))
@@ -360,15 +388,32 @@ def _schema(text: str, version: int, arrays: Mapping[str, AnyArray] | None = Non
             kinds[place] = kind
     if arrays is None:
         columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
-        return Schema(columns, named, zero_missing=zero_missing is True)
+        return Schema(columns, named, zero_missing=zero_missing is True, zero_band=band)
     levels = read_levels(record["categories"], arrays)
     if levels.keys() != {place for place, kind in enumerate(kinds) if kind == "category"}:
         raise ModelFormatError("schema gives levels to a column that has no categories, or none.")
+    ways = _roundings(rounding, len(names))
     columns = tuple(
-        Column(name, kind, levels.get(place, ()))
+        Column(name, kind, levels.get(place, ()), ways.get(place, "none"))
         for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
     )
-    return Schema(columns, named, record["unknown"], zero_missing is True)
+    return Schema(columns, named, record["unknown"], zero_missing is True, band)
+
+
+def _roundings(record: Any, n_columns: int) -> dict[int, Any]:
+    """How each column rounds that does."""
+    found: dict[int, Any] = {}
+    known = set(get_args(Rounding)) - {"none"}
+    if not isinstance(record, dict) or not record.keys() <= known:
+        raise ModelFormatError("schema has a malformed record of roundings.")
+    for way, places in record.items():
+        if not isinstance(places, list):
+            raise ModelFormatError("schema has a malformed record of roundings.")
+        for place in places:
+            if type(place) is not int or not 0 <= place < n_columns or place in found:
+                raise ModelFormatError("schema rounds a column twice, or none.")
+            found[place] = way
+    return found
 
 
 def _record(text: str, name: str) -> Record:

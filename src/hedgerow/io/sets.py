@@ -2,7 +2,8 @@
 
 ::
 
-    category_set   the bins that go left, four 64-bit words a set
+    category_set   the bins that go left, four 64-bit words a set; where the schema's policy for unknown
+                   categories is "split", also bin 254, that of such a category
     level_bin      bin of each level, column after column
 """
 
@@ -15,7 +16,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, IntArray
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError
-from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables, Forest
+from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, CategoryTables, Forest
 
 SET_DTYPES: dict[str, np.dtype[np.generic]] = {
     "category_set": np.dtype(np.int64),
@@ -47,7 +48,8 @@ def read_sets(arrays: Mapping[str, AnyArray], schema: Schema) -> CategoryTables 
     if len(words) % _WORDS:
         raise ModelFormatError("category_set must hold four words a set.")
     sets = words.view(np.uint64).reshape(-1, _WORDS)
-    return CategoryTables(sets, arrays["level_bin"], level_start_of(schema))
+    in_sets = schema.unknown == "split"
+    return CategoryTables(sets, arrays["level_bin"], level_start_of(schema), in_sets)
 
 
 def level_start_of(schema: Schema) -> IntArray:
@@ -70,7 +72,10 @@ def check_sets(forest: Forest, schema: Schema) -> None:
     bins = tables.level_bin
     if bins.dtype != np.uint8 or bins.shape != (tables.level_start[-1],):
         raise ModelFormatError("level_bin must have one entry per level.")
-    if (bins >= UNKNOWN_BIN).any() or (tables.sets[:, -1] >> np.uint64(UNKNOWN_BIN % 64)).any():
+    if tables.unknown_in_sets != (schema.unknown == "split"):
+        raise ModelFormatError("sets do not say of unknown categories what the schema does.")
+    free = MISSING_BIN if tables.unknown_in_sets else UNKNOWN_BIN
+    if (bins >= UNKNOWN_BIN).any() or (tables.sets[:, -1] >> np.uint64(free % 64)).any():
         raise ModelFormatError(f"bins of levels must lie below {UNKNOWN_BIN}.")
     chosen = np.array([kind == "category" for kind in schema.kinds], dtype=np.bool_)
     inner = np.flatnonzero(forest.feature >= 0)

@@ -7,7 +7,8 @@ array              elements
 ``slope_column``   terms      column whose value is multiplied
 ``slope``          terms      by what
 ``slope_center``   terms      what is subtracted before
-``slope_low``      nodes      lowest sum of terms that is added
+``slope_low``      nodes      lowest sum of terms that is added; minus infinity for a line
+                              without bounds, whose centers are what it adds if a number is NaN
 ``slope_high``     nodes      highest one
 =================  =========  =====================================================
 """
@@ -46,7 +47,8 @@ def read_slopes(arrays: Mapping[str, AnyArray]) -> Slopes | None:
 def check_slopes(forest: Forest) -> None:
     """Raise ``ModelFormatError`` unless a prediction may use the slopes of the forest.
 
-    Terms are in leaves alone, three at most, of columns that there are; all numbers are finite.
+    Terms are in leaves alone, of columns that there are; three at most, but where a line has no
+    bounds.  All other numbers are finite.
     """
     slopes, n_nodes = forest.slopes, len(forest.feature)
     if slopes is None:
@@ -59,15 +61,19 @@ def check_slopes(forest: Forest) -> None:
     start = slopes.start
     if start[0] != 0 or start[-1] != n_terms or not (start[1:] >= start[:-1]).all():
         raise ModelFormatError("slope_start must rise from 0 to the number of terms.")
-    if (start[1:] - start[:-1] > TERMS).any():
+    unbounded = np.isneginf(slopes.low)
+    if (start[1:] - start[:-1] > np.where(unbounded, forest.n_features, TERMS)).any():
         raise ModelFormatError(f"slope_start gives a leaf more than {TERMS} terms.")
     if ((start[1:] > start[:-1]) & (forest.feature >= 0)).any():
         raise ModelFormatError("slope_start gives terms to a node that is no leaf.")
     if not ((slopes.column >= 0) & (slopes.column < forest.n_features)).all():
         raise ModelFormatError("slope_column must be positions of columns.")
-    for name in _NAMES[2:]:
+    for name in ("slope", "slope_center"):
         if not np.isfinite(arrays[name]).all():
             raise ModelFormatError(f"{name} must be finite.")
+    bounded = np.isfinite(slopes.low) & np.isfinite(slopes.high)
+    if not (bounded | (unbounded & np.isposinf(slopes.high))).all():
+        raise ModelFormatError("slope_low and slope_high must be finite, or both infinite.")
     if not (slopes.low <= slopes.high).all():
         raise ModelFormatError("slope_low must not be above slope_high.")
     if forest.vectors is not None:

@@ -93,7 +93,7 @@ def read_inputs(record: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> In
 
 def check_inputs(inputs: Inputs, schema: Schema, n_features: int) -> None:
     """Raise ``ModelFormatError`` unless the inputs of every row of the schema can be made."""
-    _check_positions(inputs.kept, schema, "kept")
+    _check_kept(inputs.kept, schema)
     for statistic in inputs.statistics:
         _check_statistic(statistic, schema)
     if inputs.n_inputs != n_features or n_features < 1:
@@ -129,6 +129,14 @@ def _check_statistic(statistic: Statistic, schema: Schema) -> None:
         raise ModelFormatError("the keys of a statistic must ascend within their range.")
     if not (np.isfinite(values).all() and np.isfinite(prior).all()):
         raise ModelFormatError("the values of a statistic must be finite.")
+
+
+def _check_kept(kept: tuple[int, ...], schema: Schema) -> None:
+    """Ascending; a column of categories may be there several times, with bins of their own."""
+    once = [j for place, j in enumerate(kept) if place == 0 or kept[place - 1] != j]
+    _check_positions(tuple(once), schema, "kept")
+    if any(a == b and schema.kinds[a] != "category" for a, b in pairwise(kept)):
+        raise ModelFormatError("inputs: only columns of categories may be kept more than once.")
 
 
 def _check_positions(positions: tuple[int, ...], schema: Schema, what: str) -> None:

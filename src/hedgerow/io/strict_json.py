@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,17 +69,33 @@ def encode(value: Any, name: str) -> str:
     return text
 
 
-def decode(text: bytes | str, name: str) -> Any:
-    """Inverse of :func:`encode`; anything unusual is a ``ModelFormatError``."""
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that a text may hold, and whether it may name NaN and infinities."""
+
+    values: int = MAX_VALUES
+    containers: int = MAX_CONTAINERS
+    depth: int = MAX_DEPTH
+    constants: bool = False
+
+
+OURS = Bounds()
+
+
+def decode(text: bytes | str, name: str, bounds: Bounds = OURS) -> Any:
+    """Inverse of :func:`encode`; anything unusual is a ``ModelFormatError``.
+
+    ``bounds`` are wider for files that other programs write.
+    """
     try:
         data = text.encode("ascii") if isinstance(text, str) else text
-        _check_bounds(data)
+        _check_bounds(data, bounds)
         return json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_object,
             parse_int=_integer,
             parse_float=_float,
-            parse_constant=_constant,
+            parse_constant=_any_constant if bounds.constants else _constant,
         )
     except (ValueError, RecursionError) as error:  # UnicodeError is a ValueError too
         raise ModelFormatError(f"{name} cannot be read as JSON: {error}") from None
@@ -115,7 +132,7 @@ def _plain_mapping(value: Mapping[Any, Any], name: str, depth: int) -> dict[str,
     return {str(key): _plain(item, f"{name}.{key}", depth + 1) for key, item in value.items()}
 
 
-def _check_bounds(data: bytes) -> None:
+def _check_bounds(data: bytes, bounds: Bounds = OURS) -> None:
     """Bound nesting, containers and values before anything is built.
 
     Outside of strings a backslash is no JSON, so escapes can be dropped first:
@@ -130,10 +147,13 @@ def _check_bounds(data: bytes) -> None:
     closing = (marks == ord("]")) | (marks == ord("}"))
     step = opening.astype(np.int8) - closing.astype(np.int8)
     depth = np.cumsum(step[step != 0], dtype=np.int32)
-    if len(depth) and int(depth.max()) > MAX_DEPTH:
-        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
-    if int(opening.sum()) > MAX_CONTAINERS or int((marks == ord(",")).sum()) >= MAX_VALUES:
-        raise ValueError(f"more than {MAX_VALUES:,} values or {MAX_CONTAINERS:,} lists and objects")
+    if len(depth) and int(depth.max()) > bounds.depth:
+        raise ValueError(f"nested more than {bounds.depth} levels deep")
+    commas = int((marks == ord(",")).sum())
+    if int(opening.sum()) > bounds.containers or commas >= bounds.values:
+        raise ValueError(
+            f"more than {bounds.values:,} values or {bounds.containers:,} lists and objects"
+        )
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Any:
@@ -164,3 +184,7 @@ def _float(text: str) -> float:
 
 def _constant(text: str) -> float:
     raise ValueError(f"literal {text}")
+
+
+def _any_constant(text: str) -> float:
+    return {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}[text]

@@ -11,6 +11,10 @@ A leaf of value ``v`` predicts, for a row with the numbers ``x``::
 
     v + clip(sum of slope[k] * (x[column[k]] - center[k]), low, high)
 
+Leaves of LightGBM have other rules: a line without bounds, ``low`` and ``high`` being
+infinite, predicts ``v + sum of slope[k] * x[column[k]]``, infinite numbers included, and
+``v + center[k]``, the same for all its terms, if one of its numbers is NaN.
+
 The slopes are the Newton step in the columns (Shi, Li and Li 2019; de Vito 2017): with
 ``d = x - center``, where the center is the mean of the leaf's rows weighted by h, they solve
 
@@ -205,10 +209,17 @@ def clipped(x: float, low: float, high: float) -> float:
 def sum_of_terms(slopes: Slopes, node: int, numbers: FloatArray, row: int) -> float:
     """What the terms of a leaf add for a row."""
     total = 0.0
+    unbounded = not is_finite(slopes.low[node])
     for k in range(np.uint64(slopes.start[node]), np.uint64(slopes.start[node + _ONE])):
         x = numbers[row, np.uint64(slopes.column[k])]
-        if is_finite(x):
+        if unbounded:
+            if np.isnan(x):
+                return slopes.center[k]
+            total += slopes.slope[k] * x
+        elif is_finite(x):
             total += slopes.slope[k] * (x - slopes.center[k])
+    if unbounded:
+        return total
     return clipped(total, slopes.low[node], slopes.high[node])
 
 

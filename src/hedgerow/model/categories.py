@@ -24,7 +24,7 @@ class CategoryRows:
     bins : uint8, shape (n_used, n_rows)
         Of the columns that the forest splits.
     unknown : int64
-        Rows with a value that is no level in one of them, ascending.
+        Rows that stop at a value that is no level in one of them, ascending.
     """
 
     bins: BinArray
@@ -47,6 +47,7 @@ class CategoryReader:
     def __init__(self, forest: Forest) -> None:
         assert forest.categories is not None
         self._forest = forest
+        self._unknown_in_sets = forest.categories.unknown_in_sets
         feature, self._sets = set_tables(forest)
         self._used, self._row_of_set = np.unique(feature, return_inverse=True)
         ends = np.array([UNKNOWN_BIN, MISSING_BIN], dtype=np.uint8)
@@ -59,7 +60,10 @@ class CategoryReader:
         bins = np.empty((len(self._used), len(values)), dtype=np.uint8)
         for k, (j, lookup) in enumerate(zip(self._used, self._lookups, strict=True)):
             bins[k] = lookup[codes_of(values[:, j], len(lookup) - 2)]
-        unknown = np.flatnonzero((bins == UNKNOWN_BIN).any(axis=0))
+        stopping = bins == UNKNOWN_BIN
+        if self._unknown_in_sets:
+            stopping[:] = False
+        unknown = np.flatnonzero(stopping.any(axis=0))
         return CategoryRows(bins, unknown)
 
     def tables(self, rows: CategoryRows) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:

@@ -29,7 +29,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
 from hedgerow.data.levels import Level
 from hedgerow.data.schema import Schema
 from hedgerow.kernels.keys import floats_of_keys, highest_key, keys_of_floats, lowest_key
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import UNKNOWN_BIN, Forest
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -54,8 +54,8 @@ class Cells:
         self.threshold = np.where(at_zero, -2, forest.threshold)
         self.used = np.unique(forest.feature[inner])
         self.has_set = forest.has_sets
-        self.backs_off = schema.unknown == "backoff"
-        self.may_stop = self.has_set & self.backs_off
+        self.stays = schema.unknown in ("backoff", "split")  # a value that is no level is a cell
+        self.may_stop = self.has_set & (schema.unknown == "backoff")
         self._ordered: dict[int, IntArray] = {}
 
     def ordered(self, column: int) -> IntArray:
@@ -80,7 +80,7 @@ class Cells:
         first = np.zeros(0, dtype=np.int64)
         if self.forest.categories is not None:
             first = np.unique(self.forest.categories.bins_of(column), return_index=True)[1]
-        unknown = [n_levels] if self.backs_off else []
+        unknown = [n_levels] if self.stays else []
         return keys_of_floats(np.append(first, unknown).astype(np.float64))
 
     def all(self, column: int) -> IntArray:
@@ -97,8 +97,8 @@ class Cells:
             words = tables.sets[self.threshold[node]]
             bins = np.unique(tables.bins_of(column))
             bits = (words[bins >> 6] >> (bins & 63).astype(np.uint64)) & np.uint64(1)
-            unknown = [False] if self.backs_off else []
-            return np.concatenate((bits == 1, [*unknown, missing_left]))
+            unknown = [words[3] >> np.uint64(UNKNOWN_BIN & 63) & np.uint64(1) == 1]
+            return np.concatenate((bits == 1, unknown[: int(self.stays)], [missing_left]))
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
 
     def stops(self, node: int) -> BoolArray:

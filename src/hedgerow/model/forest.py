@@ -54,11 +54,14 @@ class CategoryTables:
     level_start : int64, shape (n_features + 1,)
         Levels of feature j are ``level_start[j] : level_start[j + 1]``; of a
         column of numbers there are none.
+    unknown_in_sets : bool, default=False
+        Whether bit ``UNKNOWN_BIN`` of a set says where a value goes that is no level.
     """
 
     sets: npt.NDArray[np.uint64]
     level_bin: npt.NDArray[np.uint8]
     level_start: IntArray
+    unknown_in_sets: bool = False
 
     def bins_of(self, feature: int) -> npt.NDArray[np.uint8]:
         """Bin of each level of ``feature``."""

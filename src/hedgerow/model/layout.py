@@ -202,7 +202,9 @@ def set_tables(forest: Forest) -> tuple[IntArray, Uint64Array]:
     nodes = np.flatnonzero(forest.has_sets)
     numbers = forest.threshold[nodes]
     feature[numbers] = forest.feature[nodes]
-    ends = np.uint64(1 << (MISSING_BIN & 63) | 1 << (UNKNOWN_BIN & 63))
+    ends = np.uint64(1 << (MISSING_BIN & 63))
+    if not forest.categories.unknown_in_sets:
+        ends |= np.uint64(1 << (UNKNOWN_BIN & 63))
     sets[numbers, 3] |= np.where(forest.missing_left[nodes] == 1, ends, np.uint64(0))
     return feature, sets.reshape(-1)
 

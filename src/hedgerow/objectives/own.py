@@ -27,7 +27,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from scipy.special import expit
@@ -44,9 +44,10 @@ from hedgerow.objectives.rowwise import Slopes, bracket_of, root_of_mean
 from hedgerow.objectives.whole import AllRows
 
 CUSTOM = "custom"
-LINKS = ("identity", "log", "logit")
-Task = Literal["regression", "two classes"]
+LINKS = ("identity", "log", "logit", "softplus", "signed_square")
+Task = Literal["regression", "two classes", "classes"]
 
+_OF_CLASSES = ("identity", "logit")
 _MOST = 1e140
 TRIED = 3
 _METHODS = ("derivatives", "loss", "losses", "initial_score", "check_target", "leaf_steps")
@@ -67,8 +68,12 @@ class Linked:
     ----------
     label : str
         Name of the function or class.
-    link : {"identity", "log", "logit"}
-    task : {"regression", "two classes"}
+    link : {"identity", "log", "logit", "softplus", "signed_square"}
+        The last two are those of models of other libraries: ``log(1 + exp(raw))`` and
+        ``raw * abs(raw)``.
+    task : {"regression", "two classes", "classes"}
+        With ``"classes"`` there are raw scores for two or more, and what the link makes of
+        them are the probabilities, whatever they add up to.
     n_outputs : int
     """
 
@@ -83,10 +88,15 @@ class Linked:
     level: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        if self.link not in LINKS or self.task not in ("regression", "two classes"):
+        if self.link not in LINKS or self.task not in get_args(Task):
             known = ", ".join(map(repr, LINKS))
             raise ParameterError(
                 f"link of objective {self.label!r} must be one of {known}; got {self.link!r}."
+            )
+        if self.task == "classes" and (self.n_outputs < 2 or self.link not in _OF_CLASSES):
+            raise ParameterError(
+                f"objective {self.label!r} must have two outputs at least, and the link "
+                f"{' or '.join(map(repr, _OF_CLASSES))}; got {self.n_outputs} and {self.link!r}."
             )
         if not isinstance(self.label, str):
             raise ParameterError(f"the name of an objective must be text; got {self.label!r}.")
@@ -105,7 +115,8 @@ class Linked:
 
     def predict(self, raw: FloatArray) -> FloatArray:
         if self.n_outputs > 1:
-            return np.ascontiguousarray(raw.T)
+            linked = _through(self.link, raw) if self.task == "classes" else raw
+            return np.ascontiguousarray(linked.T)
         with np.errstate(over="ignore"):
             value = _through(self.link, raw[0])
         if self.task == "regression":
@@ -471,6 +482,10 @@ def _not_finite(label: str, what: str, array: FloatArray) -> str:
 def _through(link: str, raw: FloatArray) -> FloatArray:
     if link == "log":
         return np.asarray(np.exp(raw))
+    if link == "softplus":
+        return np.asarray(np.logaddexp(0.0, raw))
+    if link == "signed_square":
+        return np.asarray(raw * np.abs(raw))
     return np.asarray(expit(raw)) if link == "logit" else raw
 
 

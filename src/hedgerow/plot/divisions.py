@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataError
-from hedgerow.model.forest import Forest
+from hedgerow.model.forest import UNKNOWN_BIN, Forest
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Way: TypeAlias = Literal["left", "right", "missing", "stop"]
@@ -108,9 +108,10 @@ def division_of(forest: Forest, schema: Schema, node: int) -> Division | None:
         )
     words = tables.sets[forest.threshold[node]].astype("<u8")
     in_set = np.unpackbits(words.view(np.uint8), bitorder="little").astype(np.bool_)
-    return Division(
-        column.levels, in_set[bins], "stop" if schema.unknown == "backoff" else "missing"
-    )
+    other: Way = "stop" if schema.unknown == "backoff" else "missing"
+    if tables.unknown_in_sets:
+        other = "left" if in_set[UNKNOWN_BIN] else "right"
+    return Division(column.levels, in_set[bins], other)
 
 
 def divisions_of(forest: Forest, schema: Schema) -> dict[int, Division]:

@@ -1,0 +1,123 @@
+"""What the raw scores of another library's model mean, in the terms of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.classes import labels_to_record
+from hedgerow.convert.trees import TreeTable, forest_of
+from hedgerow.data.schema import Column, Schema, default_names
+from hedgerow.data.statistics import Inputs, Statistic
+from hedgerow.errors import ModelFormatError, ParameterError
+from hedgerow.io.validate import check_model
+from hedgerow.model.model import Model
+from hedgerow.objectives import CUSTOM, objective_of_record
+
+SOURCE = "source"
+"""Key of the training record that says where a model comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """An objective, and what the training record says of it.
+
+    Attributes
+    ----------
+    objective : str
+    record : mapping
+    """
+
+    objective: str
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+def linked(label: str, link: str = "identity", task: str = "regression") -> Meaning:
+    """A loss that is not ours: all that is known is the way from raw score to prediction."""
+    parameters = {"name": label, "link": link, "task": task}
+    return Meaning(CUSTOM, {"loss_parameters": parameters})
+
+
+def several(single: str, n_outputs: int) -> Meaning:
+    """One of our losses for each of several targets, ``y0``, ``y1``, ..."""
+    names = [f"y{k}" for k in range(n_outputs)]
+    return Meaning(single, {"targets": {"named": False, "names": names}})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model, and the labels of its classes if the source knows them."""
+
+    model: Model
+    classes: AnyArray | None = None
+
+
+def finished(
+    table: TreeTable,
+    schema: Schema,
+    base_score: Sequence[float],
+    meaning: Meaning,
+    source: Mapping[str, Any],
+    classes: AnyArray | None = None,
+    statistics: tuple[Statistic, ...] = (),
+) -> Imported:
+    """Build the model and check it as a model file is checked.
+
+    Parameters
+    ----------
+    table : TreeTable
+        Trees; columns from ``schema.n_features`` on are statistics.
+    schema : Schema
+        Of the user's table.
+    base_score : sequence of float
+    meaning : Meaning
+    source : mapping
+        Goes into the training record, under ``SOURCE``; ``"boosting"`` of it, if there, also
+        where a fit of ours says it.
+    classes : ndarray, optional
+    statistics : tuple of Statistic
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    split_schema, inputs = schema, None
+    if statistics:
+        inputs = Inputs(tuple(range(schema.n_features)), statistics)
+        split_schema = inputs.schema(schema)
+    grown = forest_of(table, split_schema, base_score)
+    if grown.copies is not None:
+        kept = tuple(j for j in grown.copies if j < schema.n_features)
+        inputs = Inputs(kept, statistics)
+    boosting = source.get("boosting", "gbdt")
+    training = {**meaning.record, SOURCE: dict(source)}
+    if boosting != "gbdt":
+        training["parameters"] = {"boosting": boosting}
+    model = Model(grown.forest, schema, meaning.objective, training, inputs)
+    check_model(model)
+    try:
+        objective_of_record(model.objective, model.forest.n_outputs, training)
+    except ParameterError as error:
+        raise ModelFormatError(str(error)) from None
+    if classes is not None:
+        labels_to_record(classes)
+    return Imported(model, classes)
+
+
+def column_names(names: Sequence[str] | None, n_features: int, default: str) -> tuple[Any, bool]:
+    """Names of the columns, and whether they are the user's own.
+
+    ``default`` is the name that the library gives to unnamed ones, with ``{}`` for a number.
+    """
+    if names is None or list(names) == [default.format(j) for j in range(n_features)]:
+        return default_names(n_features), False
+    if len(names) != n_features:
+        raise ModelFormatError(f"there are {len(names)} names for {n_features} columns.")
+    return tuple(names), True
+
+
+def numeric_schema(names: Sequence[str], named: bool) -> Schema:
+    """Columns of numbers."""
+    return Schema(tuple(Column(name) for name in names), named)

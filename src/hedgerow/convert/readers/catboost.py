@@ -1,0 +1,157 @@
+"""CatBoost's JSON models as models of ours.
+
+What its trees do (catboost/libs/model) and what stands for it here:
+
+=================================  ============================================================
+CatBoost                           here
+=================================  ============================================================
+number: ``float32(x) > border``    right; the cut is the largest float64 that rounds to no more
+NaN with AsIs, AsFalse             left
+NaN with AsTrue                    right
+one-hot: the hash is the value     right; unknown and missing categories go left
+CTR ``> border``                   right: a statistic of one column or two (:mod:`.catboost_ctr`)
+symmetric tree                     a full binary tree whose root asks the last split
+``scale_and_bias``                 values multiplied, and the base score
+=================================  ============================================================
+
+CatBoost adds the bias last and we add it first: raw scores differ by the rounding of float64.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.convert.meaning import Imported, Meaning, finished, linked, several
+from hedgerow.convert.readers import records
+from hedgerow.convert.readers.catboost_columns import Columns, columns_of
+from hedgerow.convert.readers.catboost_splits import Splits, splits_of
+from hedgerow.convert.readers.catboost_trees import nested_trees, symmetric_trees
+from hedgerow.errors import ModelFormatError
+from hedgerow.objectives.targets import FOR_SEVERAL
+
+_MOST_OUTPUTS = 2**16
+
+
+def read_catboost(record: dict[str, Any]) -> Imported:
+    """Read a decoded model.
+
+    Raises
+    ------
+    ModelFormatError
+        If it is damaged, or has what no model here can express; the message names it.
+    """
+    about = records.member(record, "features_info")
+    for name, what in _REFUSED.items():
+        if about.get(name):
+            raise ModelFormatError(f"{what} of CatBoost cannot be read: no model here has them.")
+    scale, bias = _scale_and_bias(record)
+    columns: Columns = columns_of(about)
+    splits: Splits = splits_of(record, about, columns)
+    n_outputs = len(bias)
+    if "oblivious_trees" in record:
+        table = symmetric_trees(records.objects(record, "oblivious_trees"), splits, n_outputs)
+    else:
+        table = nested_trees(records.objects(record, "trees"), splits, n_outputs)
+    table.value *= scale
+    parameters = _parameters(record)
+    loss = _loss_name(parameters)
+    meaning = _meaning(loss, n_outputs)
+    classes = _classes(record, meaning, n_outputs)
+    source = {"format": "catboost", "objective": loss}
+    schema = splits.columns.schema()
+    return finished(
+        table, schema, bias.tolist(), meaning, source, classes, splits.statistics
+    )
+
+
+_REFUSED = {
+    "text_features": "columns of text",
+    "embedding_features": "embeddings",
+    "estimated_features": "estimated features",
+}
+
+
+def _scale_and_bias(record: dict[str, Any]) -> tuple[float, FloatArray]:
+    found = records.listed(record, "scale_and_bias")
+    if len(found) != 2:
+        raise ModelFormatError("'scale_and_bias' must have two entries.")
+    scale = records.number({"scale": found[0]}, "scale")
+    biases = found[1] if isinstance(found[1], list) else [found[1]]
+    bias = records.floats({"bias": biases}, "bias")
+    if not 1 <= len(bias) <= _MOST_OUTPUTS or not np.isfinite(bias).all():
+        raise ModelFormatError("'scale_and_bias' must have a finite bias for each output.")
+    return scale, bias
+
+
+def _parameters(record: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the training, if the file has them."""
+    info = record.get("model_info")
+    found = info.get("params") if isinstance(info, dict) else None
+    return found if isinstance(found, dict) else _decoded(found)
+
+
+def _decoded(text: Any) -> dict[str, Any]:
+    """A JSON object inside of a text; empty if it is none."""
+    if not isinstance(text, str) or len(text) > 1 << 20:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _loss_name(parameters: dict[str, Any]) -> str:
+    known = parameters.get("loss_function")
+    name = known.get("type") if isinstance(known, dict) else None
+    return name[:100] if isinstance(name, str) else "unknown"
+
+
+_OURS = {
+    "RMSE": "squared_error",
+    "MAE": "absolute_error",
+    "MAPE": "mape",
+    "Logloss": "logistic",
+    "CrossEntropy": "cross_entropy",
+    "Poisson": "poisson",
+}
+_LINKS = {"Tweedie": "log", "LogLinQuantile": "log"}
+_SINGLE = {"MultiRMSE": "squared_error", "MultiLogloss": "logistic"}
+
+
+def _meaning(loss: str, n_outputs: int) -> Meaning:
+    if loss == "MultiClass" and n_outputs > 1:
+        return Meaning("softmax")
+    if loss == "MultiClassOneVsAll" and n_outputs > 1:
+        return linked(loss, "logit", "classes")
+    if n_outputs > 1:
+        single = _SINGLE.get(loss)
+        return several(single, n_outputs) if single in FOR_SEVERAL else linked(loss)
+    if loss in _OURS:
+        return Meaning(_OURS[loss])
+    return linked(loss, _LINKS.get(loss, "identity"))
+
+
+def _classes(record: dict[str, Any], meaning: Meaning, n_outputs: int) -> AnyArray | None:
+    """Labels of the classes, which must ascend as all labels here do."""
+    info = record.get("model_info")
+    about = info.get("class_params") if isinstance(info, dict) else None
+    if isinstance(about, str):
+        about = _decoded(about)
+    names = about.get("class_names") if isinstance(about, dict) else None
+    expected = {"logistic": 2, "softmax": n_outputs}.get(meaning.objective)
+    if not isinstance(names, list) or len(names) != expected:
+        return None
+    kinds = {type(name) for name in names}
+    if not (kinds <= {str} or kinds <= {int} or kinds <= {float}):
+        return None
+    if sorted(set(names)) != names:
+        raise ModelFormatError(
+            f"the classes {str(names)[:80]} are not in ascending order: such models of CatBoost "
+            "cannot be read."
+        )
+    return np.array(names)

@@ -1,0 +1,214 @@
+"""Statistics of categories (CTRs) of a CatBoost model as statistics of ours.
+
+A CTR of one column or two has a table from a hash of the categories to counts.  Its value,
+
+    (n_in_class + prior_numerator) / (n + prior_denominator)        shifted, then scaled
+
+is a number for each combination of categories that our model holds as a target statistic,
+computed here in float32 as CatBoost does.  Combinations that the table lacks have the value
+of no rows.  (catboost/libs/model/static_ctr_provider.cpp, online_ctr.h, ctr_value_table.h.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.convert.readers import records
+from hedgerow.convert.readers.catboost_columns import Columns
+from hedgerow.data.statistics import TARGET, Statistic
+from hedgerow.errors import ModelFormatError
+
+_MULTIPLIER = np.uint64(0x4906BA494954CB65)
+_EMPTY = 2**64 - 1
+_MOST_PAIRS = 2**24
+_COUNTS = ("Borders", "Buckets")
+_FREQUENCIES = ("Counter", "FeatureFreq")
+_MEANS = ("BinarizedTargetMeanValue", "FloatTargetMeanValue")
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class CtrTable:
+    """Counts of each combination.
+
+    Attributes
+    ----------
+    keys : uint64, ascending
+        Hashes.
+    counts : float32, shape (n_keys, n_counts)
+    denominator : float
+    """
+
+    keys: Hashes
+    counts: npt.NDArray[np.float32]
+    denominator: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ctr:
+    """One CTR with its prior.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        One or two columns of the table, in CatBoost's order.
+    kind, identifier : str
+    target_border : int
+    prior, denominator, shift, scale : float
+    borders : list of float
+    """
+
+    columns: tuple[int, ...]
+    kind: str
+    identifier: str
+    target_border: int
+    prior: float
+    denominator: float
+    shift: float
+    scale: float
+    borders: list[float]
+
+    def table(self, record: dict[str, Any]) -> CtrTable:
+        """The counts of this CTR in the file."""
+        data = records.member(records.member(record, "ctr_data"), self.identifier)
+        stride = records.whole(data, "hash_stride", 2, 2**16)
+        flat = records.listed(data, "hash_map")
+        if len(flat) % stride:
+            raise ModelFormatError("'hash_map' does not fit 'hash_stride'.")
+        keys, counts = [], []
+        for at in range(0, len(flat), stride):
+            key = flat[at]
+            digits = isinstance(key, str) and key.isascii() and key.isdigit() and len(key) <= 20
+            if not digits or int(key) > _EMPTY:
+                raise ModelFormatError("'hash_map' has a hash that is no number of 64 bits.")
+            if int(key) != _EMPTY:
+                keys.append(int(key))
+                counts.append(flat[at + 1 : at + stride])
+        width = stride - 1
+        numbers = records.floats({"hash_map": [c for row in counts for c in row]}, "hash_map")
+        order = np.argsort(np.array(keys, dtype=np.uint64), kind="stable")
+        with np.errstate(over="ignore"):
+            table = numbers.astype(np.float32).reshape(-1, width)[order]
+        total = records.number(data, "counter_denominator", 0.0)
+        return CtrTable(np.array(keys, dtype=np.uint64)[order], table, total)
+
+    def values(self, table: CtrTable) -> tuple[FloatArray, float]:
+        """Value of each key, and that of all others."""
+        counts, zero = table.counts, np.zeros(1, dtype=np.float32)
+        if self.kind in _FREQUENCIES:
+            total = np.full(len(counts), table.denominator, dtype=np.float32)
+            none = np.full(1, table.denominator, dtype=np.float32)
+            return self._of(counts[:, 0], total), float(self._of(zero, none)[0])
+        if self.kind in _MEANS:
+            if counts.shape[1] != 2:
+                raise ModelFormatError("'hash_map' does not fit the type of the CTR.")
+            return self._of(counts[:, 0], counts[:, 1]), float(self._of(zero, zero)[0])
+        if self.target_border >= counts.shape[1]:
+            raise ModelFormatError("'target_border_idx' is outside its range.")
+        chosen = slice(self.target_border, self.target_border + 1)
+        if self.kind == "Borders":
+            chosen = slice(self.target_border + 1, None)
+        good = counts[:, chosen].sum(axis=1, dtype=np.float32)
+        total = counts.sum(axis=1, dtype=np.float32)
+        return self._of(good, total), float(self._of(zero, zero)[0])
+
+    def _of(self, good: Any, total: Any) -> FloatArray:
+        one = np.float32
+        with np.errstate(all="ignore"):
+            share = (good + one(self.prior)) / (total + one(self.denominator))
+            value: FloatArray = ((share + one(self.shift)) * one(self.scale)).astype(np.float64)
+        if not np.isfinite(value).all():
+            raise ModelFormatError("a CTR has a value that is not finite.")
+        return value
+
+
+def ctrs_of(about: dict[str, Any], columns: Columns) -> list[Ctr]:
+    """Read the list of CTRs.
+
+    Raises
+    ------
+    ModelFormatError
+        If one is made of more than two columns, or of anything but categories.
+    """
+    found = []
+    for item in records.objects(about, "ctrs", missing=True):
+        kind, identifier = item.get("ctr_type"), item.get("identifier")
+        if kind not in (*_COUNTS, *_FREQUENCIES, *_MEANS) or not isinstance(identifier, str):
+            raise ModelFormatError(f"a CTR of the type {str(kind)[:40]!r} cannot be read.")
+        elements = records.objects(item, "elements")
+        for element in elements:
+            what = element.get("combination_element")
+            if what != "cat_feature_value":
+                raise ModelFormatError(
+                    f"a CTR combines categories with {str(what)[:40]!r}, which no model here can "
+                    "express: train with max_ctr_complexity=1."
+                )
+        if not 1 <= len(elements) <= 2:
+            raise ModelFormatError(
+                f"a CTR combines {len(elements)} columns; models here have statistics of one or "
+                "two: train with max_ctr_complexity=2 or 1."
+            )
+        indices = [records.whole(e, "cat_feature_index", 0, 2**24) for e in elements]
+        if any(index not in columns.categories for index in indices) or len(set(indices)) < len(
+            indices
+        ):
+            raise ModelFormatError("a CTR asks for a feature that is not there.")
+        found.append(
+            Ctr(
+                columns=tuple(columns.categories[index] for index in indices),
+                kind=str(kind),
+                identifier=identifier,
+                target_border=records.whole({"t": item.get("target_border_idx", 0)}, "t", 0, 2**16),
+                prior=records.number(item, "prior_numerator"),
+                denominator=records.number(item, "prior_denomerator"),
+                shift=records.number(item, "shift"),
+                scale=records.number(item, "scale"),
+                borders=records.floats(item, "borders").tolist(),
+            )
+        )
+    return found
+
+
+def hashes_of(parts: Sequence[IntArray]) -> Hashes:
+    """Hashes of combinations: one category hash of each part, which are of one length."""
+    combined = np.zeros(len(parts[0]), dtype=np.uint64)
+    for part in parts:
+        with np.errstate(over="ignore"):
+            combined = _MULTIPLIER * (combined + _MULTIPLIER * part.astype(np.int64).view(np.uint64))
+    return combined
+
+
+def statistic_of(ctr: Ctr, table: CtrTable, columns: Columns) -> Statistic:
+    """The CTR as a statistic: a value for each combination of levels in the table."""
+    codes = [columns.level_hash[j] for j in ctr.columns]
+    sizes = [len(part) for part in codes]
+    if len(codes) == 2 and sizes[0] * sizes[1] > _MOST_PAIRS:
+        raise ModelFormatError(
+            f"a CTR combines columns of {sizes[0]} and {sizes[1]} categories, too many pairs."
+        )
+    positions = [grid.reshape(-1) for grid in np.indices(sizes)]
+    hashes = hashes_of([part[at] for part, at in zip(codes, positions, strict=True)])
+    values, prior = ctr.values(table)
+    place = np.searchsorted(table.keys, hashes)
+    place[place == len(table.keys)] = 0
+    known = table.keys[place] == hashes if len(table.keys) else np.zeros(len(hashes), np.bool_)
+    order = np.argsort(ctr.columns)
+    keys = np.zeros(len(hashes), dtype=np.int64)
+    for k in order.tolist():
+        keys = keys * (sizes[k] + 2) + positions[k]
+    keys, found = keys[known], values[place[known]]
+    ascending = np.argsort(keys)
+    return Statistic(
+        columns=tuple(sorted(ctr.columns)),
+        classes=(TARGET,),
+        keys=keys[ascending],
+        values=np.ascontiguousarray(found[ascending][None, :]),
+        prior=np.array([prior]),
+    )

@@ -1,0 +1,33 @@
+"""JSON of other libraries: which one it is of."""
+
+from __future__ import annotations
+
+from hedgerow.convert.meaning import Imported
+from hedgerow.errors import ModelFormatError
+from hedgerow.io import strict_json
+from hedgerow.io.strict_json import Bounds
+
+BOUNDS = Bounds(values=1 << 26, containers=1 << 23, depth=256, constants=True)
+"""A value takes Python at most about 60 bytes, so a file of its own size a multiple of it."""
+
+
+def read_json(data: bytes) -> Imported:
+    """Read a JSON model of XGBoost or CatBoost.
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    record = strict_json.decode(data.removeprefix(b"\xef\xbb\xbf"), "the model", BOUNDS)
+    if isinstance(record, dict) and "learner" in record:
+        from hedgerow.convert.readers.xgboost import read_record
+
+        return read_record(record)
+    if isinstance(record, dict) and ("oblivious_trees" in record or "features_info" in record):
+        from hedgerow.convert.readers.catboost import read_catboost
+
+        return read_catboost(record)
+    raise ModelFormatError(
+        "this is a JSON text, but no model of XGBoost (no 'learner') or CatBoost (no "
+        "'features_info')."
+    )

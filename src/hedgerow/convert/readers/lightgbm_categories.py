@@ -1,0 +1,199 @@
+"""Columns of categories of a LightGBM model: which they are, their levels, their sets.
+
+LightGBM's sets are bits, one for each whole number.  A model that was trained on a pandas
+frame has the categories of its columns in ``pandas_categorical``, and the numbers are their
+positions there; otherwise the numbers are the categories.
+
+``pandas_categorical`` does not say to which columns its entries belong: these are in the
+order of the columns.  A column that no tree can split (``feature_infos`` is ``none``) may
+have an entry or not, so there may be several ways, and it is an error if they differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.convert.readers.lightgbm_nodes import Nodes
+from hedgerow.convert.readers.lightgbm_text import LightGBMText
+from hedgerow.convert.readers.tokens import read_ints
+from hedgerow.convert.sets import CategorySets
+from hedgerow.data.levels import MOST_LEVELS, Level, canonical
+from hedgerow.data.schema import Column, Rounding
+from hedgerow.errors import ModelFormatError
+
+_WORD = 32
+_MOST_SET_BITS = 2**26
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Categories:
+    """Columns of categories.
+
+    Attributes
+    ----------
+    levels : dict from column to its levels, ascending
+    rounding : dict from column to how it rounds
+    position : dict from column to int64
+        Position among the levels of each code, where codes are not the levels themselves.
+    """
+
+    levels: dict[int, tuple[Level, ...]]
+    rounding: dict[int, Rounding]
+    position: dict[int, IntArray]
+
+    def column(self, name: str, j: int) -> Column:
+        """Column ``j``, of categories or numbers."""
+        if j not in self.levels:
+            return Column(name)
+        return Column(name, "category", self.levels[j], self.rounding[j])
+
+    def positions(self, codes: IntArray, j: int) -> IntArray:
+        """Positions of some codes of column ``j`` among its levels."""
+        if j in self.position:
+            return self.position[j][codes]
+        return np.searchsorted(np.array(self.levels[j], dtype=np.int64), codes).astype(np.int64)
+
+
+def categories_of(text: LightGBMText, nodes: Nodes, n_features: int) -> Categories:
+    """Find the columns of categories and their levels."""
+    codes = _listed_numbers(text, n_features)
+    for j, found in zip(nodes.feature[nodes.is_set].tolist(), members_of(nodes), strict=True):
+        if j >= n_features:
+            raise ModelFormatError(f"a split asks for column {j}; there are {n_features}.")
+        codes.setdefault(j, set()).update(found.tolist())
+    places = _places(text, codes, n_features) if text.pandas_categorical is not None else {}
+    categories = Categories({}, {}, {})
+    for j, found in codes.items():
+        if j not in places:
+            categories.levels[j] = _checked(sorted(found), j)
+            categories.rounding[j] = "to_zero"
+            continue
+        assert text.pandas_categorical is not None
+        levels = _levels_of_pandas(text.pandas_categorical[places[j]], j)
+        if found and max(found) >= len(levels):
+            raise ModelFormatError(f"column {j} has fewer categories than its splits name.")
+        categories.levels[j] = tuple(canonical(sorted(levels)))
+        categories.rounding[j] = "none"
+        order = sorted(range(len(levels)), key=levels.__getitem__)
+        categories.position[j] = np.argsort(np.array(order, dtype=np.int64))
+    return categories
+
+
+def category_sets(nodes: Nodes, categories: Categories) -> CategorySets:
+    """The set of each split of a category, as positions of the levels of its column."""
+    is_set = np.zeros(int(nodes.start[-1]), dtype=np.bool_)
+    is_set[nodes.inner] = nodes.is_set
+    columns = nodes.feature[nodes.is_set].tolist()
+    members = [
+        categories.positions(found, j)
+        for j, found in zip(columns, members_of(nodes), strict=True)
+    ]
+    return CategorySets(is_set, members, np.zeros(len(members), dtype=np.bool_))
+
+
+def members_of(nodes: Nodes) -> list[IntArray]:
+    """The whole numbers in the set of each split of a category."""
+    starts = nodes.ints("cat_boundaries", np.where(nodes.n_cat > 0, nodes.n_cat + 1, 0), 0)
+    first = np.concatenate(([0], np.cumsum(np.where(nodes.n_cat > 0, nodes.n_cat + 1, 0))))
+    ends = np.zeros(len(nodes.n_cat), dtype=np.int64)
+    has = nodes.n_cat > 0
+    ends[has] = starts[first[1:][has] - 1]
+    if (ends < 0).any():
+        raise ModelFormatError("cat_boundaries are outside their range.")
+    words = nodes.ints("cat_threshold", ends, 0)
+    if ((words < 0) | (words >= 2**_WORD)).any():
+        raise ModelFormatError("cat_threshold has a number that is no word of 32 bits.")
+    before = np.concatenate(([0], np.cumsum(ends)))
+    found, total = [], 0
+    which = nodes.threshold[nodes.is_set]
+    for tree, number in zip(nodes.tree_of_inner[nodes.is_set].tolist(), which.tolist(), strict=True):
+        if not (0 <= number < nodes.n_cat[tree]) or number != int(number):
+            raise ModelFormatError(f"tree {tree}: a split of categories has no set.")
+        at = int(first[tree]) + int(number)
+        begin, end = int(starts[at]), int(starts[at + 1])
+        if not 0 <= begin <= end <= ends[tree]:
+            raise ModelFormatError(f"tree {tree}: cat_boundaries do not rise.")
+        total += (end - begin) * _WORD
+        if total > _MOST_SET_BITS:
+            raise ModelFormatError("the sets of categories are too large.")
+        part = words[before[tree] + begin : before[tree] + end].astype("<u4")
+        bits = np.unpackbits(part.view(np.uint8), bitorder="little")
+        found.append(np.flatnonzero(bits).astype(np.int64))
+    return found
+
+
+def _listed_numbers(text: LightGBMText, n_features: int) -> dict[int, set[int]]:
+    """Columns that ``feature_infos`` lists numbers of categories for."""
+    infos = text.header.get("feature_infos", "")
+    listed = infos.split(" ") if infos else []
+    if listed and len(listed) != n_features:
+        raise ModelFormatError(f"feature_infos has {len(listed)} entries for {n_features} columns.")
+    found: dict[int, set[int]] = {}
+    for j, info in enumerate(listed):
+        if info != "none" and not info.startswith("["):
+            numbers = read_ints(info.replace(":", " "), f"feature_infos of column {j}")
+            found[j] = {number for number in numbers.tolist() if number >= 0}
+    return found
+
+
+def _places(text: LightGBMText, numbers: dict[int, set[int]], n_features: int) -> dict[int, int]:
+    """Entry of ``pandas_categorical`` of each column of categories."""
+    known = text.pandas_categorical or []
+    infos = text.header.get("feature_infos", "").split(" ")
+    idle = [infos[j] == "none" if len(infos) == n_features else False for j in range(n_features)]
+    spare = len(known) - len(numbers)
+    unused = sum(idle[j] for j in range(n_features) if j not in numbers)
+    if spare == 0 or unused == 0:
+        if spare != 0:
+            raise ModelFormatError(
+                f"the model has {len(known)} columns of pandas categories and {len(numbers)} that "
+                "are split as categories: ordered categories, or categorical_feature beside "
+                "them, are not read."
+            )
+        return {j: k for k, j in enumerate(sorted(numbers))}
+    if not 0 <= spare <= unused:
+        raise ModelFormatError("pandas_categorical does not fit the columns of categories.")
+    places: dict[int, int] = {}
+    for k, j in enumerate(sorted(numbers)):
+        before = sum(idle[i] for i in range(j) if i not in numbers)
+        low, high = k + max(0, spare - (unused - before)), k + min(spare, before)
+        fits = [
+            place
+            for place in range(low, high + 1)
+            if not numbers[j] or max(numbers[j]) < len(_levels_of_pandas(known[place], j))
+        ]
+        if len({repr(known[place]) for place in fits}) != 1:
+            raise ModelFormatError(
+                f"it cannot be told which pandas categories column {j} has: some columns of the "
+                "training table had one value alone. Train without them."
+            )
+        places[j] = fits[0]
+    return places
+
+
+def _levels_of_pandas(levels: Any, j: int) -> list[Any]:
+    """Categories of one column, in pandas' order."""
+    if not isinstance(levels, list):
+        raise ModelFormatError("pandas_categorical must be a list of lists.")
+    plain = [int(level) if isinstance(level, bool) else level for level in levels]
+    kinds = {type(level) for level in plain}
+    if not (kinds <= {str} or kinds <= {int} or kinds <= {float}) or len(set(plain)) < len(plain):
+        raise ModelFormatError(
+            f"the categories of column {j} must be all text or all numbers, and differ."
+        )
+    if kinds == {int} and any(abs(level) >= 2**63 for level in plain):
+        raise ModelFormatError(f"column {j} has a category beyond 64 bits.")
+    return plain
+
+
+def _checked(levels: list[int], j: int) -> tuple[int, ...]:
+    if len(levels) > MOST_LEVELS:
+        raise ModelFormatError(f"column {j} has more than {MOST_LEVELS:,} categories.")
+    return tuple(levels)
+
+
+__all__ = ["Categories", "categories_of", "category_sets"]

@@ -1,0 +1,124 @@
+"""The text of a LightGBM model in its parts: header, trees, parameters, categories of pandas.
+
+::
+
+    tree                        no value: what kind of file this is
+    version=v4                  header: name=value, or a name alone
+    ...
+    Tree=0                      one block for each tree
+    num_leaves=31
+    ...
+    end of trees
+    parameters:                 [name: value]
+    end of parameters
+    pandas_categorical:[...]    JSON
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hedgerow.errors import ModelFormatError
+from hedgerow.io import strict_json
+
+_VERSIONS = ("v2", "v3", "v4")
+_PARAMETER = re.compile(r"\[([a-z_0-9]+): (.*)\]")
+_END = "end of trees"
+
+TREE_KEYS = frozenset(
+    {
+        *("num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type"),
+        *("left_child", "right_child", "leaf_value", "leaf_weight", "leaf_count"),
+        *("internal_value", "internal_weight", "internal_count", "shrinkage"),
+        *("cat_boundaries", "cat_threshold", "is_linear", "leaf_const", "num_features"),
+        *("leaf_features", "leaf_coeff"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LightGBMText:
+    """The parts of a file, nothing in them checked but their names.
+
+    Attributes
+    ----------
+    header : dict
+        A name without a value has the empty text.
+    trees : list of dict
+    parameters : dict
+    pandas_categorical : list or None
+        Categories of each column that pandas held as such.
+    """
+
+    header: dict[str, str]
+    trees: list[dict[str, str]]
+    parameters: dict[str, str] = field(default_factory=dict)
+    pandas_categorical: list[Any] | None = None
+
+
+def parse(data: bytes) -> LightGBMText:
+    """Take a file apart.
+
+    Raises
+    ------
+    ModelFormatError
+        If it is no LightGBM model of a version from 2 to 4.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ModelFormatError(f"the LightGBM model is not UTF-8: {error.reason}.") from None
+    lines = iter(text.replace("\r\n", "\n").split("\n"))
+    if next(lines) != "tree":
+        raise ModelFormatError("this is no LightGBM model: its first line is not 'tree'.")
+    header, first = _block(lines, "header")
+    if header.get("version") not in _VERSIONS:
+        raise ModelFormatError(
+            f"the LightGBM model has version {header.get('version', '(none)')[:20]!r}; known are "
+            f"{', '.join(_VERSIONS)}."
+        )
+    trees: list[dict[str, str]] = []
+    while first != _END:
+        if first != f"Tree={len(trees)}":
+            raise ModelFormatError(
+                f"the LightGBM model was cut short: after {len(trees)} trees neither another one "
+                f"nor {_END!r} follows."
+            )
+        tree, first = _block(lines, first)
+        if odd := sorted(tree.keys() - TREE_KEYS):
+            raise ModelFormatError(f"tree {len(trees)} has an unknown entry {odd[0][:50]!r}.")
+        trees.append(tree)
+    return _with_rest(LightGBMText(header, trees), lines)
+
+
+def _block(lines: Iterator[str], name: str) -> tuple[dict[str, str], str]:
+    """Entries up to the next tree or the end of all trees, and the line that follows them."""
+    found: dict[str, str] = {}
+    for line in lines:
+        if line == _END or line.startswith("Tree="):
+            return found, line
+        key, _, value = line.partition("=")
+        if not line.strip():
+            continue
+        if key in found:
+            raise ModelFormatError(f"{name[:30]} has {key[:50]!r} twice.")
+        found[key] = value.rstrip(" ") if key not in ("leaf_features", "leaf_coeff") else value
+    return found, ""
+
+
+def _with_rest(model: LightGBMText, lines: Iterator[str]) -> LightGBMText:
+    parameters: dict[str, str] = {}
+    categories: list[Any] | None = None
+    for line in lines:
+        if found := _PARAMETER.fullmatch(line):
+            parameters[found[1]] = found[2]
+        elif line.startswith("pandas_categorical:"):
+            text = line.partition(":")[2]
+            listed = strict_json.decode(text.encode("utf-8"), "pandas_categorical")
+            if listed is not None and not isinstance(listed, list):
+                raise ModelFormatError("pandas_categorical must be a list.")
+            categories = listed or None
+    return LightGBMText(model.header, model.trees, parameters, categories)

@@ -1,0 +1,107 @@
+"""Trees of a LightGBM model as a table of trees: inner nodes, then leaves, tree after tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.convert.readers.lightgbm_categories import Categories, category_sets
+from hedgerow.convert.readers.lightgbm_lines import read_lines
+from hedgerow.convert.readers.lightgbm_nodes import DEFAULT_LEFT, Nodes
+from hedgerow.convert.thresholds import keys_up_to
+from hedgerow.convert.trees import BoolArray, TreeTable
+from hedgerow.errors import ModelFormatError
+
+ZERO = float(np.float32(1e-35))
+"""Largest magnitude that LightGBM takes for 0."""
+
+_NO_MISSING, _ZERO_MISSING, _NAN_MISSING = 0, 1, 2
+
+
+def table_of(nodes: Nodes, categories: Categories, n_features: int) -> tuple[TreeTable, bool]:
+    """All trees, and whether zeros are missing values."""
+    n, inner = int(nodes.start[-1]), nodes.n_leaves - 1
+    feature = np.full(n, -1, dtype=np.int64)
+    feature[nodes.inner] = nodes.feature
+    value, gain = np.full(n, np.nan), np.zeros(n)
+    value[nodes.inner] = nodes.floats("internal_value", inner, np.nan)
+    value[nodes.leaf] = nodes.value
+    gain[nodes.inner] = nodes.floats("split_gain", inner, 0.0)
+    key, missing_left, zero = _splits(nodes)
+    keys, goes = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
+    goes[nodes.inner] = missing_left
+    keys[nodes.inner] = key
+    table = TreeTable(
+        start=nodes.start,
+        feature=feature,
+        key=keys,
+        missing_left=goes,
+        left=_children(nodes, "left_child"),
+        right=_children(nodes, "right_child"),
+        value=value,
+        gain=gain,
+        cover=_of_rows(nodes, "weight"),
+        count=_of_rows(nodes, "count").astype(np.int64),
+    )
+    if nodes.is_set.any():
+        table.sets = category_sets(nodes, categories)
+        keys[nodes.inner[nodes.is_set]] = np.arange(int(nodes.is_set.sum()))
+    table.slopes = read_lines(nodes, table, n_features)
+    return table, zero
+
+
+def _of_rows(nodes: Nodes, what: str) -> FloatArray:
+    """``"weight"`` or ``"count"`` of the rows of every node; trees of one leaf may lack it."""
+    found = np.zeros(int(nodes.start[-1]))
+    found[nodes.inner] = nodes.floats(f"internal_{what}", nodes.n_leaves - 1, 0.0)
+    name = f"leaf_{what}"
+    alone = [len(tree.get(name, "").split()) for tree in nodes.trees]
+    known = np.where(nodes.n_leaves > 1, nodes.n_leaves, np.minimum(alone, 1))
+    at = nodes.leaf[np.repeat(known > 0, nodes.n_leaves)]
+    found[at] = nodes.floats(name, known, 0.0)
+    return np.clip(np.nan_to_num(found), 0.0, 2.0**62)
+
+
+def _children(nodes: Nodes, name: str) -> IntArray:
+    """Children, of which a leaf is written as ``~leaf``."""
+    inner = nodes.n_leaves - 1
+    child, n_inner = nodes.ints(name, inner), inner[nodes.tree_of_inner]
+    if ((child >= n_inner) | (~child > n_inner)).any():
+        raise ModelFormatError(f"{name} names a node that is not there.")
+    found = np.zeros(int(nodes.start[-1]), dtype=np.int64)
+    found[nodes.inner] = np.where(child >= 0, child, n_inner + ~child)
+    return found
+
+
+def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
+    """Keys and sides of missing values of splits of numbers, and whether zeros are missing."""
+    number, kind = ~nodes.is_set, nodes.decision >> 2
+    default_left = (nodes.decision & DEFAULT_LEFT) > 0
+    cut = np.where(number, nodes.threshold, 0.0)
+    if np.isnan(cut).any():
+        raise ModelFormatError("a threshold is NaN.")
+    if (kind[number] > _NAN_MISSING).any():
+        raise ModelFormatError("decision_type has an unknown type of missing values.")
+    missing_left = np.where(kind == _NO_MISSING, cut >= 0.0, default_left) & number
+    by_zero = number & (kind == _ZERO_MISSING)
+    if not by_zero.any():
+        return keys_up_to(cut), missing_left, False
+    if (by_zero == number).all():
+        return keys_up_to(cut), missing_left, True
+    return keys_up_to(_around_zero(nodes, cut, by_zero, default_left)), missing_left, False
+
+
+def _around_zero(
+    nodes: Nodes, cut: FloatArray, by_zero: BoolArray, default_left: BoolArray
+) -> FloatArray:
+    """Cuts that divide zeros as missing values, where only some columns take them so."""
+    left, right = by_zero & default_left, by_zero & ~default_left
+    apart = (left & (cut < -ZERO)) | (right & (cut > ZERO))
+    if apart.any():
+        column = int(nodes.feature[np.argmax(apart)])
+        raise ModelFormatError(
+            f"column {column} takes zeros for missing values (zero_as_missing) and others do "
+            "not, which no model here can express."
+        )
+    cut = np.where(left, np.maximum(cut, ZERO), cut)
+    return np.where(right, np.minimum(cut, np.nextafter(-ZERO, -np.inf)), cut)

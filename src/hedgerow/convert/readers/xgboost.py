@@ -1,0 +1,190 @@
+"""XGBoost's JSON and UBJSON models as models of ours.
+
+What its trees do (src/tree/tree_model.cc, src/predictor) and what stands for it here:
+
+===============================  ==============================================================
+XGBoost                          here
+===============================  ==============================================================
+number: ``float32(x) < t``       the largest float64 that rounds below ``t``
+missing values                   to the default side
+category in the set              right
+category not in it, or unknown   left: the policy for unknown categories is ``"split"``
+value with a fraction            cut off: the column rounds down
+DART's ``weight_drop``           values multiplied
+``base_score``                   through the link, as raw score
+``num_parallel_tree``            trees in turns, one for each output
+===============================  ==============================================================
+
+Leaves are the same.  XGBoost adds float32 numbers, so its raw scores differ from ours, which
+are added in float64, by its rounding: about 1e-7 of the largest partial sum for each tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.convert.meaning import Imported, Meaning, column_names, finished, linked, several
+from hedgerow.convert.readers import records, ubjson
+from hedgerow.convert.readers.xgboost_categories import Coded, coded_columns
+from hedgerow.convert.readers.xgboost_trees import Tree, read_tree, table_of
+from hedgerow.convert.trees import TreeTable
+from hedgerow.data.schema import Column, Schema
+from hedgerow.errors import ModelFormatError
+from hedgerow.objectives import CUSTOM
+from hedgerow.objectives.targets import FOR_SEVERAL
+
+_MOST_OUTPUTS = 2**20
+
+
+def read_ubjson(data: bytes) -> Imported:
+    """Read the content of a UBJSON file.
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    return read_record(ubjson.decode(data))
+
+
+def read_record(record: Any) -> Imported:
+    """Read a decoded model.
+
+    Raises
+    ------
+    ModelFormatError
+        If it is damaged, or has what no model here can express; the message names it.
+    """
+    learner = records.member(record, "learner")
+    about = records.member(learner, "learner_model_param")
+    n_features = records.text_whole(about, "num_feature", 1, 2**24)
+    classes = records.text_whole(about, "num_class", 0, _MOST_OUTPUTS, "0")
+    targets = records.text_whole(about, "num_target", 0, _MOST_OUTPUTS, "1")
+    n_outputs = max(classes, targets, 1)
+    booster, weights = _booster(records.member(learner, "gradient_booster"))
+    model = records.member(booster, "model")
+    trees = [
+        read_tree(tree, n_features, n_outputs) for tree in records.objects(model, "trees")
+    ]
+    outputs = records.ints(model, "tree_info", len(trees))
+    order = _in_turns(outputs.tolist(), trees, n_outputs)
+    if weights is not None and len(weights) != len(trees):
+        raise ModelFormatError("weight_drop must have one number for each tree.")
+    trees = [trees[t].scaled(1.0 if weights is None else float(weights[t])) for t in order]
+    names, named = column_names(
+        records.texts(learner, "feature_names") or None, n_features, "f{}"
+    )
+    coded = coded_columns(model.get("cats"), learner, trees, n_features)
+    columns = tuple(_column(name, coded.get(j)) for j, name in enumerate(names))
+    unknown = "split" if any(column.kind == "category" for column in columns) else "missing"
+    schema = Schema(columns, named, unknown)
+    table: TreeTable = table_of(trees, coded, n_outputs)
+    objective = records.member(learner, "objective")
+    meaning, start = _meaning(objective, _base_scores(about, n_outputs), n_outputs, classes)
+    source: dict[str, Any] = {"format": "xgboost", "objective": str(objective.get("name"))[:100]}
+    if weights is not None:
+        source["boosting"] = "dart"
+    return finished(table, schema, start.tolist(), meaning, source)
+
+
+def _booster(record: dict[str, Any]) -> tuple[dict[str, Any], FloatArray | None]:
+    """The trees of a booster, and the weights of those of DART."""
+    name = record.get("name")
+    if name == "gbtree":
+        weights = record.get("weight_drop")
+        return record, None if weights is None else records.floats(record, "weight_drop")
+    if name == "dart":
+        return records.member(record, "gbtree"), records.floats(record, "weight_drop")
+    raise ModelFormatError(
+        f"the booster {str(name)[:50]!r} of XGBoost cannot be read: only 'gbtree' and 'dart' are "
+        "made of trees."
+    )
+
+
+def _in_turns(outputs: list[int], trees: Sequence[Tree], n_outputs: int) -> list[int]:
+    """Trees in the order in which outputs take turns, each output's in their own order."""
+    if n_outputs == 1 or (trees and trees[0].value.ndim == 2):
+        return list(range(len(outputs)))
+    of: dict[int, list[int]] = {k: [] for k in range(n_outputs)}
+    for t, output in enumerate(outputs):
+        if output not in of:
+            raise ModelFormatError("tree_info names an output that is not there.")
+        of[output].append(t)
+    if len({len(found) for found in of.values()}) != 1:
+        raise ModelFormatError("the outputs do not have the same number of trees.")
+    return [t for together in zip(*of.values(), strict=True) for t in together]
+
+
+def _column(name: str, coded: Coded | None) -> Column:
+    if coded is None:
+        return Column(name)
+    return Column(name, "category", coded.levels, coded.rounding)
+
+
+def _base_scores(about: dict[str, Any], n_outputs: int) -> FloatArray:
+    """The base score of each output, in the space of predictions."""
+    found = about.get("base_score", "0.5")
+    if not isinstance(found, str) or len(found) > 64 * n_outputs + 64:
+        raise ModelFormatError("'base_score' must be a number, written as text.")
+    parts = found.strip().removeprefix("[").removesuffix("]").split(",")
+    numbers = [records.text_number({"base_score": part.strip()}, "base_score") for part in parts]
+    if len(numbers) not in (1, n_outputs):
+        raise ModelFormatError(f"'base_score' must have {n_outputs} numbers.")
+    return np.array(numbers * (n_outputs // len(numbers)), dtype=np.float32)
+
+
+_MEANINGS: dict[str, tuple[Meaning, str]] = {
+    "reg:squarederror": (Meaning("squared_error"), "identity"),
+    "reg:linear": (Meaning("squared_error"), "identity"),
+    "reg:absoluteerror": (Meaning("absolute_error"), "identity"),
+    "reg:squaredlogerror": (linked("reg:squaredlogerror"), "identity"),
+    "reg:pseudohubererror": (linked("reg:pseudohubererror"), "identity"),
+    "reg:quantileerror": (linked("reg:quantileerror"), "identity"),
+    "reg:expectileerror": (linked("reg:expectileerror"), "identity"),
+    "reg:logistic": (Meaning("cross_entropy"), "logit"),
+    "binary:logistic": (Meaning("logistic"), "logit"),
+    "binary:logitraw": (linked("binary:logitraw"), "identity"),
+    "binary:hinge": (Meaning("hinge"), "identity"),
+    "multi:softmax": (Meaning("softmax"), "identity"),
+    "multi:softprob": (Meaning("softmax"), "identity"),
+    "count:poisson": (Meaning("poisson"), "log"),
+    "reg:gamma": (Meaning("gamma"), "log"),
+    "reg:tweedie": (linked("reg:tweedie", "log"), "log"),
+    "survival:cox": (linked("survival:cox", "log"), "log"),
+    "survival:aft": (linked("survival:aft", "log"), "log"),
+    "rank:ndcg": (Meaning("lambdarank"), "identity"),
+    "rank:map": (Meaning("rank_map"), "identity"),
+    "rank:pairwise": (Meaning("rank_pairwise"), "identity"),
+}
+"""What predictions mean, and the link that the base score goes through."""
+
+
+def _meaning(
+    objective: dict[str, Any], base: FloatArray, n_outputs: int, classes: int
+) -> tuple[Meaning, FloatArray]:
+    """Objective here, and raw scores before the first tree."""
+    name = objective.get("name")
+    if not isinstance(name, str) or name not in _MEANINGS:
+        raise ModelFormatError(f"the objective {str(name)[:60]!r} of XGBoost is not known here.")
+    meaning, link = _MEANINGS[name]
+    start = _raw_scores(base, link)
+    if n_outputs > 1 and not classes:
+        single = meaning.objective
+        ours = single in FOR_SEVERAL and single != CUSTOM
+        meaning = several(single, n_outputs) if ours else linked(name)
+    elif meaning.objective == "softmax" and n_outputs < 2:
+        raise ModelFormatError(f"{name!r} needs two classes at least.")
+    return meaning, start
+
+
+def _raw_scores(base: FloatArray, link: str) -> FloatArray:
+    """Base scores through the link, in float32 as XGBoost computes them."""
+    one = np.float32(1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        raw = {"identity": base, "log": np.log(base), "logit": -np.log(one / base - one)}[link]
+    if not np.isfinite(raw).all():
+        raise ModelFormatError("'base_score' is outside the range of predictions.")
+    return raw.astype(np.float64)

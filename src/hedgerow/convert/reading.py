@@ -1,0 +1,94 @@
+"""Tells the formats of model files apart and reads them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+from hedgerow.boosting.classes import labels_to_record
+from hedgerow.convert.meaning import Imported
+from hedgerow.errors import ModelFormatError
+from hedgerow.io.model_file import load_model
+from hedgerow.io.sniff import SNIFF_BYTES
+from hedgerow.model.model import Model
+
+MOST_BYTES = 2**31
+"""Largest file of another library that is read."""
+
+
+def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None]:
+    """Read a model file of ours, or of LightGBM, XGBoost or CatBoost, from any source.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    model : Model
+        Validated.
+    record : dict or None
+        As :func:`hedgerow.io.load_model`.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ModelFormatError
+        If it is no valid model file, or has what no model here can express.
+    """
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        return load_model(path)
+    with open(path, "rb") as file:
+        start = file.read(SNIFF_BYTES)
+        if format_of(start) is None:
+            return load_model(path)
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_BYTES:
+            raise ModelFormatError(
+                f"{os.fspath(path)}: the file has {size:,} bytes; of other libraries at most "
+                f"{MOST_BYTES:,} are read."
+            )
+        data = start + file.read(size - len(start))
+    try:
+        found = read_foreign(data)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+    assert found is not None
+    known = found.classes
+    return found.model, None if known is None else {"classes": labels_to_record(known)}
+
+
+def format_of(start: bytes) -> str | None:
+    """``"lightgbm"``, ``"json"`` or ``"ubjson"`` by the first bytes of a file; None if no other's."""
+    if start.startswith((b"tree\n", b"tree\r\n")):
+        return "lightgbm"
+    if start[:1] == b"{" and start[1:2] in b"L#iUIl$" and start[1:2] and start[2:4] != b"":
+        return "ubjson"
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+        return "json"
+    return None
+
+
+def read_foreign(data: bytes) -> Imported | None:
+    """Read the content of a file of another library; None if it is none that is known.
+
+    Raises
+    ------
+    ModelFormatError
+    """
+    kind = format_of(data[:SNIFF_BYTES])
+    if kind == "lightgbm":
+        from hedgerow.convert.readers.lightgbm import read_lightgbm
+
+        return read_lightgbm(data)
+    if kind == "ubjson":
+        from hedgerow.convert.readers.xgboost import read_ubjson
+
+        return read_ubjson(data)
+    if kind == "json":
+        from hedgerow.convert.readers.json_files import read_json
+
+        return read_json(data)
+    return None

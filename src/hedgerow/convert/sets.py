@@ -1,0 +1,186 @@
+"""Sets of categories of another library as tables of at most 254 bins.
+
+Glossary
+--------
+members  positions, among the levels of the column, of the categories that go left
+bin      number of all levels that no set of the column tells apart; a column has
+         254 at most
+copy     where sets tell more of them apart, the column is split as if it stood in the
+         table several times, and each copy has bins of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import IntArray
+from hedgerow.data.schema import Schema
+from hedgerow.errors import ModelFormatError
+from hedgerow.model.forest import UNKNOWN_BIN, CategoryTables
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CategorySets:
+    """Sets of categories, by number.
+
+    Attributes
+    ----------
+    is_set : bool, one per node
+        Whether the node asks for a set; its ``key`` is then the number.  Of length 0 if there
+        are none.
+    members : sequence of int64 arrays
+        Distinct positions of levels.
+    unknown_left : bool, one per set
+        Whether values that are no level go left.
+    """
+
+    is_set: npt.NDArray[np.bool_]
+    members: Sequence[IntArray]
+    unknown_left: npt.NDArray[np.bool_]
+
+    @staticmethod
+    def none(n_nodes: int = 1) -> CategorySets:
+        """No node asks for a set."""
+        # Of length 1, so that it goes with any number of nodes.
+        return CategorySets(np.zeros(n_nodes, np.bool_), (), np.zeros(0, np.bool_))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetTables:
+    """What splits ask for, with the columns and numbers of sets that a forest has.
+
+    Attributes
+    ----------
+    feature, threshold : int64, one per node
+    categories : CategoryTables or None
+    copies : tuple of int, or None
+        Column of each input, if a column is there more than once.
+    """
+
+    feature: IntArray
+    threshold: IntArray
+    categories: CategoryTables | None
+    copies: tuple[int, ...] | None
+
+
+@dataclass(eq=False)
+class _Copy:
+    """Bins of one copy of a column, made finer with each set."""
+
+    bins: IntArray
+    sizes: list[int]
+    sets: list[int]
+
+
+def set_tables_of(
+    sets: CategorySets, key: IntArray, feature: IntArray, kept: IntArray, schema: Schema
+) -> SetTables:
+    """Find bins for all sets.
+
+    Parameters
+    ----------
+    sets : CategorySets
+    key, feature : int64, one per node
+        As in :class:`hedgerow.convert.trees.TreeTable`.
+    kept : int64
+        Nodes of the forest, in its order.
+    schema : Schema
+    """
+    feature, threshold = feature[kept], key[kept].copy()
+    if not schema.has_categories:
+        return SetTables(feature, threshold, None, None)
+    asks = np.zeros(len(kept), np.bool_)
+    if len(sets.members):
+        asks = sets.is_set[kept] & (feature >= 0)
+    is_category = np.array([kind == "category" for kind in schema.kinds])
+    if (is_category[feature] & (feature >= 0) & ~asks).any() or (asks & ~is_category[feature]).any():
+        raise ModelFormatError("a column is split as a number and as a category.")
+    nodes = np.flatnonzero(asks)
+    copies = _copies_of(sets, threshold[nodes], feature[nodes], schema)
+    order = [(j, copy) for j in range(schema.n_features) for copy in copies.get(j, [None])]
+    inputs = tuple(j for j, _ in order)
+    first = {j: place for place, j in reversed(list(enumerate(inputs)))}
+    place = np.array([first[j] for j in range(schema.n_features)] + [-1], dtype=np.int64)
+    new_feature = place[feature]
+    words = np.zeros((len(nodes), 4), dtype=np.uint64)
+    position = {j: k for j, k in first.items()}
+    row_of = {node: row for row, node in enumerate(nodes.tolist())}
+    for j, found in copies.items():
+        for number, copy in enumerate(found):
+            for k in copy.sets:
+                node = int(nodes[k])
+                new_feature[node] = position[j] + number
+                set_number = int(threshold[node])
+                members = sets.members[set_number]
+                words[row_of[node]] = _words(
+                    copy.bins[members], bool(sets.unknown_left[set_number])
+                )
+    threshold[nodes] = np.arange(len(nodes))
+    return SetTables(
+        new_feature,
+        threshold,
+        _tables(words, order, schema),
+        None if len(inputs) == schema.n_features else inputs,
+    )
+
+
+def _copies_of(
+    sets: CategorySets, numbers: IntArray, feature: IntArray, schema: Schema
+) -> dict[int, list[_Copy]]:
+    """Copies of each column of categories, with the splits (by position) that each takes."""
+    copies = {
+        j: [_Copy(np.zeros(schema.n_levels(j), np.int64), [schema.n_levels(j)], [])]
+        for j in range(schema.n_features)
+        if schema.kinds[j] == "category"
+    }
+    for k, (number, j) in enumerate(zip(numbers.tolist(), feature.tolist(), strict=True)):
+        members = sets.members[number]
+        if not _refine(copies[j][-1], members):
+            n_levels = schema.n_levels(j)
+            copies[j].append(_Copy(np.zeros(n_levels, np.int64), [n_levels], []))
+            _refine(copies[j][-1], members)
+        copies[j][-1].sets.append(k)
+    return copies
+
+
+def _refine(copy: _Copy, members: IntArray) -> bool:
+    """Tell the members of a set from all others; False, and nothing done, if bins run out."""
+    bins, counts = np.unique(copy.bins[members], return_counts=True)
+    cut = [
+        (int(b), int(n)) for b, n in zip(bins, counts, strict=True) if n < copy.sizes[int(b)]
+    ]
+    if len(copy.sizes) + len(cut) > UNKNOWN_BIN:
+        return False
+    renamed = np.arange(len(copy.sizes) + len(cut))
+    for b, n in cut:
+        renamed[b] = len(copy.sizes)
+        copy.sizes[b] -= n
+        copy.sizes.append(n)
+    copy.bins[members] = renamed[copy.bins[members]]
+    return True
+
+
+def _words(bins: IntArray, unknown_left: bool) -> npt.NDArray[np.uint64]:
+    bits = np.zeros(256, dtype=np.uint8)
+    bits[bins] = 1
+    bits[UNKNOWN_BIN] = unknown_left
+    return np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def _tables(
+    words: npt.NDArray[np.uint64], order: list[tuple[int, _Copy | None]], schema: Schema
+) -> CategoryTables:
+    bins = [np.zeros(0, np.int64) if copy is None else copy.bins for _, copy in order]
+    counts = [len(part) for part in bins]
+    level_bin = np.concatenate(bins).astype(np.uint8)
+    in_sets = schema.unknown == "split"
+    return CategoryTables(
+        words, level_bin, np.concatenate(([0], np.cumsum(counts))).astype(np.int64), in_sets
+    )
+
+
+__all__ = ["CategorySets", "SetTables", "set_tables_of"]

@@ -1,0 +1,84 @@
+"""Cuts of libraries that round values to float32, as keys of float64 values.
+
+XGBoost, CatBoost and the trees of scikit-learn round a value to the nearest float32,
+ties to even, before they compare it.  Rounding never changes the order of two values, so
+"the rounded value lies below t" holds for all float64 values up to some largest one.  With
+``p`` the float32 below ``t`` and ``m`` the number half way between them::
+
+    p  even:  m itself rounds to p     the largest value below is m
+    p  odd:   m rounds to t            the largest value below is the float64 before m
+
+So the cut is exact, and prediction needs no comparison in float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.kernels.keys import keys_of_floats
+
+NO_KEY = int(MISSING_KEY)
+"""Key of a cut that no value lies on the left side of."""
+
+_BEYOND = 2.0**128
+"""What would follow the largest float32: from half way to it on, values round to infinity."""
+
+
+def keys_up_to(cut: FloatArray) -> IntArray:
+    """Largest keys that satisfy ``x <= cut`` in float64."""
+    return keys_of_floats(cut)
+
+
+def keys_below_float32(cut: AnyArray) -> IntArray:
+    """Largest keys that satisfy ``float32(x) < cut``.
+
+    Parameters
+    ----------
+    cut : float32
+        Not NaN.
+
+    Returns
+    -------
+    int64
+        ``NO_KEY`` for minus infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.kernels.keys import floats_of_keys
+    >>> cut = np.array([0.1], dtype=np.float32)
+    >>> last = floats_of_keys(keys_below_float32(cut))
+    >>> bool(np.float32(last)[0] < cut[0]), bool(np.float32(np.nextafter(last, 1.0))[0] < cut[0])
+    (True, False)
+    """
+    upper = np.asarray(cut, dtype=np.float32)
+    lower = np.nextafter(upper, np.float32(-np.inf))
+    even = (lower.view(np.uint32) & np.uint32(1)) == 0
+    half = (_finite(lower) + _finite(upper)) / 2.0
+    last = np.where(even, half, np.nextafter(half, -np.inf))
+    # Minus infinity itself rounds to nothing else, so it is on the left of the lowest number.
+    keys: IntArray = keys_of_floats(last)
+    return np.where(np.isneginf(upper), np.int64(NO_KEY), keys)
+
+
+def keys_up_to_float32(cut: AnyArray) -> IntArray:
+    """Largest keys that satisfy ``float32(x) <= cut``; ``cut`` is float32 or float64."""
+    cut = np.asarray(cut, dtype=np.float64)
+    below = rounded_down(cut)
+    above = np.nextafter(below, np.float32(np.inf))
+    keys = keys_below_float32(above)
+    return np.where(np.isposinf(below), keys_of_floats(below.astype(np.float64)), keys)
+
+
+def rounded_down(values: FloatArray) -> npt.NDArray[np.float32]:
+    """The largest float32 that is not above each value."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32)
+    above = rounded.astype(np.float64) > values
+    return np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+
+
+def _finite(values: npt.NDArray[np.float32]) -> FloatArray:
+    return np.clip(values.astype(np.float64), -_BEYOND, _BEYOND)

@@ -1,0 +1,281 @@
+"""Trees of another library as a forest: numbered, cut to what can be reached, completed.
+
+Every reader fills a :class:`TreeTable`; :func:`forest_of` does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.convert.sets import CategorySets, SetTables, set_tables_of
+from hedgerow.convert.thresholds import NO_KEY
+from hedgerow.data.schema import Schema
+from hedgerow.errors import ModelFormatError
+from hedgerow.kernels.keys import highest_key
+from hedgerow.kernels.slopes import Slopes
+from hedgerow.model.forest import Forest
+
+BoolArray = npt.NDArray[np.bool_]
+
+MOST_NODES = 2**30
+"""Nodes of a model at most."""
+
+MOST_DEPTH = 5_000
+"""Splits above a leaf at most."""
+
+
+@dataclass(eq=False)
+class TreeTable:
+    """All trees of a model, one behind the other.
+
+    Attributes
+    ----------
+    start : int64, one per tree and one more
+        Nodes of tree t are ``start[t] : start[t + 1]``, its root first.
+    feature : int64, one per node
+        Column of the split, -1 in a leaf.
+    key : int64
+        Largest key that goes left, or ``NO_KEY``; of a set of categories its number in ``sets``.
+    missing_left : bool
+    left, right : int64
+        Children, counted from the root of their tree, in any order.
+    value : float64, shape (n_nodes,) or (n_nodes, n_outputs)
+        What a leaf adds.  NaN in an inner node asks for the mean of its children.
+    gain, cover, count : one per node
+        Of what the source tells; 0 where it tells nothing.
+    sets : CategorySets
+        Sets of categories.
+    slopes : Slopes, optional
+        Terms of leaves, by node.
+    """
+
+    start: IntArray
+    feature: IntArray
+    key: IntArray
+    missing_left: BoolArray
+    left: IntArray
+    right: IntArray
+    value: FloatArray
+    gain: FloatArray
+    cover: FloatArray
+    count: IntArray
+    sets: CategorySets = field(default_factory=CategorySets.none)
+    slopes: Slopes | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A forest, and the inputs that it splits where these are not the columns themselves.
+
+    Attributes
+    ----------
+    forest : Forest
+    copies : tuple of int, or None
+        Column of each input, if a column of categories has to be there more than once.
+    """
+
+    forest: Forest
+    copies: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Where the nodes that can be reached stand.
+
+    ``kept`` are nodes of the table in their new order, ``left`` and ``right`` their children
+    in it, counted over all trees, ``levels`` the new nodes of each depth.
+    """
+
+    kept: IntArray
+    start: IntArray
+    left: IntArray
+    right: IntArray
+    levels: list[IntArray]
+
+
+def forest_of(table: TreeTable, schema: Schema, base_score: Sequence[float]) -> Grown:
+    """Build a forest.
+
+    Parameters
+    ----------
+    table : TreeTable
+    schema : Schema
+        Of the columns that the trees split.
+    base_score : sequence of float
+        One for each output.
+
+    Returns
+    -------
+    Grown
+
+    Raises
+    ------
+    ModelFormatError
+        If the nodes do not form trees, or numbers are outside their range.
+    """
+    _check(table, schema)
+    layout = _lay_out(table)
+    inner = table.feature[layout.kept] >= 0
+    tables = set_tables_of(table.sets, table.key, table.feature, layout.kept, schema)
+    tree = np.repeat(np.arange(len(layout.start) - 1), np.diff(layout.start))
+    root = layout.start[tree]
+    value = _completed(table, layout)
+    vectors = value if value.ndim == 2 else None
+    fields: dict[str, Any] = {
+        "feature": np.where(inner, tables.feature, -1).astype(np.int32),
+        "threshold": np.where(inner, tables.threshold, 0).astype(np.int64),
+        "missing_left": (table.missing_left[layout.kept] & inner).astype(np.uint8),
+        "left": np.where(inner, layout.left - root, 0).astype(np.int32),
+        "right": np.where(inner, layout.right - root, 0).astype(np.int32),
+        "value": np.zeros(len(inner)) if vectors is not None else value,
+        "gain": np.where(inner, _usable(table.gain[layout.kept]), 0.0),
+        "cover": np.maximum(_usable(table.cover[layout.kept]), 0.0),
+        "count": np.maximum(table.count[layout.kept], 0).astype(np.int64),
+    }
+    forest = Forest(
+        **fields,
+        tree_start=layout.start,
+        base_score=np.array(base_score, dtype=np.float64),
+        n_features=schema.n_features if tables.copies is None else len(tables.copies),
+        categories=tables.categories,
+        vectors=None if vectors is None else np.ascontiguousarray(vectors),
+        slopes=None if table.slopes is None else _slopes_at(table.slopes, layout.kept),
+    )
+    return Grown(forest, tables.copies)
+
+
+def _usable(values: FloatArray) -> FloatArray:
+    """Statistics that no prediction needs: what is not finite is not known."""
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _check(table: TreeTable, schema: Schema) -> None:
+    n_nodes = len(table.feature)
+    if n_nodes > MOST_NODES:
+        raise ModelFormatError(f"the model has more than {MOST_NODES:,} nodes.")
+    inner = table.feature >= 0
+    if (table.feature >= schema.n_features).any():
+        raise ModelFormatError(
+            f"a split asks for column {int(table.feature.max())}, but there are "
+            f"{schema.n_features} columns."
+        )
+    size = np.repeat(np.diff(table.start), np.diff(table.start))
+    for child in (table.left, table.right):
+        if not ((child >= 0) & (child < size))[inner].all():
+            raise ModelFormatError("a child of a node lies outside its tree.")
+    leaf_values = table.value[~inner]
+    if not np.isfinite(leaf_values).all():
+        raise ModelFormatError("a leaf has a value that is not finite.")
+
+
+def _lay_out(table: TreeTable) -> _Layout:
+    """Number the nodes that can be reached; children behind their parents.
+
+    The order of the source stays where it is one, so that the numbers of leaves do, too.
+    """
+    start, n_trees = table.start, len(table.start) - 1
+    tree = np.repeat(np.arange(n_trees), np.diff(start))
+    base = start[tree]
+    inner = table.feature >= 0
+    node = np.arange(len(inner))
+    left = np.where(inner, base + table.left, node)
+    right = np.where(inner, base + table.right, node)
+    left, right, roots = _without_empty(table, left, right)
+    depth = np.full(len(inner), -1, dtype=np.int64)
+    level = roots
+    for above in range(MOST_DEPTH + 1):
+        if (depth[level] >= 0).any() or len(np.unique(level)) != len(level):
+            raise ModelFormatError("a node has more than one parent.")
+        depth[level] = above
+        asks = level[inner[level]]
+        if len(asks) == 0:
+            break
+        level = np.concatenate((left[asks], right[asks]))
+    else:
+        raise ModelFormatError(f"a tree is deeper than {MOST_DEPTH:,} splits.")
+    kept = np.flatnonzero(depth >= 0)
+    asks = kept[inner[kept]]
+    falls = (left[asks] < asks) | (right[asks] < asks)
+    shuffled = np.zeros(n_trees, dtype=np.bool_)
+    shuffled[tree[asks[falls]]] = True
+    rank = np.where(shuffled[tree[kept]], depth[kept], 0)
+    kept = kept[np.lexsort((kept, rank, tree[kept]))]
+    place = np.full(len(inner), -1, dtype=np.int64)
+    place[kept] = np.arange(len(kept))
+    sizes = np.bincount(tree[kept], minlength=n_trees)
+    new_depth = depth[kept]
+    order = np.argsort(new_depth, kind="stable")
+    ends = np.cumsum(np.bincount(new_depth, minlength=1))
+    return _Layout(
+        kept=kept,
+        start=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        left=place[left[kept]],
+        right=place[right[kept]],
+        levels=np.split(order, ends[:-1]),
+    )
+
+
+def _without_empty(
+    table: TreeTable, left: IntArray, right: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Children and roots, past splits that send all rows one way.
+
+    A split with ``NO_KEY`` that sends missing values left becomes the split "is it missing",
+    with its sides exchanged.
+    """
+    roots = table.start[:-1]
+    empty = (table.feature >= 0) & ~table.sets.is_set & (table.key == NO_KEY)
+    if not empty.any():
+        return left, right, roots
+    turned = empty & table.missing_left
+    left, right = np.where(turned, right, left), np.where(turned, left, right)
+    table.key = np.where(turned, highest_key("float"), table.key)
+    table.missing_left = table.missing_left & ~turned
+    passed = empty & ~turned
+    onward = np.where(passed, right, np.arange(len(left)))
+    for _ in range(len(left).bit_length() + 1):
+        onward = onward[onward]
+    if passed[onward].any():
+        raise ModelFormatError("a node has more than one parent.")
+    return onward[left], onward[right], onward[roots]
+
+
+def _completed(table: TreeTable, layout: _Layout) -> FloatArray:
+    """Values of all nodes; those of inner nodes that are not known from their children."""
+    value: FloatArray = table.value[layout.kept].astype(np.float64)
+    inner = table.feature[layout.kept] >= 0
+    flat = value.reshape(len(value), -1)
+    unknown = inner & ~np.isfinite(flat).all(axis=1)
+    weight = np.maximum(_usable(table.cover[layout.kept]), 0.0)
+    for level in reversed(layout.levels):
+        asks = level[unknown[level]]
+        a, b = layout.left[asks], layout.right[asks]
+        both = weight[a] + weight[b]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            share = np.where((both > 0.0) & np.isfinite(both), weight[a] / both, 0.5)[:, None]
+        flat[asks] = flat[a] * share + flat[b] * (1.0 - share)
+    return value
+
+
+def _slopes_at(slopes: Slopes, kept: IntArray) -> Slopes:
+    """The terms of some nodes, in the order of these."""
+    counts = np.diff(slopes.start)[kept]
+    start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    terms = np.arange(start[-1]) + np.repeat(slopes.start[:-1][kept] - start[:-1], counts)
+    return Slopes(
+        start,
+        slopes.column[terms],
+        slopes.slope[terms],
+        slopes.center[terms],
+        slopes.low[kept],
+        slopes.high[kept],
+    )
+
+
+__all__ = ["Grown", "SetTables", "TreeTable", "forest_of"]
