@@ -97,7 +97,9 @@ def set_tables_of(
     if len(sets.members):
         asks = sets.is_set[kept] & (feature >= 0)
     is_category = np.array([kind == "category" for kind in schema.kinds])
-    if (is_category[feature] & (feature >= 0) & ~asks).any() or (asks & ~is_category[feature]).any():
+    if (is_category[feature] & (feature >= 0) & ~asks).any() or (
+        asks & ~is_category[feature]
+    ).any():
         raise ModelFormatError("a column is split as a number and as a category.")
     nodes = np.flatnonzero(asks)
     copies = _copies_of(sets, threshold[nodes], feature[nodes], schema)
@@ -107,7 +109,7 @@ def set_tables_of(
     place = np.array([first[j] for j in range(schema.n_features)] + [-1], dtype=np.int64)
     new_feature = place[feature]
     words = np.zeros((len(nodes), 4), dtype=np.uint64)
-    position = {j: k for j, k in first.items()}
+    position = dict(first.items())
     row_of = {node: row for row, node in enumerate(nodes.tolist())}
     for j, found in copies.items():
         for number, copy in enumerate(found):
@@ -150,9 +152,7 @@ def _copies_of(
 def _refine(copy: _Copy, members: IntArray) -> bool:
     """Tell the members of a set from all others; False, and nothing done, if bins run out."""
     bins, counts = np.unique(copy.bins[members], return_counts=True)
-    cut = [
-        (int(b), int(n)) for b, n in zip(bins, counts, strict=True) if n < copy.sizes[int(b)]
-    ]
+    cut = [(int(b), int(n)) for b, n in zip(bins, counts, strict=True) if n < copy.sizes[int(b)]]
     if len(copy.sizes) + len(cut) > UNKNOWN_BIN:
         return False
     renamed = np.arange(len(copy.sizes) + len(cut))

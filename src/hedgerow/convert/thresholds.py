@@ -76,8 +76,8 @@ def rounded_down(values: FloatArray) -> npt.NDArray[np.float32]:
     """The largest float32 that is not above each value."""
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float32)
-    above = rounded.astype(np.float64) > values
-    return np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        below = np.nextafter(rounded, np.float32(-np.inf))
+    return np.where(rounded.astype(np.float64) > values, below, rounded)
 
 
 def _finite(values: npt.NDArray[np.float32]) -> FloatArray:

@@ -105,7 +105,7 @@ def find_paths(forest: Forest, players: Players) -> Paths:
     tree = _shape(splits.left, splits.right, splits.levels, forest.tree_start)
     player = np.full(len(inner), -1, dtype=np.int64)
     player[inner] = players.of_input[forest.feature[inner]]
-    share = _shares(forest.count, tree, inner)
+    share = _shares(forest, tree, inner)
     same = _nearest_above(tree, player, player)
     above = np.where(same >= 0, tree.depth[same] + 1, -1)
     weight = np.ones(len(inner))
@@ -181,12 +181,18 @@ def _last_leaves(tree: Tree, inner: npt.NDArray[np.bool_]) -> IntArray:
     return np.flatnonzero(tree.depth == len(tree.levels))
 
 
-def _shares(count: IntArray, tree: Tree, inner: npt.NDArray[np.bool_]) -> FloatArray:
-    """Share of the rows of both children that are in the left one; a half where there are none."""
-    share = np.full(len(count), 0.5)
-    left = count[tree.left[inner]].astype(np.float64)
-    total = left + count[tree.right[inner]]
-    share[inner] = np.where(total > 0.0, left / np.maximum(total, 1.0), 0.5)
+def _shares(forest: Forest, tree: Tree, inner: npt.NDArray[np.bool_]) -> FloatArray:
+    """Share of the rows of both children that are in the left one.
+
+    Of a tree of another library whose file has no counts it is the share of the hessians;
+    where there is neither, a half.
+    """
+    share = np.full(len(inner), 0.5)
+    for known in (forest.cover, forest.count.astype(np.float64)):
+        left = known[tree.left[inner]]
+        total = left + known[tree.right[inner]]
+        found = total > 0.0
+        share[inner] = np.where(found, left / np.where(found, total, 1.0), share[inner])
     return share
 
 

@@ -132,7 +132,7 @@ def cells_of_column(cells: Cells, column: int) -> ColumnCells:
     tables = cells.forest.categories
     n_levels = len(described.levels)
     bins = np.zeros(n_levels, np.uint8) if tables is None else tables.bins_of(column)
-    return ColumnCells(described, np.zeros(0, dtype=np.int64), bins, cells.backs_off)
+    return ColumnCells(described, np.zeros(0, dtype=np.int64), bins, cells.stays)
 
 
 def sorted_numbers(values: AnyArray, column: Column) -> AnyArray:

@@ -75,15 +75,17 @@ class Columns:
             self.level_hash[j] = np.array([code for _, code in pairs], dtype=np.int64)
 
 
+def _is_number(text: str) -> bool:
+    """Whether a text is what a whole number of 64 bits is written as."""
+    short = len(text) <= 18 and text.isascii() and text.removeprefix("-").isdigit()
+    return short and str(int(text)) == text
+
+
 def _as_numbers(texts: list[str]) -> list[Any]:
     """Whole numbers if all texts are such, 0 and 1 for truth values, else the texts."""
     if texts and set(texts) <= {"True", "False"}:
         return [int(text == "True") for text in texts]
-    short = all(len(text) <= 18 and text.lstrip("-").isdigit() and text.isascii() for text in texts)
-    if texts and short and all(str(int(text)) == text for text in texts if text.count("-") < 2):
-        if all(text.count("-") < 2 for text in texts):
-            return [int(text) for text in texts]
-    return texts
+    return [int(text) for text in texts] if all(map(_is_number, texts)) else texts
 
 
 def signed(value: int) -> int:

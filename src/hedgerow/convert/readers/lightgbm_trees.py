@@ -77,7 +77,7 @@ def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
     """Keys and sides of missing values of splits of numbers, and whether zeros are missing."""
     number, kind = ~nodes.is_set, nodes.decision >> 2
     default_left = (nodes.decision & DEFAULT_LEFT) > 0
-    cut = np.where(number, nodes.threshold, 0.0)
+    cut = _beside_zero(np.where(number, nodes.threshold, 0.0))
     if np.isnan(cut).any():
         raise ModelFormatError("a threshold is NaN.")
     if (kind[number] > _NAN_MISSING).any():
@@ -89,6 +89,13 @@ def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
     if (by_zero == number).all():
         return keys_up_to(cut), missing_left, True
     return keys_up_to(_around_zero(nodes, cut, by_zero, default_left)), missing_left, False
+
+
+def _beside_zero(cut: FloatArray) -> FloatArray:
+    """Cuts among the numbers that LightGBM reads as 0, ``|x| <= 1e-35``, as cuts beside them."""
+    inside = np.abs(cut) <= ZERO
+    beside = np.where(cut < 0.0, np.nextafter(-ZERO, -np.inf), ZERO)
+    return np.where(inside, beside, cut)
 
 
 def _around_zero(
