@@ -26,6 +26,10 @@ _LINES = (
     *("solid", "dashed", "dash-dotted", "dotted", "long dashes", "fine dots", "dash and dots"),
     "grey",
 )
+_OF_SCORES = (
+    '<p class="lead">↑ larger is better, ↓ smaller. The interval is that of 200 resamples of the '
+    "rows; a constant predicts the same for every row, as well as that can be done.</p>"
+)
 _OF_SURPRISES = (
     '<p class="lead">Those with the largest loss; rows are counted from 0. Wrong targets, missing '
     "columns and rare cases are found here.</p>"
@@ -57,7 +61,7 @@ _STYLE = (
 figure.wide svg { min-width: min(34rem, 150vw); }
 table.params td { overflow-wrap: anywhere; text-align: left; }
 details summary { cursor: pointer; color: #0072b2; }
-td, th { vertical-align: top; }
+td, th { vertical-align: top; } td.what { min-width: 9rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: .5rem 0; }
 dt { color: #52606d; } dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 40rem) { body { margin: 1rem auto; } th, td { padding: .25rem .4rem; }
@@ -138,10 +142,7 @@ def _scores(found: Findings) -> str:
         for score in found.scores
     ]
     head = ("score", "value", "95% interval", "of a constant")
-    return table_html(head, rows) + (
-        '<p class="lead">↑ larger is better, ↓ smaller. The interval is that of 200 resamples of the '
-        'rows; "a constant" predicts the same for every row, as well as that can be done.</p>'
-    )
+    return table_html(head, rows) + _OF_SCORES
 
 
 def _classes(found: Findings) -> list[str]:
@@ -294,7 +295,7 @@ def _caption(effect: Effect, found: Findings, outputs: Sequence[int]) -> str:
 def _surprises(found: Findings) -> list[str]:
     if not found.surprises:
         return []
-    names = _strongest_names(found, 6)
+    names = _strongest_names(found, 5)
     head = ("row", "true", "predicted", "loss", *names)
     rows = [_surprise_row(found, surprise, names) for surprise in found.surprises]
     parts = [
@@ -402,9 +403,12 @@ def _folds(folds: Mapping[str, Any]) -> list[str]:
             "best" if score is not None and score == best else "",
         ))  # fmt: skip
     n_folds, n_tested = folds["folds"]
-    return [
+    text = (
         f"<p>On {n_tested} of {n_folds} folds of the training rows these settings were compared by "
-        "the loss of the rows left out:</p>",
+        "the loss of the rows left out:</p>"
+    )
+    return [
+        text,
         table_html(("settings", "loss", "rounds of the fold", ""), rows),
     ]
 
