@@ -52,22 +52,22 @@ def grid_of(background: Background, column: int, n_points: int, *, inside: bool 
     """
     cells = user_cells(background, column)
     if cells.is_category:
-        positions = np.arange(cells.n_present)
-        if len(positions) > n_points:
+        places = np.arange(cells.n_present)
+        if len(places) > n_points:
             rows = cells.rows(background.values[:, column], background.weight)
             most = np.argsort(-rows[: cells.n_present], kind="stable")[:n_points]
-            positions = np.sort(most)
-        exact = len(positions) == cells.n_present
-        return Grid(cells, positions, _encoded(background, cells, positions), exact)
+            places = np.sort(most)
+        exact = len(places) == cells.n_present
+        return Grid(cells, places, _encoded(background, cells, places), exact)
     steps = background.model.forest.slopes is None and _splits_alone(background, column)
     if steps and not inside and cells.n_present <= n_points:
-        positions = cells.positions
-        return Grid(cells, positions, _encoded(background, cells, positions), True)
+        cuts = cells.positions
+        return Grid(cells, cuts, _encoded(background, cells, cuts), True)
     quantiles = quantiles_of(background.values[:, column], cells.column)
-    positions = quantiles if inside else np.concatenate((quantiles, _some_cuts(cells, quantiles)))
-    if len(positions) == 0:
-        positions = np.zeros(1)
-    positions = _thinned(np.unique(positions), quantiles, n_points)
+    numbers = quantiles if inside else np.concatenate((quantiles, _some_cuts(cells, quantiles)))
+    if len(numbers) == 0:
+        numbers = np.zeros(1)
+    positions: AnyArray = _thinned(np.unique(numbers), quantiles, n_points)
     if cells.column.kind == "int":
         positions = np.unique(positions.astype(np.int64))
     return Grid(cells, positions, _encoded(background, cells, positions), False)
