@@ -20,13 +20,14 @@ from hedgerow.cli import (
     inspection,
     ladder,
     prediction,
+    report,
     training,
     warmup,
 )
 from hedgerow.cli.usage import Parser, UsageError, one_line, printable_warnings
 from hedgerow.errors import HedgerowError
 
-_COMMANDS = (demo, training, prediction, explanation, inspection, ladder, warmup, bench)
+_COMMANDS = (demo, training, prediction, explanation, inspection, report, ladder, warmup, bench)
 
 
 def build_parser() -> Parser:

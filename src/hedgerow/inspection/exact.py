@@ -16,12 +16,14 @@ from hedgerow.inspection.background import Background
 from hedgerow.inspection.cells import ColumnCells, cells_of_column
 from hedgerow.inspection.effects import Effect
 from hedgerow.inspection.paths import (
+    Paths,
     count_rows,
     expected_rows,
     find_paths,
     first_sums,
 )
 from hedgerow.model.cells import Cells
+from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.threads import run_blocks
 
@@ -58,7 +60,7 @@ class ExactEffects:
             )  # fmt: skip
             mass = background.mass
         self._sums, self._first = sums / mass, first_sums(paths, pairs)[:-1]
-        values = _values_of_ends(paths.boxes.node, model)
+        values = _values_of_ends(paths.boxes.node, forest)
         self._end = paths.end_of_entry
         self._values = values
         self._at_end = self._sums[self._first, None] * values
@@ -81,30 +83,11 @@ class ExactEffects:
         added = self._sums[self._first[ends] + self._place(self._slot[entries]), None]
         added = added * self._values[ends]
         rest = self.mean - self._at_end[ends].sum(axis=0)
-        return rest + self._steps(cells, entries, added)
+        return rest + steps_of_entries(self.paths, cells, entries, added)
 
     def _place(self, slot: IntArray) -> IntArray:
         """Mask of "all but those on the column of a slot"."""
         return 1 + slot + (slot * (slot - 1) // 2 if self._pairs else 0)
-
-    def _steps(self, cells: ColumnCells, entries: IntArray, added: FloatArray) -> FloatArray:
-        """Sum of what is added in the boxes of entries, cell by cell."""
-        found = np.zeros((cells.n_cells, added.shape[1]))
-        if cells.is_category:
-            for k in range(0, len(entries), _ENTRIES_AT_ONCE):
-                part = slice(k, k + _ENTRIES_AT_ONCE)
-                found += cells.inside(self.paths, entries[part]).T.astype(np.float64) @ added[part]
-            return found
-        first, stop = cells.ranges(self.paths, entries)
-        n = cells.n_present
-        for output in range(added.shape[1]):
-            own = added[:, output]
-            ups = np.bincount(first, weights=own, minlength=n + 2)
-            downs = np.bincount(stop, weights=own, minlength=n + 2)
-            found[:n, output] = np.cumsum(ups - downs)[:n]
-        takes_missing = self.paths.boxes.missing[entries] == 1
-        found[n] = added[takes_missing].sum(axis=0)
-        return found
 
     def joint(self, one: int, two: int) -> FloatArray:
         """Mean raw score in each pair of cells, shape (n_cells, n_cells, n_outputs)."""
@@ -143,8 +126,8 @@ class ExactEffects:
             found = self._sum_of_boxes((cells_one, cells_two), (a, b), own[0])
         else:
             found = self._sum_of_ranges((cells_one, cells_two), (a, b), own[0])
-        found -= self._steps(cells_one, a, own[1])[:, None]
-        found -= self._steps(cells_two, b, own[2])[None]
+        found -= steps_of_entries(self.paths, cells_one, a, own[1])[:, None]
+        found -= steps_of_entries(self.paths, cells_two, b, own[2])[None]
         return found + self._at_end[ends].sum(axis=0)
 
     def _sum_of_boxes(
@@ -190,8 +173,12 @@ class ExactEffects:
             found[:n_one, :n_two, output] = steps[:n_one, :n_two]
             found[n_one, n_two, output] = own[missing[0] & missing[1]].sum()
         alone, other = missing
-        found[n_one, :n_two] = self._steps(cells[1], entries[1][alone], added[alone])[:n_two]
-        found[:n_one, n_two] = self._steps(cells[0], entries[0][other], added[other])[:n_one]
+        found[n_one, :n_two] = steps_of_entries(
+            self.paths, cells[1], entries[1][alone], added[alone]
+        )[:n_two]
+        found[:n_one, n_two] = steps_of_entries(
+            self.paths, cells[0], entries[0][other], added[other]
+        )[:n_one]
         return found
 
     def _entries_of_both(self, one: int, two: int) -> tuple[IntArray, IntArray]:
@@ -269,15 +256,41 @@ def effect_of_cells(
     )
 
 
-def _values_of_ends(node: IntArray, model: Model) -> FloatArray:
+def steps_of_entries(
+    paths: Paths, cells: ColumnCells, entries: IntArray, added: FloatArray
+) -> FloatArray:
+    """Sum of what is added in the boxes of some entries, cell by cell: (n_cells, n_outputs)."""
+    found = np.zeros((cells.n_cells, added.shape[1]))
+    if cells.is_category:
+        for k in range(0, len(entries), _ENTRIES_AT_ONCE):
+            part = slice(k, k + _ENTRIES_AT_ONCE)
+            found += cells.inside(paths, entries[part]).T.astype(np.float64) @ added[part]
+        return found
+    first, stop = cells.ranges(paths, entries)
+    n = cells.n_present
+    for output in range(added.shape[1]):
+        own = added[:, output]
+        ups = np.bincount(first, weights=own, minlength=n + 2)
+        downs = np.bincount(stop, weights=own, minlength=n + 2)
+        found[:n, output] = np.cumsum(ups - downs)[:n]
+    takes_missing = paths.boxes.missing[entries] == 1
+    found[n] = added[takes_missing].sum(axis=0)
+    return found
+
+
+def outputs_of_ends(node: IntArray, forest: Forest) -> FloatArray:
+    """1 for the output that each end adds to, 0 for the others: (n_ends, n_outputs)."""
+    tree = np.searchsorted(forest.tree_start, node, side="right") - 1
+    found = np.zeros((len(node), forest.n_outputs))
+    found[np.arange(len(node)), tree % forest.n_outputs] = 1.0
+    return found
+
+
+def _values_of_ends(node: IntArray, forest: Forest) -> FloatArray:
     """What each end adds to each output."""
-    forest = model.forest
     if forest.vectors is not None:
         return np.asarray(forest.vectors[node])
-    tree = np.searchsorted(forest.tree_start, node, side="right") - 1
-    values = np.zeros((len(node), forest.n_outputs))
-    values[np.arange(len(node)), tree % forest.n_outputs] = forest.value[node]
-    return values
+    return outputs_of_ends(node, forest) * forest.value[node, None]
 
 
 def _grouped(columns: IntArray, n_columns: int) -> list[IntArray]:

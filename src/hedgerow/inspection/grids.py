@@ -52,25 +52,47 @@ def grid_of(background: Background, column: int, n_points: int, *, inside: bool 
     """
     cells = user_cells(background, column)
     if cells.is_category:
-        positions = np.arange(cells.n_present)
-        if len(positions) > n_points:
+        places = np.arange(cells.n_present)
+        if len(places) > n_points:
             rows = cells.rows(background.values[:, column], background.weight)
             most = np.argsort(-rows[: cells.n_present], kind="stable")[:n_points]
-            positions = np.sort(most)
-        exact = len(positions) == cells.n_present
-        return Grid(cells, positions, _encoded(background, cells, positions), exact)
+            places = np.sort(most)
+        exact = len(places) == cells.n_present
+        return Grid(cells, places, _encoded(background, cells, places), exact)
     steps = background.model.forest.slopes is None and _splits_alone(background, column)
     if steps and not inside and cells.n_present <= n_points:
-        positions = cells.positions
-        return Grid(cells, positions, _encoded(background, cells, positions), True)
-    values = quantiles_of(background.values[:, column], cells.column)
-    if len(values) == 0:
-        values = np.zeros(1)
-    places = np.linspace(0, len(values) - 1, min(n_points, len(values))).round().astype(np.int64)
-    positions = np.unique(values[places])
+        cuts = cells.positions
+        return Grid(cells, cuts, _encoded(background, cells, cuts), True)
+    quantiles = quantiles_of(background.values[:, column], cells.column)
+    numbers = quantiles if inside else np.concatenate((quantiles, _some_cuts(cells, quantiles)))
+    if len(numbers) == 0:
+        numbers = np.zeros(1)
+    positions: AnyArray = _thinned(np.unique(numbers), quantiles, n_points)
     if cells.column.kind == "int":
         positions = np.unique(positions.astype(np.int64))
     return Grid(cells, positions, _encoded(background, cells, positions), False)
+
+
+def _some_cuts(cells: ColumnCells, quantiles: FloatArray) -> FloatArray:
+    """Cuts within the range of the background: what many rows share has few quantiles."""
+    cuts = cells.positions[:-1].astype(np.float64)
+    if len(quantiles) > 0:
+        cuts = cuts[(cuts > quantiles[0]) & (cuts < quantiles[-1])]
+    return cuts
+
+
+def _thinned(positions: FloatArray, quantiles: FloatArray, n_points: int) -> FloatArray:
+    """``n_points`` of the positions at most: half of them by rows, half by cuts."""
+    if len(positions) <= n_points:
+        return positions
+
+    def some(numbers: FloatArray, n: int) -> FloatArray:
+        return numbers[np.linspace(0, len(numbers) - 1, n).round().astype(np.int64)]
+
+    half = n_points // 2
+    by_rows = np.unique(some(quantiles, n_points - half)) if len(quantiles) else quantiles
+    others = positions[~np.isin(positions, by_rows)]
+    return np.union1d(by_rows, some(others, min(len(others), n_points - len(by_rows))))
 
 
 def _splits_alone(background: Background, column: int) -> bool:

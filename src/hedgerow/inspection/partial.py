@@ -30,6 +30,7 @@ from hedgerow.inspection.cells import quantiles_of
 from hedgerow.inspection.effects import Effect, JointEffect, PartialDependence
 from hedgerow.inspection.exact import ExactEffects
 from hedgerow.inspection.grids import Grid, grid_of
+from hedgerow.inspection.lines import LineEffects
 from hedgerow.inspection.rescoring import Rescorer, inputs_of_column
 from hedgerow.model.model import Model
 
@@ -238,7 +239,9 @@ def partial_dependence(
         found = whole.effects([input_of(model, column) for column in plain])
         effects, mean = dict(zip(plain, found, strict=True)), whole.mean
     else:
-        mean = mean_prediction(background, kind)
+        assert background is not None
+        lines, mean = _line_effects(background, chosen, kind, n_points)
+        effects.update(lines)
     for column in chosen:
         if column not in effects:
             assert background is not None
@@ -256,6 +259,27 @@ def check_points(n_points: object) -> None:
     whole = isinstance(n_points, int | np.integer) and not isinstance(n_points, bool)
     if not whole or int(n_points) < 2:  # type: ignore[call-overload]
         raise ParameterError(f"n_points must be a whole number from 2 on; got {n_points!r}.")
+
+
+def _line_effects(
+    background: Background, chosen: Sequence[int], kind: Kind, n_points: int
+) -> tuple[dict[int, Effect], FloatArray]:
+    """Effects of leaves that are lines on raw scores, if these are asked for; mean prediction."""
+    model = background.model
+    is_raw = kind == "raw" or is_identity(background)
+    plain = [column for column in chosen if is_plain(model, column)]
+    if model.forest.slopes is None or not is_raw or not plain:
+        return {}, mean_prediction(background, kind)
+    grids = {column: grid_of(background, column, n_points) for column in plain}
+    by_input = {input_of(model, column): grid for column, grid in grids.items()}
+    lines = LineEffects(model, background, by_input)
+    found = {
+        column: effect_of_grid(
+            background, column, grid, _squeezed(lines.curve(input_of(model, column), grid))
+        )
+        for column, grid in grids.items()
+    }
+    return found, lines.mean
 
 
 def is_exact(model: Model, background: Background | None, kind: Kind) -> bool:

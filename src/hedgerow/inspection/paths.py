@@ -258,7 +258,7 @@ def count_rows(
     visits = paths.visits._replace(out=out)
     for start in range(0, len(values), ROWS_AT_ONCE):
         part = values[start : start + ROWS_AT_ONCE]
-        keys = _keys(paths.forest, part, used, n_threads)
+        keys = keys_of_rows(paths.forest, part, used, n_threads)
         weights = np.zeros(0)
         if weight is not None:
             weights = np.zeros(keys.shape[1])
@@ -278,25 +278,33 @@ def _count(
 ) -> None:
     """Add some rows to ``sums``, trees divided between threads."""
     keys, weight, n_rows = rows
-    most_slots, most_depth = int(visits.n_slots.max(initial=0)), int(visits.depth.max(initial=0))
-    state = state_words(most_slots, most_depth, pairs)
+    most_slots = int(visits.n_slots.max(initial=0))
+    state = state_words(most_slots, int(visits.depth.max(initial=0)), pairs)
 
     def task(start: int, stop: int) -> None:
-        begin, end = int(paths.first_visit[start]), int(paths.first_visit[stop])
-        asked = visits.question[begin:end]
-        chosen, place = np.unique(asked[asked >= 0], return_inverse=True)
-        own = np.full(len(visits.question), -1, dtype=np.int64)
-        own[begin:end][asked >= 0] = place.reshape(-1)
-        space = np.empty(len(chosen) * WORDS + state, dtype=np.uint64)
+        asked, own, begin, end = questions_of_trees(paths, visits, start, stop)
+        space = np.empty(len(asked) * WORDS + state, dtype=np.uint64)
         count_paths(
-            keys, weight, questions, chosen, visits._replace(question=own), begin, end, n_rows,
+            keys, weight, questions, asked, own, begin, end, n_rows,
             int(n_masks(most_slots, pairs)), pairs, space, sums,
         )  # fmt: skip
 
     run_blocks(task, paths.forest.n_trees, n_threads, 1 + 100_000 // max(1, n_rows))
 
 
-def _keys(forest: Forest, values: AnyArray, used: IntArray, n_threads: int) -> IntArray:
+def questions_of_trees(
+    paths: Paths, visits: Visits, start: int, stop: int
+) -> tuple[IntArray, Visits, int, int]:
+    """The questions that some trees ask, visits that name places among them, and their range."""
+    begin, end = int(paths.first_visit[start]), int(paths.first_visit[stop])
+    numbers = visits.question[begin:end]
+    chosen, place = np.unique(numbers[numbers >= 0], return_inverse=True)
+    own = np.full(len(visits.question), -1, dtype=np.int64)
+    own[begin:end][numbers >= 0] = place.reshape(-1)
+    return chosen, visits._replace(question=own), begin, end
+
+
+def keys_of_rows(forest: Forest, values: AnyArray, used: IntArray, n_threads: int) -> IntArray:
     """Keys of numbers and bins of categories, column by column, of whole tiles of rows."""
     n_rows = len(values)
     keys = np.zeros((max(1, len(used)), -(-n_rows // TILE) * TILE), dtype=np.int64)

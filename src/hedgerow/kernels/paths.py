@@ -148,6 +148,15 @@ def copy(masks: AnyArray, source: int, target: int) -> None:
 
 
 @kernel(inner=True)
+def whole_rows(masks: AnyArray, place: int, first_row: int, n_rows: int) -> None:
+    """Write the mask of all rows of a tile that there are."""
+    for word in range(np.uint64(WORDS)):
+        first = first_row + np.uint64(64) * word
+        left = np.int64(n_rows) - np.int64(first)
+        masks[place + word] = _ALL if left >= 64 else (_ONE << np.uint64(max(left, 0))) - _ONE
+
+
+@kernel(inner=True)
 def go_down(
     masks: AnyArray,
     parent: int,
@@ -271,11 +280,7 @@ def count_paths(
             depth, n_slots = np.uint64(visits.depth[i]), np.uint64(visits.n_slots[i])
             here = states + depth * stride
             if depth == _ZERO:
-                for word in range(words):
-                    first = row + np.uint64(64) * word
-                    left = np.int64(n_rows) - np.int64(first)
-                    whole = _ALL if left >= 64 else (_ONE << np.uint64(max(left, 0))) - _ONE
-                    space[here + word] = whole
+                whole_rows(space, here, row, n_rows)
             else:
                 slots = np.uint64(visits.slot[i]), np.uint64(visits.n_before[i])
                 answers = space, np.uint64(visits.question[i]) * words, visits.flip[i]

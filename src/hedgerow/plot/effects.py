@@ -186,7 +186,9 @@ def _drawn(effect: Effect) -> IntArray:
     low, high = range_of(effect)
     x = effect.positions.astype(np.float64)
     if not effect.is_exact:
-        return np.flatnonzero((x >= low) & (x <= high))
+        first = int(np.searchsorted(x, low, side="right")) - 1
+        last = int(np.searchsorted(x, high, side="left"))
+        return np.arange(max(first, 0), min(last, len(x) - 1) + 1)
     first = int(np.searchsorted(x, low, side="left"))
     last = int(np.searchsorted(x, high, side="left"))
     return np.arange(first, min(last, len(x) - 1) + 1)

@@ -150,7 +150,8 @@ def cell_text(value: object) -> str:
         return str(int(value))
     if isinstance(value, float | np.floating):
         number = float(value)
-        return str(int(number)) if number.is_integer() and abs(number) < 1e7 else f"{number:.4g}"
+        whole = number.is_integer() and abs(number) < 1e7
+        return f"{number:.0f}" if whole or 9999.5 <= abs(number) < 1e7 else f"{number:.4g}"
     return short(value, 20)
 
 

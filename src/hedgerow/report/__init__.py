@@ -1,15 +1,20 @@
-"""Comparisons of the whole family on one table, as text and as a page."""
+"""Pages: the whole family compared on one table; a model and the rows of a test."""
 
+from hedgerow.report.findings import Findings, find
 from hedgerow.report.ladder import Result, Rung, Split, climb, ladder_text, rungs_for, split_table
+from hedgerow.report.model_page import model_page
 from hedgerow.report.page import ladder_page
 
 __all__ = [
+    "Findings",
     "Result",
     "Rung",
     "Split",
     "climb",
+    "find",
     "ladder_page",
     "ladder_text",
+    "model_page",
     "rungs_for",
     "split_table",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,23 +13,11 @@ from hedgerow.arrays import FloatArray
 from hedgerow.data import Schema
 from hedgerow.model.forest import Forest
 from hedgerow.plot import plot_tree
+from hedgerow.report.html import inline_figure, new_figure, page_html
 from hedgerow.report.ladder import Result, Split, score_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; max-width: 68rem;
-       margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.7rem; margin-bottom: .2rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-p.lead, caption, td.what { color: #52606d; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; }
-th:first-child, td:first-child, th.what, td.what { text-align: left; }
-td.best { font-weight: 700; }
-figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }
-figcaption { color: #52606d; }
-"""
 
 
 def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
@@ -50,7 +37,6 @@ def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
     str
         HTML with everything in it: no script, no link.  Needs matplotlib.
     """
-    name = html.escape(title)
     score, loss = score_names(split.task)
     lead = (
         f"{split.task.capitalize()}: {len(split.y_train):,} rows to train on, "
@@ -58,26 +44,22 @@ def ladder_page(results: Sequence[Result], split: Split, title: str) -> str:
         "Every rung saw the same rows."
     )
     parts = [
-        f"<h1>The ladder on {name}</h1>",
+        f"<h1>The ladder on {html.escape(title)}</h1>",
         f'<p class="lead">{lead}</p>',
         _table(results, score, loss),
         "<h2>Train and test score</h2>",
-        _figure(_draw_scores(results, score), f"{score} of each rung; further right is better."),
+        inline_figure(
+            _draw_scores(results, score), f"{score} of each rung; further right is better."
+        ),
     ]
     curves = _curves(results, split)
     if curves:
         parts += [
             "<h2>Test loss, tree by tree</h2>",
-            _figure(_draw_curves(curves, loss), f"{loss} on the test rows after each round."),
+            inline_figure(_draw_curves(curves, loss), f"{loss} on the test rows after each round."),
         ]
     parts += _trees(results, split)
-    body = "\n".join(parts)
-    return (
-        "<!doctype html>\n"
-        f'<html lang="en"><head><meta charset="utf-8"><title>The ladder on {name}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n'
-        f"<body>\n{body}\n</body></html>\n"
-    )
+    return page_html(f"The ladder on {title}", parts)
 
 
 def _table(results: Sequence[Result], score: str, loss: str) -> str:
@@ -113,27 +95,8 @@ def _cell(value: float, best: float) -> str:
     return f"<td{kind}>{value:.3f}</td>"
 
 
-def _new_figure(width: float, height: float) -> Figure:
-    """A figure that no window and no global state know of."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _figure(figure: Figure, caption: str) -> str:
-    """The figure as an inline drawing."""
-    text = io.StringIO()
-    figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
-    drawing = text.getvalue()
-    drawing = drawing[drawing.index("<svg") :]  # without the XML head
-    return f"<figure>{drawing}<figcaption>{html.escape(caption)}</figcaption></figure>"
-
-
 def _draw_scores(results: Sequence[Result], score: str) -> Figure:
-    figure = _new_figure(9.0, 0.5 + 0.34 * len(results))
+    figure = new_figure(9.0, 0.5 + 0.34 * len(results))
     axes = figure.add_subplot()
     places = np.arange(len(results))[::-1]
     train = [result.train_score for result in results]
@@ -184,7 +147,7 @@ def _staged_loss(estimator: Any, split: Split) -> FloatArray:
 def _draw_curves(curves: dict[str, FloatArray], loss: str) -> Figure:
     from matplotlib import colormaps
 
-    figure = _new_figure(9.0, 4.6)
+    figure = new_figure(9.0, 4.6)
     axes = figure.add_subplot()
     colours = colormaps["viridis"](np.linspace(0.0, 0.9, len(curves)))
     styles = ("-", "--", "-.", ":")
@@ -227,4 +190,4 @@ def _tree(title: str, forest: Forest, schema: Schema, names: Sequence[str]) -> l
     named = replace(schema, columns=tuple(columns), named=True)
     figure = plot_tree(forest, 0, schema=named).get_figure(root=True)
     assert figure is not None
-    return [f"<h2>{html.escape(title)}</h2>", _figure(figure, "Read from left to right.")]
+    return [f"<h2>{html.escape(title)}</h2>", inline_figure(figure, "Read from left to right.")]

@@ -1,0 +1,119 @@
+"""``hedgerow report MODEL TABLE -o PAGE``: a model and the rows of a test as one page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from hedgerow.cli.usage import UsageError, say
+
+
+def add_command(commands: Any) -> None:
+    """Describe the command to the parser."""
+    parser = commands.add_parser(
+        "report",
+        help="write a page about a model: scores, calibration, importances, effects, warnings",
+        description="Look at a model with rows that it has not seen, and write what is found as "
+        "one page that needs nothing else: scores with intervals, calibration, importances, how "
+        "the strongest columns act, the most surprising rows, warnings of leakage, drift and "
+        "unseen categories.",
+        epilog="Example: hedgerow report model.hedgerow test.csv --target income -o report.html",
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file")
+    parser.add_argument("data", metavar="DATA", help="table (.csv, .parquet, ...) with the target")
+    parser.add_argument(
+        "--target", metavar="COL", help="column that was to be predicted (default: the only column "
+        "of the table that the model does not know)"
+    )  # fmt: skip
+    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument("-o", "--out", required=True, metavar="OUT", help="page to write (.html)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out the command."""
+    from hedgerow.cli import engine, features, tables
+
+    _check(options)
+    model = engine.open_model(options.model)
+    table = tables.read_table(options.data, engine.text_columns(model.booster))
+    target = _target(options, table, model.booster)
+    names = _names(model.booster, table, [target, options.weight])
+    y = features.class_labels(features.target(table, target), model.task, options.data, target)
+    weight = None if options.weight is None else features.weights(table, options.weight)
+    from hedgerow.report import find, model_page
+
+    found = find(
+        model.booster,
+        features.feature_columns(table, names),
+        _as_classes(y, model.classes),
+        classes=_array_of(model.classes),
+        sample_weight=weight,
+    )
+    page = model_page(found, Path(options.model).name, rows_name=Path(options.data).name)
+    with tables.replacing(options.out) as temporary:
+        Path(temporary).write_text(page, encoding="utf-8")
+    for score in found.scores:
+        say(f"{score.name}: {score.value:.5g} ({score.low:.5g} to {score.high:.5g})")
+    for text in found.warnings:
+        say(f"warning: {text}")
+    say(f"report written to {options.out}")
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Find out before the work what would fail after it."""
+    from importlib.util import find_spec
+
+    from hedgerow.cli import tables
+
+    if not options.out.lower().endswith((".html", ".htm")):
+        raise UsageError(f"-o {options.out}: the page is written as .html")
+    if options.out in (options.model, options.data):
+        raise UsageError(f"-o {options.out} would replace an input; name another file")
+    if find_spec("matplotlib") is None:
+        raise UsageError("a report draws with matplotlib: pip install 'hedgerow[plot]'")
+    tables.check_output(options.out)
+
+
+def _target(options: argparse.Namespace, table: Any, booster: Any) -> str:
+    """The column of the targets."""
+    if options.target is not None:
+        table.column(options.target)
+        return str(options.target)
+    known = {*booster.feature_names, *booster.offset_columns, options.weight}
+    if not booster.model.schema.named:
+        raise UsageError("--target COL is needed: the model does not know names of columns")
+    others = [name for name in table.columns if name not in known]
+    if len(others) == 1:
+        return str(others[0])
+    shown = ", ".join(map(repr, others[:6])) or "none"
+    raise UsageError(
+        f"--target COL is needed: of the columns of {options.data} the model does not know {shown}"
+    )
+
+
+def _names(booster: Any, table: Any, aside: list[str | None]) -> list[str]:
+    """Columns that the model reads: by name, or all but those that are no features."""
+    if booster.model.schema.named:
+        return [*booster.feature_names, *booster.offset_columns]
+    return [name for name in table.columns if name not in aside]
+
+
+def _as_classes(y: Any, classes: list[Any] | None) -> Any:
+    """Targets of the type of the classes: files do not tell text from numbers."""
+    import numpy as np
+
+    if classes is None or (isinstance(y, np.ndarray) and y.dtype.kind != "U"):
+        texts = classes is not None and all(isinstance(label, str) for label in classes)
+        return np.array([str(label) for label in y.tolist()]) if texts else y
+    if all(isinstance(label, str) for label in classes):
+        return y
+    known = {str(label): label for label in classes}
+    return np.array([known.get(text, text) for text in y.tolist()], dtype=object)
+
+
+def _array_of(classes: list[Any] | None) -> Any:
+    import numpy as np
+
+    return None if classes is None else np.array(classes)

@@ -1,0 +1,417 @@
+"""What the rows of a test tell of a model: scores, importances, drift, surprises, warnings.
+
+Glossary
+--------
+interval  of a score, 95 of 100 resamples of the rows (bootstrap; Efron 1979)
+shift     of a column, how differently its splits divide test rows and training rows: the
+          difference of the shares that go left, in units of their spread, root mean square
+          over the splits, less what chance alone would make of so many rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.booster import Booster, objective_of
+from hedgerow.boosting.classes import column_of, indices_of
+from hedgerow.boosting.offsets import features_of_rows
+from hedgerow.boosting.sample import check_weight
+from hedgerow.boosting.targets import read_targets
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.inspection import Importances, PartialDependence
+from hedgerow.metrics import Metric, make_metrics, scored_as
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.plot.classifier import calibration_of
+
+SAMPLE = 2000
+"""Rows at most of which importances, effects of probabilities, and shifts are found."""
+
+RESAMPLES = 200
+STRONG_SHIFT = 0.1
+STRONG_SHARE = 0.8
+_SCORES = {
+    "regression": ("r2", "rmse", "mae"),
+    "two classes": ("auc", "logloss", "accuracy"),
+    "classes": ("logloss", "accuracy", "f1_macro"),
+}
+_POINTS = 60
+_STRONG_ERROR = 0.05
+_FEWEST = 200
+"""Test rows below which scores say little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score of the test rows.
+
+    Attributes
+    ----------
+    name : str
+    value, low, high : float
+        Of the rows, and the interval.
+    constant : float
+        Of the best constant prediction of the same rows.
+    higher_is_better : bool
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    constant: float
+    higher_is_better: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Surprise:
+    """A row whose target the model did not expect.
+
+    Attributes
+    ----------
+    row : int
+        From 0.
+    target, predicted : object
+    loss : float
+    """
+
+    row: int
+    target: object
+    predicted: object
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All that a page says of a model and the rows of a test.
+
+    Attributes
+    ----------
+    booster : Booster
+    X : mapping from str to array
+        The rows, as columns.
+    y : ndarray
+        Their targets as given: labels, or numbers.
+    classes : ndarray or None
+        Labels by index.
+    probability : float64 (n_rows, n_classes), or None
+    predicted : ndarray
+        Labels, or numbers.
+    scores : tuple of Score
+    permutation : Importances
+    effects : PartialDependence
+        Of all columns, on the scale of predictions.
+    shifts : mapping from str to float
+        Of the columns that are split; the largest first.
+    unseen : mapping from str to int
+        Rows with a category that training has not seen, by column.
+    surprises : tuple of Surprise
+    warnings : tuple of str
+    explanation : Explanation or None
+        Of the rows of the surprises, where the booster can explain.
+    explained : Importances or None
+        By SHAP values.
+    """
+
+    booster: Booster
+    X: Mapping[str, AnyArray]
+    y: AnyArray
+    classes: AnyArray | None
+    probability: FloatArray | None
+    predicted: AnyArray
+    scores: tuple[Score, ...]
+    permutation: Importances
+    effects: PartialDependence
+    shifts: Mapping[str, float]
+    unseen: Mapping[str, int]
+    surprises: tuple[Surprise, ...]
+    warnings: tuple[str, ...]
+    explanation: Any
+    explained: Importances | None
+
+
+def find(
+    booster: Booster,
+    X: Mapping[str, Any],
+    y: Any,
+    *,
+    classes: AnyArray | None = None,
+    sample_weight: Any = None,
+    n_surprises: int = 4,
+    n_jobs: int | None = None,
+) -> Findings:
+    """Look at a model with the rows of a test.
+
+    Parameters
+    ----------
+    booster : Booster
+    X : mapping from str to array
+        Columns by name, those of the offset among them if the model has some.
+    y : array-like of shape (n_rows,)
+    classes : ndarray, optional
+        Labels by index, where the booster does not know them.
+    sample_weight : array-like of shape (n_rows,), optional
+    n_surprises : int, default=4
+    n_jobs : int, optional
+
+    Raises
+    ------
+    ParameterError
+        If the model ranks, predicts times, or has several targets or quantiles.
+    DataError, DataTypeError
+        If the rows do not fit the model.
+    """
+    objective = objective_of(booster.model)
+    task = _checked_task(objective)
+    known = classes if classes is not None else booster.classes
+    known = None if task == "regression" else known
+    labels, target = _read_targets(y, known)
+    columns = {name: np.asarray(column) for name, column in X.items()}
+    n_rows = len(labels)
+    booster.reset_unseen_categories()
+    raw = booster.raw_scores(columns, n_jobs=n_jobs)
+    if raw.shape[1] != n_rows:
+        raise DataError(f"y has {n_rows} rows, but X has {raw.shape[1]}.")
+    weight = check_weight(sample_weight, n_rows)
+    unseen = booster.unseen_categories
+    probability = None if known is None else booster.from_raw(raw, "probability")
+    value = booster.from_raw(raw, "value")
+    predicted = value if known is None else known[value]
+    rows = sampled(n_rows)
+    part = {name: column[rows] for name, column in columns.items()}
+    importance = _permutation(booster, part, labels[rows], known, weight, rows, n_jobs)
+    kind: Any = "value" if known is None else "probability"
+    effects = booster.partial_dependence(part, kind=kind, n_points=_POINTS, n_jobs=n_jobs)
+    losses = objective.losses(target, raw)
+    scores = tuple(_scores(objective, task, target, raw, weight))
+    order = np.argsort(-losses, kind="stable")[: min(n_surprises, n_rows)]
+    surprises = tuple(
+        Surprise(int(row), labels[row], predicted[row], float(losses[row])) for row in order
+    )
+    shifts = shifts_of(booster, part)
+    explanation, explained = _explained(booster, columns, part, order)
+    found = Findings(
+        booster, columns, labels, known, probability, predicted, scores, importance, effects,
+        shifts, unseen, surprises, (), explanation, explained,
+    )  # fmt: skip
+    return _with_warnings(found)
+
+
+def _checked_task(objective: Objective) -> str:
+    task = scored_as(objective)
+    if isinstance(objective, SeveralTargets) or task not in _SCORES:
+        what = "several targets" if isinstance(objective, SeveralTargets) else f"{task} models"
+        raise ParameterError(
+            f"the report is for classifiers and for regression of one target, not for {what}: "
+            "use the functions of hedgerow.inspection and hedgerow.plot."
+        )
+    return task
+
+
+def _read_targets(y: Any, classes: AnyArray | None) -> tuple[AnyArray, FloatArray]:
+    """Targets as given, and as the loss takes them."""
+    labels = column_of(y, "y")
+    if classes is None:
+        values = read_targets(labels, len(labels)).values
+        return values, values
+    return labels, indices_of(labels, classes, "y", "the model")
+
+
+def sampled(n_rows: int) -> IntArray:
+    """``SAMPLE`` of the rows, by a fixed seed, ascending; all if there are no more."""
+    if n_rows <= SAMPLE:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, SAMPLE, replace=False))
+
+
+def _permutation(
+    booster: Booster,
+    X: Mapping[str, AnyArray],
+    y: AnyArray,
+    classes: AnyArray | None,
+    weight: FloatArray | None,
+    rows: IntArray,
+    n_jobs: int | None,
+) -> Importances:
+    from hedgerow.inspection import permutation_importance
+
+    return permutation_importance(
+        booster.model, X, y, n_repeats=5, classes=classes, n_jobs=n_jobs,
+        sample_weight=None if weight is None else weight[rows],
+    )  # fmt: skip
+
+
+def _scores(
+    objective: Objective, task: str, target: FloatArray, raw: FloatArray, weight: FloatArray | None
+) -> list[Score]:
+    """Scores of the rows with intervals, beside those of a constant."""
+    names = [*_SCORES[task]]
+    metrics = make_metrics(names, objective)
+    metrics = (*metrics, *(() if _is_among(objective, names) else make_metrics(None, objective)))
+    constant = np.repeat(objective.initial_score(target, weight)[:, None], len(target), axis=1)
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, len(target), len(target)) for _ in range(RESAMPLES)]
+    return [_score(metric, objective, target, (raw, constant), weight, draws) for metric in metrics]
+
+
+def _is_among(objective: Objective, names: list[str]) -> bool:
+    """Whether the loss is one of the scores already."""
+    same = {"squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss"}
+    return same.get(objective.name, "logloss" if objective.name == "softmax" else "") in names
+
+
+def _score(
+    metric: Metric,
+    objective: Objective,
+    target: FloatArray,
+    raws: tuple[FloatArray, FloatArray],
+    weight: FloatArray | None,
+    draws: list[IntArray],
+) -> Score:
+    def score(raw: FloatArray, rows: IntArray | slice = slice(None)) -> float:
+        own = np.ascontiguousarray(raw[:, rows])
+        given = own if metric.from_raw else objective.predict(own)
+        some = None if weight is None else weight[rows]
+        if some is not None and not some.any():
+            return float("nan")
+        return float(metric.function(target[rows], given, some))
+
+    values = np.array([score(raws[0], rows) for rows in draws])
+    values = values[np.isfinite(values)]
+    low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
+    return Score(
+        metric.name, score(raws[0]), float(low), float(high), score(raws[1]),
+        metric.higher_is_better,
+    )  # fmt: skip
+
+
+def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
+    """How differently the splits of each column divide these rows and those of the training.
+
+    No training row is needed: each node remembers how many have reached it.  Only nodes that
+    100 rows of both reach are looked at.
+
+    Returns
+    -------
+    dict
+        By column, the largest first; without columns that are not split often enough.
+    """
+    model = booster.model
+    forest = model.forest
+    leaves = booster.leaves(features_of_rows(model, X)) + forest.tree_start[:-1]
+    reached = np.bincount(leaves.reshape(-1), minlength=len(forest.feature)).astype(np.float64)
+    base = np.repeat(forest.tree_start[:-1], np.diff(forest.tree_start))
+    inner = np.flatnonzero(forest.feature >= 0)
+    left, right = base[inner] + forest.left[inner], base[inner] + forest.right[inner]
+    for node, one, two in zip(inner[::-1], left[::-1], right[::-1], strict=True):
+        reached[node] += reached[one] + reached[two]  # children stand behind their parents
+    n, m = reached[inner], (forest.count[left] + forest.count[right]).astype(np.float64)
+    used = (n >= 100) & (m >= 100)
+    share = np.divide(reached[left], n, out=np.zeros(len(n)), where=n > 0)
+    before = np.divide(forest.count[left], m, out=np.zeros(len(n)), where=m > 0)
+    spread = before * (1 - before)
+    used &= spread > 1e-3
+    safe = np.where(used, spread, 1.0)
+    excess = (share - before) ** 2 / safe - 1 / np.maximum(n, 1) - 1 / np.maximum(m, 1)
+    names = model.schema.names
+    sources = [(j,) for j in range(len(names))] if model.inputs is None else model.inputs.sources
+    sums, mass = np.zeros(len(names)), np.zeros(len(names))
+    for k in np.flatnonzero(used):
+        for column in sources[forest.feature[inner[k]]]:
+            sums[column] += n[k] * excess[k]
+            mass[column] += n[k]
+    found = {
+        name: float(np.sqrt(max(0.0, total / weight)))
+        for name, total, weight in zip(names, sums, mass, strict=True)
+        if weight > 0.0
+    }
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _explained(
+    booster: Booster, X: Mapping[str, AnyArray], part: Mapping[str, AnyArray], rows: IntArray
+) -> tuple[Any, Importances | None]:
+    """SHAP values of the surprising rows, and importances by those of the sample."""
+    from hedgerow.inspection import explained_importance
+
+    explain = getattr(booster, "explain", None)
+    if explain is None or booster.num_trees == 0:
+        return None, None
+    surprising = explain({name: column[rows] for name, column in X.items()})
+    return surprising, explained_importance(explain(part))
+
+
+def _with_warnings(found: Findings) -> Findings:
+    """The findings, with what a reader should be warned of."""
+    from dataclasses import replace
+
+    texts = [*_leaks(found), *_unseen(found), *_shifted(found), *_doubts(found)]
+    return replace(found, warnings=tuple(texts))
+
+
+def _leaks(found: Findings) -> list[str]:
+    gain = found.booster.importance("gain")
+    if len(gain.names) < 2 or not gain.values.any():
+        return []
+    first = gain.order[0]
+    share = float(gain.values[first])
+    if share < STRONG_SHARE:
+        return []
+    text = (
+        f"Leakage? Column {gain.names[first]!r} alone has {share:.0%} of the gain. Make sure that "
+        "it is known when a prediction is asked for, and is not made from the target."
+    )
+    return [text]
+
+
+def _unseen(found: Findings) -> list[str]:
+    n_rows = len(found.y)
+    return [
+        f"Unseen categories: {count:,} of {n_rows:,} rows ({count / n_rows:.1%}) hold a value of "
+        f"column {name!r} that no training row had."
+        for name, count in found.unseen.items()
+    ]
+
+
+def _shifted(found: Findings) -> list[str]:
+    return [
+        f"Drift: the splits of column {name!r} divide these rows otherwise than the training rows "
+        f"(shift {shift:.2f}; 0 is none, above {STRONG_SHIFT} is much)."
+        for name, shift in list(found.shifts.items())[:5]
+        if shift > STRONG_SHIFT
+    ]
+
+
+def _doubts(found: Findings) -> list[str]:
+    texts = []
+    if len(found.y) < _FEWEST:
+        texts.append(
+            f"Few rows: {len(found.y)} rows tell little; the intervals of the scores say how much."
+        )
+    first = found.scores[0]
+    better = first.low > first.constant if first.higher_is_better else first.high < first.constant
+    if not better:
+        texts.append(
+            f"No better than a constant: the interval of {first.name} reaches "
+            f"{first.constant:.4g}, the score of predicting the same for every row."
+        )
+    return [*texts, *_miscalibrated(found)]
+
+
+def _miscalibrated(found: Findings) -> list[str]:
+    if found.probability is None or found.classes is None or len(found.y) < _FEWEST:
+        return []
+    labels = list(enumerate(found.classes.tolist()))
+    errors = [
+        (label, calibration_of(found.y == label, found.probability[:, k]).error)
+        for k, label in (labels[1:] if len(labels) == 2 else labels)
+    ]
+    return [
+        f"Probabilities of class {label!r} are off by {error:.3f} on average: see the calibration."
+        for label, error in errors
+        if error > _STRONG_ERROR
+    ]

@@ -1,0 +1,88 @@
+"""What all pages share: their style, tables, and figures as inline drawings."""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hedgerow.errors import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; max-width: 68rem;
+       margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin-bottom: .2rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+p.lead, caption, td.what { color: #52606d; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e4e7eb; }
+th:first-child, td:first-child, th.what, td.what { text-align: left; }
+td.best { font-weight: 700; }
+figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: #52606d; }
+"""
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure that no window and no global state know of."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def inline_figure(figure: Figure, caption: str, kind: str = "") -> str:
+    """The figure as an inline drawing; the same figure gives the same text."""
+    import matplotlib as mpl
+
+    text = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "hedgerow"}):
+        figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    drawing = text.getvalue()
+    drawing = drawing[drawing.index("<svg") :]  # without the XML head
+    label = f'<svg role="img" aria-label="{escaped(caption)}"'
+    named = f' class="{kind}"' if kind else ""
+    return (
+        f"<figure{named}>{drawing.replace('<svg', label, 1)}"
+        f"<figcaption>{escaped(caption)}</figcaption></figure>"
+    )
+
+
+def escaped(text: object) -> str:
+    """Text of the user's as it may stand in a page."""
+    return html.escape(printable(str(text)))
+
+
+def table_html(
+    head: Sequence[str], rows: Sequence[Sequence[object]], words: Sequence[int] = ()
+) -> str:
+    """A table whose columns ``words`` (and the first) hold words; it scrolls if it is wide."""
+    kinds = [' class="what"' if k in words else "" for k in range(len(head))]
+    top = "".join(f"<th{kind}>{escaped(text)}</th>" for kind, text in zip(kinds, head, strict=True))
+    body = "\n".join(
+        "<tr>"
+        + "".join(f"<td{kind}>{escaped(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="scroll"><table><thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody>'
+        "</table></div>"
+    )
+
+
+def page_html(title: str, body: Sequence[str], style: str = STYLE) -> str:
+    """A whole page, with nothing to fetch."""
+    text = "\n".join(body)
+    return (
+        "<!doctype html>\n"
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escaped(title)}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{style}</style></head>\n<body>\n{text}\n</body></html>\n"
+    )

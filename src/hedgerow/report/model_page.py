@@ -1,0 +1,448 @@
+"""A model and the rows of a test as one HTML page: what it is, how good, why, and what to fear."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hedgerow.booster import Booster
+from hedgerow.inspection import Effect, Importances
+from hedgerow.plot.classifier import plot_calibration, plot_confusion
+from hedgerow.plot.curves import plot_history
+from hedgerow.plot.effects import draw_effect
+from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
+from hedgerow.plot.importance import plot_importance
+from hedgerow.plot.style import COLOURS, INK, LINE, MEDIUM, cell_text, finish, rounded, short
+from hedgerow.report.findings import SAMPLE, STRONG_SHIFT, Findings, Surprise
+from hedgerow.report.html import STYLE, escaped, inline_figure, new_figure, page_html, table_html
+
+_PANELS = 9
+_OF_ENTRY = ("score", "rounds")
+_LINES = (
+    *("solid", "dashed", "dash-dotted", "dotted", "long dashes", "fine dots", "dash and dots"),
+    "grey",
+)
+_OF_SCORES = (
+    '<p class="lead">↑ larger is better, ↓ smaller. The interval is that of 200 resamples of the '
+    "rows; a constant predicts the same for every row, as well as that can be done.</p>"
+)
+_OF_SURPRISES = (
+    '<p class="lead">Those with the largest loss; rows are counted from 0. Wrong targets, missing '
+    "columns and rare cases are found here.</p>"
+)
+_OF_DRIFT = (
+    '<p class="lead">How differently the splits of a column divide these rows and the training '
+    "rows, in units of their spread; chance is taken off. Each node of the model remembers how "
+    "many training rows it had, so that no training row is needed.</p>"
+)
+_OF_PERMUTATIONS = (
+    "How much worse the loss is if the values of a column change places among the rows; whiskers "
+    "are 95% intervals over 5 permutations."
+)
+_COLUMNS_LISTED = 40
+
+_STYLE = (
+    STYLE
+    + """
+.scroll { overflow-x: auto; }
+.warnings { background: #fff4e5; border-left: 4px solid #d55e00; padding: .6rem 1rem;
+            margin: 1rem 0; overflow-wrap: anywhere; }
+.warnings ul { margin: .3rem 0; padding-left: 1.2rem; }
+.fine { background: #eef6f1; border-left: 4px solid #009e73; padding: .6rem 1rem; }
+.panels { display: grid; gap: .5rem 1rem; align-items: start;
+          grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); }
+.pair { grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
+.panels figure { margin: 0; }
+.panels figure svg { width: 100%; }
+figure.wide svg { min-width: min(34rem, 150vw); }
+table.params td { overflow-wrap: anywhere; text-align: left; }
+details summary { cursor: pointer; color: #0072b2; }
+td, th { vertical-align: top; } td.what { min-width: 9rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; margin: .5rem 0; }
+dt { color: #52606d; } dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { body { margin: 1rem auto; } th, td { padding: .25rem .4rem; }
+  dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .4rem; } }
+@media print { body { max-width: none; margin: 0; font-size: 11pt; }
+  figure, tr, .warnings { break-inside: avoid; } h2 { break-after: avoid; }
+  figure, .scroll { overflow: visible; } figure.wide svg { min-width: 0; }
+  details > * { display: block; } summary { list-style: none; } }
+"""
+)
+
+
+def model_page(found: Findings, title: str, *, rows_name: str = "the test rows") -> str:
+    """Write findings as a page.
+
+    Parameters
+    ----------
+    found : Findings
+        Of :func:`hedgerow.report.find`.
+    title : str
+        Name of the model.
+    rows_name : str
+        Name of the rows.
+
+    Returns
+    -------
+    str
+        HTML with everything in it: no script, no link.  Needs matplotlib.
+    """
+    parts = [
+        f"<h1>{escaped(title)}</h1>",
+        f'<p class="lead">{_lead(found, rows_name)}</p>',
+        _warnings(found.warnings),
+        "<h2>Scores</h2>",
+        _scores(found),
+        *_classes(found),
+        *_curve(found.booster),
+        *_importances(found),
+        *_dependence(found),
+        *_surprises(found),
+        *_drift(found),
+        *_model(found.booster),
+        *_columns(found),
+    ]
+    return page_html(title, parts, _STYLE)
+
+
+def _lead(found: Findings, rows_name: str) -> str:
+    booster = found.booster
+    task = "regression" if found.classes is None else f"{len(found.classes)} classes"
+    trained = booster.model.training.get("n_rows")
+    known = "" if trained is None else f", trained on {trained:,} rows"
+    return escaped(
+        f"{booster.num_trees:,} trees, {booster.num_features} columns, {task}, objective "
+        f"{booster.objective}{known}; tested on {len(found.y):,} rows of {rows_name}. Hedgerow "
+        f"{importlib.metadata.version('hedgerow')}."
+    )
+
+
+def _warnings(texts: Sequence[str]) -> str:
+    if not texts:
+        return (
+            '<p class="fine">Nothing to warn of: no column that explains all, no unseen category, '
+            "no drift.</p>"
+        )
+    items = "".join(f"<li>{escaped(text)}</li>" for text in texts)
+    return f'<div class="warnings"><strong>Warnings</strong><ul>{items}</ul></div>'
+
+
+def _scores(found: Findings) -> str:
+    rows = [
+        (
+            f"{score.name} {'↑' if score.higher_is_better else '↓'}",
+            rounded(score.value),
+            f"{rounded(score.low)} … {rounded(score.high)}",
+            rounded(score.constant),
+        )
+        for score in found.scores
+    ]
+    head = ("score", "value", "95% interval", "of a constant")
+    return table_html(head, rows) + _OF_SCORES
+
+
+def _classes(found: Findings) -> list[str]:
+    """Calibration and confusion of a classifier; of numbers predicted against true."""
+    if found.classes is None or found.probability is None:
+        figure = new_figure(4.6, 4.2)
+        _draw_agreement(figure.add_subplot(), found)
+        drawn = inline_figure(figure, "True values against predictions; on the line they agree.")
+        return ["<h2>Predictions</h2>", f'<div class="panels pair">{drawn}</div>']
+    labels = found.classes.tolist()
+    calibration = new_figure(4.6, 4.4)
+    plot_calibration(found.y, found.probability, labels, calibration.add_subplot())
+    n = min(len(labels), 20)
+    confusion = new_figure(max(4.6, 1.9 + 0.5 * n), max(4.4, 1.5 + 0.46 * n))
+    plot_confusion(found.y, found.predicted, labels, confusion.add_subplot())
+    drawn = inline_figure(
+        calibration, "Share that came true by predicted probability, with 95% intervals."
+    ) + inline_figure(confusion, "Rows by true and predicted class; shades are shares of a row.")
+    return ["<h2>Calibration and confusion</h2>", f'<div class="panels pair">{drawn}</div>']
+
+
+def _draw_agreement(ax: Any, found: Findings) -> None:
+    predicted, true = np.asarray(found.predicted, dtype=np.float64), found.y
+    rows = np.arange(len(true))
+    if len(rows) > SAMPLE:
+        rows = np.sort(np.random.default_rng(0).choice(len(true), SAMPLE, replace=False))
+    both = np.concatenate((predicted[rows], true[rows]))
+    low, high = (float(edge) for edge in np.percentile(both, [0.5, 99.5]))
+    span = (high - low) or 1.0
+    ends = low - 0.03 * span, high + 0.03 * span
+    ax.plot(ends, ends, color=LINE, lw=0.9, ls=(0, (2, 2)))
+    ax.plot(
+        predicted[rows], true[rows], "o", ms=3, mew=0, color=COLOURS[0], alpha=0.35,
+        rasterized=len(rows) > 500,
+    )  # fmt: skip
+    finish(ax, "y")
+    ax.set(xlim=ends, ylim=ends)
+    ax.set_xlabel("prediction", color=INK, fontsize=MEDIUM)
+    ax.set_ylabel("true value", color=INK, fontsize=MEDIUM)
+
+
+def _curve(booster: Booster) -> list[str]:
+    if not any(scores for curves in booster.evals_result.values() for scores in curves.values()):
+        return []
+    figure = new_figure(7.0, 3.6)
+    plot_history(booster.model, ax=figure.add_subplot())
+    ended = booster.stopped_by
+    caption = "Score after each round of the training."
+    if ended is not None:
+        caption += f" It was ended by: {ended.replace('_', ' ')}."
+    return ["<h2>Learning curve</h2>", inline_figure(figure, caption, "wide")]
+
+
+def _importances(found: Findings) -> list[str]:
+    known = [
+        (found.permutation, _OF_PERMUTATIONS),
+        (found.booster.importance("gain"), "Share of each column in what the splits have saved."),
+    ]
+    if found.explained is not None:
+        known.insert(1, (found.explained, "Mean absolute SHAP value, with 95% intervals."))
+    drawn = [
+        inline_figure(_importance_figure(own), caption)
+        for own, caption in known
+        if own.values.any()
+    ]
+    if not drawn:
+        return []
+    parts = ["<h2>Importances</h2>", f'<div class="panels pair">{"".join(drawn)}</div>']
+    return parts + _beeswarm(found)
+
+
+def _importance_figure(found: Importances) -> Any:
+    most = 15
+    n_bars = min(len(found.names), most + 1)
+    figure = new_figure(6.0, 1.0 + 0.28 * n_bars)
+    plot_importance(found, figure.add_subplot(), most=most)
+    return figure
+
+
+def _beeswarm(found: Findings) -> list[str]:
+    explanation = found.explanation
+    if explanation is None or explanation.output_names or len(explanation.values) < 20:
+        return []
+    figure = new_figure(7.2, 1.2 + 0.36 * min(15, len(explanation.feature_names)))
+    plot_beeswarm(explanation, figure.add_subplot())
+    return [inline_figure(figure, "SHAP values of the most surprising rows.", "wide")]
+
+
+def _dependence(found: Findings) -> list[str]:
+    order = [found.permutation.names[k] for k in found.permutation.order]
+    used = [
+        name for name in order
+        if found.permutation.total[found.permutation.names.index(name)] != 0.0
+    ]  # fmt: skip
+    chosen = used[:_PANELS]
+    if not chosen:
+        return []
+    outputs, note = _outputs(found)
+    drawn = []
+    for name in chosen:
+        figure = new_figure(4.4, 3.0)
+        axes = figure.add_subplot()
+        effect = found.effects[name]
+        draw_effect(axes, effect, outputs)
+        axes.set_ylabel(_axis_label(found), color=INK, fontsize=MEDIUM)
+        drawn.append(inline_figure(figure, _caption(effect, found, outputs)))
+    return [
+        "<h2>How the strongest columns act</h2>",
+        f'<p class="lead">{note} Grey bars show where the rows are.</p>',
+        f'<div class="panels">{"".join(drawn)}</div>',
+    ]
+
+
+def _outputs(found: Findings) -> tuple[list[int], str]:
+    """Outputs to draw, and what the pictures show."""
+    n_outputs = found.effects.effects[0].n_outputs
+    if found.classes is None:
+        return [0], "Mean prediction of the rows, with the column set to each value in turn."
+    if n_outputs == 2:
+        label = escaped(short(found.classes.tolist()[1]))
+        return [1], f"Mean probability of class {label}, with the column set to each value in turn."
+    shown = list(range(min(n_outputs, len(COLOURS))))
+    names = [escaped(short(found.classes.tolist()[k], 20)) for k in shown]
+    lines = [
+        "solid",
+        "dashed",
+        "dash-dotted",
+        "dotted",
+        "long-dashed",
+        "fine-dotted",
+        "dash-dot-dotted",
+        "grey",
+    ]
+    named = ", ".join(f"{name} ({line})" for name, line in zip(names, lines, strict=False))
+    return shown, (
+        f"Mean probability of each class, with the column set to each value in turn: {named}."
+    )
+
+
+def _axis_label(found: Findings) -> str:
+    return "mean prediction" if found.classes is None else "mean probability"
+
+
+def _caption(effect: Effect, found: Findings, outputs: Sequence[int]) -> str:
+    values = effect.values.reshape(len(effect.positions), -1)[:, list(outputs)]
+    unit = "prediction" if found.classes is None else "probability"
+    return f"{effect.name}: mean {unit} from {rounded(values.min())} to {rounded(values.max())}"
+
+
+def _surprises(found: Findings) -> list[str]:
+    if not found.surprises:
+        return []
+    names = _strongest_names(found, 5)
+    head = ("row", "true", "predicted", "loss", *names)
+    rows = [_surprise_row(found, surprise, names) for surprise in found.surprises]
+    parts = [
+        "<h2>The most surprising rows</h2>",
+        _OF_SURPRISES,
+        table_html(head, rows),
+    ]
+    if found.explanation is None:
+        return parts
+    drawn = []
+    for place, surprise in enumerate(found.surprises):
+        figure = new_figure(6.6, 1.3 + 0.34 * min(11, len(found.explanation.feature_names)))
+        axes = figure.add_subplot()
+        output = _output_of(found, surprise)
+        plot_waterfall(found.explanation, place, axes, output=output)
+        axes.set_title("")
+        caption = f"Row {surprise.row}: true {surprise.target}, predicted {surprise.predicted}"
+        drawn.append(inline_figure(figure, caption, "wide"))
+    return [*parts, *drawn]
+
+
+def _output_of(found: Findings, surprise: Surprise) -> int | None:
+    """The output of the class that was predicted."""
+    names = tuple(found.explanation.output_names)
+    if not names or found.classes is None:
+        return None
+    return found.classes.tolist().index(surprise.predicted)
+
+
+def _strongest_names(found: Findings, most: int) -> list[str]:
+    names = [found.permutation.names[k] for k in found.permutation.order[:most]]
+    return [name for name in names if name in found.X]
+
+
+def _surprise_row(found: Findings, surprise: Surprise, names: Iterable[str]) -> list[object]:
+    predicted = surprise.predicted
+    shown = cell_text(predicted)
+    if found.probability is not None and found.classes is not None:
+        p = float(found.probability[surprise.row].max())
+        shown = f"{shown} ({p:.2f})"
+    values = [cell_text(_python(found.X[name][surprise.row])) for name in names]
+    return [
+        surprise.row,
+        cell_text(_python(surprise.target)),
+        shown,
+        rounded(surprise.loss),
+        *values,
+    ]
+
+
+def _python(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _drift(found: Findings) -> list[str]:
+    shown = [(name, shift) for name, shift in found.shifts.items() if shift > 0.0][:10]
+    if not shown:
+        return []
+    rows = [
+        (short(name), f"{shift:.3f}", "much" if shift > STRONG_SHIFT else "little")
+        for name, shift in shown
+    ]
+    return [
+        "<h2>Drift between training and test</h2>",
+        _OF_DRIFT,
+        table_html(("column", "shift", "that is"), rows),
+    ]
+
+
+def _model(booster: Booster) -> list[str]:
+    """Parameters, and what the folds compared to choose them."""
+    training = booster.model.training
+    parameters: Mapping[str, Any] = training.get("parameters", {})
+    forest = booster.model.forest
+    sizes = [int((forest.feature[a:b] < 0).sum()) for a, b in pairwise(forest.tree_start.tolist())]
+    facts = {
+        "trees": f"{booster.num_trees:,} in {booster.num_rounds:,} rounds",
+        "leaves": f"{sum(sizes):,}, at most {max(sizes, default=0)} in a tree",
+        "leaves are": "lines" if forest.slopes is not None else "constants",
+        "ended by": (booster.stopped_by or "not noted").replace("_", " "),
+    }
+    items = "".join(f"<dt>{escaped(k)}</dt><dd>{escaped(v)}</dd>" for k, v in facts.items())
+    parts = ["<h2>The model, and why it is so</h2>", f"<dl>{items}</dl>"]
+    parts += _folds(training.get("folds", {}))
+    if parameters:
+        rows = [(name, str(value)) for name, value in sorted(parameters.items())]
+        table = table_html(("parameter", "value"), rows, words=(1,))
+        parts.append(f"<details><summary>All parameters</summary>{table}</details>")
+    return parts
+
+
+def _folds(folds: Mapping[str, Any]) -> list[str]:
+    tried = folds.get("tried", [])
+    if not tried:
+        return ["<p>No folds have compared parameters: they are as given, or defaults.</p>"]
+    best = min((entry["score"] for entry in tried if entry["score"] is not None), default=None)
+    rows = []
+    for entry in tried:
+        asked = [f"{name}={value}" for name, value in entry.items() if name not in _OF_ENTRY]
+        score = entry["score"]
+        rows.append((
+            ", ".join(asked) or "as given or automatic",
+            "no score" if score is None else f"{score:.6g}",
+            entry["rounds"],
+            "best" if score is not None and score == best else "",
+        ))  # fmt: skip
+    n_folds, n_tested = folds["folds"]
+    text = (
+        f"<p>On {n_tested} of {n_folds} folds of the training rows these settings were compared by "
+        "the loss of the rows left out:</p>"
+    )
+    return [
+        text,
+        table_html(("settings", "loss", "rounds of the fold", ""), rows),
+    ]
+
+
+def _columns(found: Findings) -> list[str]:
+    """What the model knows of each column, beside what these rows hold."""
+    columns = found.booster.model.schema.columns
+    rows = []
+    for column in columns[:_COLUMNS_LISTED]:
+        values = found.X.get(column.name)
+        rows.append((short(column.name), column.kind, *_facts_of(column, values)))
+    more = len(columns) - _COLUMNS_LISTED
+    note = f"<p>{more} more columns are not listed.</p>" if more > 0 else ""
+    table = table_html(("column", "kind", "missing", "values"), rows, words=(1, 3))
+    return ["<h2>The data</h2>", table, note]
+
+
+def _facts_of(column: Any, values: Any) -> tuple[str, str]:
+    if values is None:
+        return "", ""
+    if values.dtype == object or values.dtype.kind in "UT":
+        texts = [value for value in values.tolist() if value is not None and value == value]
+        missing = len(values) - len(texts)
+        different, counts = np.unique(np.array(texts, dtype=str), return_counts=True)
+        most = different[np.argsort(-counts, kind="stable")[:3]]
+        shown = ", ".join(short(text, 16) for text in most.tolist())
+        more = f" … ({len(different)} in all)" if len(different) > 3 else ""
+        return f"{missing / len(values):.1%}", f"{shown}{more}"
+    numbers = values.astype(np.float64)
+    present = numbers[np.isfinite(numbers)]
+    share = f"{np.isnan(numbers).mean():.1%}"
+    if len(present) == 0:
+        return share, "none"
+    if column.kind == "category":
+        return share, f"{len(np.unique(present))} different"
+    low, middle, high = np.percentile(present, [0, 50, 100])
+    return share, f"{rounded(low)} … {rounded(middle)} … {rounded(high)}"
