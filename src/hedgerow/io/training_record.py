@@ -117,6 +117,7 @@ _RULES: dict[str, _Rule] = {
     "init_rounds": _COUNT,
     AVERAGED: _COUNT,
     "watched": _TEXT,
+    "validation_sets": (lambda value: all_of(value, _is_text), "a list of texts"),
     "stopped_by": _TEXT,
     "best_round": (
         lambda value: value is None or is_count(value),
