@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.dataset import Dataset
     from hedgerow.boosting.memory_estimate import estimate_memory
+    from hedgerow.cross_validation import CrossValidation, cv
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
         DaskHedgerowRanker,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.conformal_classifier import ConformalClassifier
     from hedgerow.estimators.conformal_regressor import ConformalRegressor
     from hedgerow.estimators.cross import CrossFit, cross_fit
+    from hedgerow.stepwise import Training
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -52,6 +54,7 @@ __all__ = [
     "ConformalClassifier",
     "ConformalRegressor",
     "CrossFit",
+    "CrossValidation",
     "DaskHedgerowClassifier",
     "DaskHedgerowRanker",
     "DaskHedgerowRegressor",
@@ -67,8 +70,10 @@ __all__ = [
     "LossError",
     "ModelFormatError",
     "ParameterError",
+    "Training",
     "__version__",
     "cross_fit",
+    "cv",
     "estimate_memory",
     "load",
     "train",
@@ -94,6 +99,8 @@ _HOMES = {
         "ModelFormatError",
         "ParameterError",
     ),
+    "hedgerow.cross_validation": ("CrossValidation", "cv"),
+    "hedgerow.stepwise": ("Training",),
     "hedgerow.training": ("train",),
     "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from hedgerow.data import AnyTable
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
+from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
@@ -119,19 +121,74 @@ def train(
     """
     given = dict(params or {})
     check_names(given)
-    valid, given = _without_training(dataset, valid, given)
-    _check_datasets(dataset, valid)
+    valid, given = without_training(dataset, valid, given)
+    check_datasets(dataset, valid)
     stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
-    trees = _trees_of(given)
-    start = start_from(init_model)
     if isinstance(dataset, StoredData):
-        if start is not None:
+        if init_model is not None:
             raise ParameterError(
                 "init_model needs the rows in memory, and these are read batch by batch: give a "
                 "table, or train all rounds at once."
             )
-        return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
+        return _train_stored(
+            given, trees_of(given), stopping, dataset, valid, callbacks, progress, kept
+        )
+    asked = asked_fit(given, dataset, valid, init_model)
+    model = fit(
+        asked.train,
+        asked.objective,
+        asked.params,
+        validation=asked.validation,
+        stopping=stopping,
+        eval_metric=given.get("eval_metric"),
+        callbacks=callbacks,
+        progress=progress,
+        n_jobs=given.get("n_jobs"),
+        checkpoint=kept,
+        start=asked.start,
+        finish=asked.finish,
+    )
+    return Booster(model)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedFit:
+    """A fit of rows in memory, as parameters and Datasets ask for it.
+
+    Attributes
+    ----------
+    train : Sample
+    validation : Sample or None
+    objective : Objective
+    params : BoostParams
+    start : Start or None
+    finish : callable
+        Makes of a trained model the one that is returned.
+    """
+
+    train: Sample
+    validation: Sample | None
+    objective: Objective
+    params: BoostParams
+    start: Start | None
+    finish: Callable[[Model], Model]
+
+
+def asked_fit(
+    given: Mapping[str, Any], dataset: Dataset, valid: ValidRows, init_model: Any = None
+) -> AskedFit:
+    """Read the rows, and make the objective for them.
+
+    Parameters
+    ----------
+    given : mapping
+        Parameters of :func:`train`, whose names are checked.
+    dataset : Dataset
+    valid : Dataset, mapping from str to Dataset, or None
+    init_model : Booster, fitted estimator, or path of a model file, optional
+    """
+    trees, start = trees_of(given), start_from(init_model)
     sets = cast(dict[str, Dataset], named_valid(valid))
     if any(isinstance(rows, StoredData) for rows in sets.values()):
         raise DataError(
@@ -147,26 +204,17 @@ def train(
         label: _aside(rows, _y_of(label), dataset, table.schema, name, targets, objective)
         for label, rows in sets.items()
     }
-    model = fit(
+    return AskedFit(
         dataset.sample(table, target, objective.n_outputs),
+        stacked(validation),
         objective,
         trees,
-        validation=stacked(validation),
-        stopping=stopping,
-        eval_metric=given.get("eval_metric"),
-        callbacks=callbacks,
-        progress=progress,
-        n_jobs=given.get("n_jobs"),
-        checkpoint=kept,
-        start=start,
-        finish=lambda found: with_offset_columns(found, dataset.offset_names),
+        start,
+        lambda found: with_offset_columns(found, dataset.offset_names),
     )
-    return Booster(model)
 
 
-def _without_training(
-    dataset: Any, valid: Any, given: dict[str, Any]
-) -> tuple[Any, dict[str, Any]]:
+def without_training(dataset: Any, valid: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Validation rows without those that are the training rows, whose scores are asked for then.
 
     Raises
@@ -187,7 +235,7 @@ def _without_training(
     return others or None, given | {"train_scores": True}
 
 
-def _trees_of(given: Mapping[str, Any]) -> BoostParams:
+def trees_of(given: Mapping[str, Any]) -> BoostParams:
     """Parameters of the trees among those that are given."""
     known = {name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}
     if "random_state" in given:
@@ -217,7 +265,7 @@ def _y_of(name: str) -> str:
     return "y of valid" if name == ONLY else f"y of valid[{name!r}]"
 
 
-def _check_datasets(dataset: Any, valid: Any) -> None:
+def check_datasets(dataset: Any, valid: Any) -> None:
     """Say what to give where rows are no Dataset."""
     named = {"dataset": dataset}
     if isinstance(valid, Mapping):

@@ -37,6 +37,7 @@ from hedgerow.boosting.statistics import (
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.boosting.watch import ScoredRows, Watch, best_round_of, found_by_loss, record_of
+from hedgerow.data.statistics import Inputs
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
@@ -147,6 +148,8 @@ class Ready:
     n_threads : int
     assemble : callable
         Makes the model of a forest.
+    inputs : Inputs or None
+        What trees split, where it is not the columns of the table as they are.
     """
 
     data: TrainingData
@@ -158,6 +161,7 @@ class Ready:
     chosen: ChosenRounds | None
     n_threads: int
     assemble: Callable[[Forest], Model]
+    inputs: Inputs | None = None
 
     def rounds(self, earlier: Rounds | None = None) -> Generator[BoostState, None, None]:
         """The state after each round; close it if it is not exhausted."""
@@ -197,7 +201,10 @@ def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
         asked = asked.with_rounds(chosen.n_rounds)
     data, unseen, first = _rows_of(encoded, asked, chosen, start, n_threads)
-    return Ready(data, unseen, first, watch.objective, asked, watch, chosen, n_threads, assemble)
+    return Ready(
+        data, unseen, first, watch.objective, asked, watch, chosen, n_threads, assemble,
+        encoded.inputs,
+    )  # fmt: skip
 
 
 def _watch_of(
