@@ -24,6 +24,7 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting import fit as fit_module
+from hedgerow.boosting import ready as ready_module
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.checkpoint import Checkpoint, Rounds, joined, one_round
 from hedgerow.boosting.dataset import Dataset as Rows
@@ -212,7 +213,7 @@ def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
         seen.append(arguments)
         return real(*arguments, ready=ready)
 
-    monkeypatch.setattr(fit_module, "rounds", spy)
+    monkeypatch.setattr(ready_module, "rounds", spy)
     train(params, data, valid)
     rows, objective, trees, unseen, n_threads, *_ = seen[0]
     done, scores = [], []
@@ -792,7 +793,7 @@ def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch) -> None:
     assert main([*command, str(tmp_path / "whole")]) == 0
     more = [str(tmp_path / "again"), "--checkpoint", str(tmp_path / "kept")]
     with monkeypatch.context() as patch:
-        patch.setattr(fit_module.Watch, "after_round", _interrupted_at(5))
+        patch.setattr(ready_module.Watch, "after_round", _interrupted_at(5))
         assert main([*command, *more]) == 130
     assert parts_of(tmp_path / "kept") == ["hedgerow-rounds-00000001-00000004.safetensors"]
     assert main([*command, *more]) == 0
@@ -802,7 +803,7 @@ def test_the_command_line_goes_on(tmp_path, capsys, monkeypatch) -> None:
 
 
 def _interrupted_at(number):
-    real = fit_module.Watch.after_round
+    real = ready_module.Watch.after_round
 
     def after_round(self, state):
         if state.n_rounds == number:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.dataset import Dataset
     from hedgerow.boosting.memory_estimate import estimate_memory
+    from hedgerow.cross_validation import CrossValidation, cv
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
         DaskHedgerowRanker,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from hedgerow.estimators.cross import CrossFit, cross_fit
     from hedgerow.explain import Explanation
     from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
+    from hedgerow.stepwise import Training
     from hedgerow.training import train
 
 __version__ = "0.1.0"
@@ -54,6 +56,7 @@ __all__ = [
     "ConformalClassifier",
     "ConformalRegressor",
     "CrossFit",
+    "CrossValidation",
     "DaskHedgerowClassifier",
     "DaskHedgerowRanker",
     "DaskHedgerowRegressor",
@@ -70,8 +73,10 @@ __all__ = [
     "LossError",
     "ModelFormatError",
     "ParameterError",
+    "Training",
     "__version__",
     "cross_fit",
+    "cv",
     "estimate_memory",
     "from_catboost",
     "from_lightgbm",
@@ -103,6 +108,8 @@ _HOMES = {
     ),
     "hedgerow.explain": ("Explanation",),
     "hedgerow.foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
+    "hedgerow.cross_validation": ("CrossValidation", "cv"),
+    "hedgerow.stepwise": ("Training",),
     "hedgerow.training": ("train",),
     "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.class_weights import true_probabilities, weighted_raw, weights_of
-from hedgerow.boosting.classes import classes_of_record, labels_to_record
+from hedgerow.boosting.classes import classes_of_record
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.evaluation import Evaluation
 from hedgerow.boosting.magnitudes import warn_of_infinite
 from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.boosting.predicted_distributions import DistributionPredictions
@@ -26,7 +27,8 @@ from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
 from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.inspection.views import Inspected
-from hedgerow.io import load_model, model_from_bytes, model_to_bytes, save_model
+from hedgerow.io import load_model, model_from_bytes, model_to_bytes
+from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
@@ -53,6 +55,8 @@ class Booster(
     SurvivalPredictions,
     DistributionPredictions,
     Refitting,
+    Evaluation,
+    ModelForms,
 ):
     """A trained model: what :func:`train` and :func:`load` return.
 
@@ -140,6 +144,7 @@ class Booster(
         X: Any,
         kind: PredictionKind = "value",
         *,
+        first_round: int = 0,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
         offset: Any = None,
@@ -156,8 +161,12 @@ class Booster(
             where the booster knows ``classes``, else its index.  ``"raw"``: sum of the
             trees.  ``"probability"``: of each class.  ``"leaf"``: node that the row reaches
             in each tree.
+        first_round : int, default=0
+            Leave out the trees of as many rounds; the base score, with which the raw score
+            begins before the first tree, is always there.
         n_rounds : int, optional
-            Use the first rounds only.
+            Use so many rounds only, from ``first_round`` on.  Of a random forest the mean
+            of their trees; not for DART.
         n_jobs : int, optional
             Threads at most; all available ones by default.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
@@ -169,7 +178,8 @@ class Booster(
         ndarray
             ``"value"``: (n_rows,), float64, int64 or of the type of ``classes``;
             (n_rows, n_levels) for several quantiles.  ``"raw"``: float64, (n_rows,), or
-                ``"leaf"``: int32, (n_rows, n_trees).
+            (n_rows, n_outputs).  ``"probability"``: float64, (n_rows, n_classes).
+            ``"leaf"``: int32, (n_rows, n_trees).
 
         Raises
         ------
@@ -182,8 +192,11 @@ class Booster(
         if kind == "leaf":
             if offset is not None:
                 raise ParameterError("offset has no effect on leaves: leave it out.")
-            return self.leaves(X, n_jobs=n_jobs)[:, : self._stop_tree(n_rounds)]
-        raw = self.raw_scores(X, n_rounds=n_rounds, n_jobs=n_jobs, offset=offset)
+            first, stop = self._trees_of(first_round, n_rounds)
+            return self.leaves(X, n_jobs=n_jobs)[:, first:stop]
+        raw = self.raw_scores(
+            X, first_round=first_round, n_rounds=n_rounds, n_jobs=n_jobs, offset=offset
+        )
         return self._prediction(raw, kind)
 
     def staged_predict(
@@ -209,6 +222,7 @@ class Booster(
         self,
         X: Any,
         *,
+        first_round: int = 0,
         n_rounds: int | None = None,
         n_jobs: int | None = None,
         reader: str = "Booster",
@@ -217,10 +231,12 @@ class Booster(
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
         X, given = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, reader)
-        if n_rounds is None:
+        if n_rounds is None and first_round == 0:
             raw = self._predictor.raw_scores(values, threads)
         else:
-            raw = self._predictor.raw_scores(values, threads, 0, self._stop_tree(n_rounds))
+            first, stop = self._trees_of(first_round, n_rounds)
+            raw = self._predictor.raw_scores(values, threads, first, stop)
+            raw = self._as_mean(raw, stop - first)
         added = check_offset(given, raw.shape[1], len(raw))
         return raw if added is None else raw + added
 
@@ -238,7 +254,11 @@ class Booster(
         values, threads = self._inputs(X, n_jobs, reader)
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
         added = check_offset(given, n_rows, self.model.forest.n_outputs)
-        stages = self._predictor.staged(values, threads)
+        each = self.model.forest.trees_per_round
+        stages = (
+            self._as_mean(raw, each * number)
+            for number, raw in enumerate(self._predictor.staged(values, threads), 1)
+        )
         return stages if added is None else (raw + added for raw in stages)
 
     def link(self, raw: FloatArray) -> FloatArray:
@@ -295,29 +315,42 @@ class Booster(
     def _threads(self, n_rows: int, n_jobs: int | None) -> int:
         return 1 if n_rows < FEW_ROWS else resolve_threads(n_jobs)
 
-    def _stop_tree(self, n_rounds: int | None) -> int:
-        if n_rounds is None:
-            return self.num_trees
-        whole = isinstance(n_rounds, numbers.Integral) and not isinstance(n_rounds, bool)
-        if not whole or not 0 <= n_rounds <= self.num_rounds:
-            raise ParameterError(
-                f"n_rounds must be an integer from 0 to {self.num_rounds}; got {n_rounds!r}."
-            )
-        if n_rounds != self.num_rounds:
+    def _trees_of(self, first_round: int, n_rounds: int | None) -> tuple[int, int]:
+        """The trees of some rounds, as a range; any of them where leaves are asked for."""
+        first = _whole_number(first_round, "first_round", self.num_rounds)
+        left = self.num_rounds - first
+        count = left if n_rounds is None else _whole_number(n_rounds, "n_rounds", left)
+        if count != self.num_rounds:
             self._check_stages()
-        return int(n_rounds) * self.model.forest.trees_per_round
+        each = self.model.forest.trees_per_round
+        return first * each, (first + count) * each
+
+    def _as_mean(self, raw: FloatArray, n_trees: int) -> FloatArray:
+        """Raw scores of some trees of a random forest, whose values are shares of all trees.
+
+        Those of other models are as they were.
+        """
+        if n_trees in (0, self.num_trees) or self._boosting != "rf":
+            return raw
+        base = self.model.forest.base_score[:, None]
+        return np.asarray(base + (raw - base) * (self.num_trees / n_trees))
+
+    @property
+    def _boosting(self) -> str:
+        """How the trees were added up."""
+        mode: str = self.model.training.get("parameters", {}).get("boosting", "gbdt")
+        return mode
 
     def _check_stages(self) -> None:
-        """Refuse to look at the first rounds where later ones have rescaled their trees."""
+        """Refuse to look at some of the rounds where later ones have rescaled their trees."""
         if AVERAGED in self.model.training:
             raise ParameterError(
                 "this model is the mean of several, whose trees stand one behind the other: its "
                 "first rounds alone are no model. Ask the models of the folds."
             )
-        mode = self.model.training.get("parameters", {}).get("boosting", "gbdt")
-        if mode != "gbdt":
+        if self._boosting == "dart":
             raise ParameterError(
-                f"this model was trained with boosting={mode!r}, whose trees are rescaled as "
+                "this model was trained with boosting='dart', whose trees are rescaled as "
                 "others join them: its first rounds alone are no model."
             )
 
@@ -372,26 +405,17 @@ class Booster(
     def _inspected(self) -> Inspected:
         return Inspected(self.model, self._classes, self.target_names)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model file; an existing file is replaced in one step.
-
-        The labels of the classes are in it, if they are known.
-
-        Raises
-        ------
-        DataTypeError
-            If a label is neither text nor a number.
-        OSError
-            If it cannot be written; an old file is then intact.
-        """
-        known = self._classes
-        record = None if known is None else {"classes": labels_to_record(known)}
-        save_model(self.model, path, estimator=record)
-
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Booster:
         """Read a model file, from any source; see :func:`hedgerow.load`."""
         return load(path)
+
+
+def _whole_number(value: Any, name: str, most: int) -> int:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not 0 <= value <= most:
+        raise ParameterError(f"{name} must be an integer from 0 to {most}; got {value!r}.")
+    return int(value)
 
 
 def objective_of(model: Model) -> Objective:

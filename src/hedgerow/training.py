@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,18 +19,23 @@ from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.offsets import with_offset_columns
-from hedgerow.boosting.sample import check_weight
+from hedgerow.boosting.row_sets import ONLY, TRAINING, check_set_names, stacked
+from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_sample import StoredData
-from hedgerow.boosting.targets import same_targets
+from hedgerow.boosting.stored_sample import StoredData, ValidRows, named_valid
+from hedgerow.boosting.targets import Targets, same_targets
 from hedgerow.data import AnyTable
-from hedgerow.data.schema import check_same_names
+from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
 from hedgerow.io.checkpoint_folder import checkpoint_at
+from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
 from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
 
-_STOPPING_NAMES = ("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget")
+_STOPPING_NAMES = (
+    *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
+    "train_scores",
+)
 _TRAIN_NAMES = (
     *BOOST_PARAMETER_NAMES,
     *_STOPPING_NAMES,
@@ -44,7 +50,7 @@ _TRAIN_NAMES = (
 def train(
     params: Mapping[str, Any] | None,
     dataset: Dataset | StoredData,
-    valid: Dataset | StoredData | None = None,
+    valid: ValidRows = None,
     *,
     callbacks: Callback | Sequence[Callback] | None = None,
     progress: bool = False,
@@ -65,8 +71,10 @@ def train(
         0, 1, ... K - 1, and functions of your own (:mod:`hedgerow.objectives.own`).
     dataset : Dataset or StoredData
         With ``y``.
-    valid : Dataset or StoredData, optional
-        Rows for learning curves and early stopping.
+    valid : Dataset, StoredData, or mapping from str to these, optional
+        Rows for learning curves and early stopping.  Of several sets, by name, each has
+        curves of its own, and the first decides early stopping; one that is ``dataset``
+        itself stands for ``train_scores=True``.
     callbacks : callable or sequence of callables, optional
         Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
         and ends the training by returning True.
@@ -113,23 +121,76 @@ def train(
     """
     given = dict(params or {})
     check_names(given)
-    _check_datasets(dataset, valid)
+    valid, given = without_training(dataset, valid, given)
+    check_datasets(dataset, valid)
     stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
-    if "random_state" in given:
-        if "seed" in given:
-            raise ParameterError("seed and random_state are two names of one: give one of them.")
-        given["seed"] = given.pop("random_state")
-    trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
-    start = start_from(init_model)
     if isinstance(dataset, StoredData):
-        if start is not None:
+        if init_model is not None:
             raise ParameterError(
                 "init_model needs the rows in memory, and these are read batch by batch: give a "
                 "table, or train all rounds at once."
             )
-        return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
-    if isinstance(valid, StoredData):
+        return _train_stored(
+            given, trees_of(given), stopping, dataset, valid, callbacks, progress, kept
+        )
+    asked = asked_fit(given, dataset, valid, init_model)
+    model = fit(
+        asked.train,
+        asked.objective,
+        asked.params,
+        validation=asked.validation,
+        stopping=stopping,
+        eval_metric=given.get("eval_metric"),
+        callbacks=callbacks,
+        progress=progress,
+        n_jobs=given.get("n_jobs"),
+        checkpoint=kept,
+        start=asked.start,
+        finish=asked.finish,
+    )
+    return Booster(model)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedFit:
+    """A fit of rows in memory, as parameters and Datasets ask for it.
+
+    Attributes
+    ----------
+    train : Sample
+    validation : Sample or None
+    objective : Objective
+    params : BoostParams
+    start : Start or None
+    finish : callable
+        Makes of a trained model the one that is returned.
+    """
+
+    train: Sample
+    validation: Sample | None
+    objective: Objective
+    params: BoostParams
+    start: Start | None
+    finish: Callable[[Model], Model]
+
+
+def asked_fit(
+    given: Mapping[str, Any], dataset: Dataset, valid: ValidRows, init_model: Any = None
+) -> AskedFit:
+    """Read the rows, and make the objective for them.
+
+    Parameters
+    ----------
+    given : mapping
+        Parameters of :func:`train`, whose names are checked.
+    dataset : Dataset
+    valid : Dataset, mapping from str to Dataset, or None
+    init_model : Booster, fitted estimator, or path of a model file, optional
+    """
+    trees, start = trees_of(given), start_from(init_model)
+    sets = cast(dict[str, Dataset], named_valid(valid))
+    if any(isinstance(rows, StoredData) for rows in sets.values()):
         raise DataError(
             "the validation rows are read batch by batch, but the training rows are in memory: "
             "give both as files or batches, or the validation rows as a table."
@@ -139,33 +200,81 @@ def train(
     targets = dataset.targets(table.n_rows, name)
     target = targets.values
     objective = _objective_for(name, _counted(dataset, target), _loss_values(given), targets.names)
-    validation = None
-    if valid is not None:
-        valid = _with_like_offset(valid, dataset)
-        seen = valid.table(table.schema)
-        target_val = same_targets(valid.targets(seen.n_rows, name, targets), targets, "y of valid")
-        validation = valid.sample(seen, target_val, objective.n_outputs)
-    model = fit(
+    validation = {
+        label: _aside(rows, _y_of(label), dataset, table.schema, name, targets, objective)
+        for label, rows in sets.items()
+    }
+    return AskedFit(
         dataset.sample(table, target, objective.n_outputs),
+        stacked(validation),
         objective,
         trees,
-        validation=validation,
-        stopping=stopping,
-        eval_metric=given.get("eval_metric"),
-        callbacks=callbacks,
-        progress=progress,
-        n_jobs=given.get("n_jobs"),
-        checkpoint=kept,
-        start=start,
-        finish=lambda found: with_offset_columns(found, dataset.offset_names),
+        start,
+        lambda found: with_offset_columns(found, dataset.offset_names),
     )
-    return Booster(model)
 
 
-def _check_datasets(dataset: Any, valid: Any) -> None:
+def without_training(dataset: Any, valid: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Validation rows without those that are the training rows, whose scores are asked for then.
+
+    Raises
+    ------
+    ParameterError
+        If the scores of the training rows are to be called by another name than they are.
+    """
+    sets = valid if isinstance(valid, Mapping) else {ONLY: valid}
+    same = [name for name, rows in sets.items() if rows is dataset and rows is not None]
+    if not same:
+        return valid, given
+    if isinstance(valid, Mapping) and same != [TRAINING]:
+        raise ParameterError(
+            f"valid[{same[0]!r}] is the Dataset to train on: the scores of these rows are called "
+            f"{TRAINING!r}; name it so, or use train_scores=True."
+        )
+    others = {name: rows for name, rows in sets.items() if rows is not dataset}
+    return others or None, given | {"train_scores": True}
+
+
+def trees_of(given: Mapping[str, Any]) -> BoostParams:
+    """Parameters of the trees among those that are given."""
+    known = {name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}
+    if "random_state" in given:
+        if "seed" in given:
+            raise ParameterError("seed and random_state are two names of one: give one of them.")
+        known["seed"] = given["random_state"]
+    return boost_params(known)
+
+
+def _aside(
+    rows: Dataset,
+    called: str,
+    dataset: Dataset,
+    schema: Schema,
+    objective_name: Any,
+    targets: Targets,
+    objective: Objective,
+) -> Sample:
+    """A set of validation rows, whose target is ``called`` so in messages."""
+    rows = _with_like_offset(rows, dataset)
+    seen = rows.table(schema)
+    own = rows.targets(seen.n_rows, objective_name, targets)
+    return rows.sample(seen, same_targets(own, targets, called), objective.n_outputs)
+
+
+def _y_of(name: str) -> str:
+    return "y of valid" if name == ONLY else f"y of valid[{name!r}]"
+
+
+def check_datasets(dataset: Any, valid: Any) -> None:
     """Say what to give where rows are no Dataset."""
-    for name, given in (("dataset", dataset), ("valid", valid)):
-        if isinstance(given, Dataset | StoredData) or (name == "valid" and given is None):
+    named = {"dataset": dataset}
+    if isinstance(valid, Mapping):
+        check_set_names(valid)
+        named |= {f"valid[{name!r}]": rows for name, rows in valid.items()}
+    elif valid is not None:
+        named["valid"] = valid
+    for name, given in named.items():
+        if isinstance(given, Dataset | StoredData):
             continue
         pair = isinstance(given, tuple | list) and len(given) == 2
         how = "Dataset(*" + name + ")" if pair else "Dataset(X, y)"
@@ -208,7 +317,7 @@ def _train_stored(
     trees: BoostParams,
     stopping: StoppingParams,
     dataset: StoredData,
-    valid: Dataset | StoredData | None,
+    valid: ValidRows,
     callbacks: Callback | Sequence[Callback] | None,
     progress: bool,
     checkpoint: Checkpoint | None,
@@ -218,10 +327,9 @@ def _train_stored(
     from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 
     names = dataset.offset_names if isinstance(dataset, Dataset) else ()
-    if names and isinstance(valid, Dataset) and not isinstance(valid, StoredData):
-        valid = valid if valid.offset is not None else valid.with_offset(list(names))
+    sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}
     with claiming(checkpoint):
-        survey = TargetSurvey(loss_of(given), stopping, trees.seed, valid is None)
+        survey = TargetSurvey(loss_of(given), stopping, trees.seed, not sets)
         dataset.survey(survey.note, trees, survey.may_set_aside)
         objective, set_aside = survey.finish()
         model = fit_data(
@@ -229,7 +337,7 @@ def _train_stored(
             objective,
             trees,
             set_aside,
-            valid=valid,
+            valid=sets,
             stopping=stopping,
             eval_metric=given.get("eval_metric"),
             callbacks=callbacks,
@@ -238,6 +346,13 @@ def _train_stored(
             checkpoint=checkpoint,
         )
     return Booster(with_offset_columns(model, names))
+
+
+def _with_offset_of(rows: Dataset | StoredData, names: tuple[str, ...]) -> Dataset | StoredData:
+    """Validation rows with the columns as offset that the training rows have as offset."""
+    if not names or isinstance(rows, StoredData) or rows.offset is not None:
+        return rows
+    return rows.with_offset(list(names))
 
 
 def loss_of(given: Mapping[str, Any], has_queries: bool = False) -> AskedLoss:

@@ -33,10 +33,11 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.positions import bound
+from hedgerow.boosting.positions import bound, bound_to_part
 from hedgerow.boosting.rounds import BoostState, rounds
+from hedgerow.boosting.row_sets import TRAINING
 from hedgerow.boosting.stopping import BestRound, StoppingParams
-from hedgerow.boosting.watch import Watch, best_round_of
+from hedgerow.boosting.watch import ScoredRows, Watch, best_round_of
 from hedgerow.data.statistics import Inputs
 from hedgerow.errors import LossError
 from hedgerow.metrics import Metric
@@ -169,6 +170,7 @@ def grow_folds(
     n_threads: int = 1,
     weigh: Weigh | None = None,
     keep_trees: bool = True,
+    of_train: Sequence[Metric] = (),
 ) -> GrownFolds:
     """Grow the trees of all folds.
 
@@ -190,6 +192,8 @@ def grow_folds(
         Changes the weights of a fold's rows.
     keep_trees : bool, default=True
         False: the forests have no trees, only what they start from.
+    of_train : sequence of Metric, optional
+        For the rows that trees are grown on, whose scores each fold then has as well.
 
     Raises
     ------
@@ -200,8 +204,9 @@ def grow_folds(
         n_threads = 1
     at_once = min(n_threads, len(folds))
     shared = _Shared(
-        rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once, keep_trees
-    )
+        rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once,
+        keep_trees, tuple(of_train),
+    )  # fmt: skip
     fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
     pool = _Pool(fits, metrics[0], stopping)
     interrupted = False
@@ -250,6 +255,7 @@ class _Shared:
     weigh: Weigh | None
     n_threads: int
     keep_trees: bool
+    of_train: tuple[Metric, ...]
 
 
 class _Recent:
@@ -325,6 +331,11 @@ class _FoldFit:
             callbacks=(),
             n_rounds=data.params.n_estimators,
         )
+        if shared.of_train:
+            seen, place = data.train, slice(0, data.train.n_rows)
+            own = bound_to_part(shared.of_train, seen, objective)
+            part = ScoredRows(TRAINING, own, seen.target, seen.weight, place, True)
+            self._watch.further = (part,)
         self.mass = _mass(data)
         return rounds(data.seen, objective, data.params, data.unseen, shared.n_threads)
 
@@ -359,7 +370,7 @@ class _FoldFit:
         raw = state.validation_scores(kept, interrupted) if recent is None else recent
         raw = np.ascontiguousarray(raw)
         scored = watch.score(raw)
-        watch.sample = None
+        watch.sample, watch.further = None, ()
         forest = state.freeze(kept if self._shared.keep_trees else 0)
         grown = GrownFold(
             forest, data.inputs, data.seen.n_copies, raw, watch, data.params,

@@ -260,6 +260,12 @@ class Dataset:
         other.offset = offset
         return other
 
+    def with_target(self, y: Any) -> Dataset:
+        """The same rows with another target."""
+        other = copy.copy(self)
+        other.y = y
+        return other
+
     def _features(self) -> Any:
         names = self.offset_names
         return take_offset(self.X, names)[0] if names else self.X

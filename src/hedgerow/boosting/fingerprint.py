@@ -132,6 +132,8 @@ def fingerprint(
             contents[f"groups of {metric.name}"] = array_digest(metric.function.codes, n_threads)
     settings = settings_of(objective, params, stopping, metrics)
     rows = {"rows": str(train.n_rows)}
+    if validation is not None and validation.sets is not None:
+        rows["validation_sets"] = _text(list(validation.sets.names))
     return Fingerprint(settings | rows, contents)
 
 
@@ -210,6 +212,7 @@ def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
         "qid": [] if sample.query is None else [first_seen(sample.query)],
         "position": [] if sample.position is None else [sample.position.codes],
         "groups": [] if sample.group is None else [sample.group],
+        "sets": [] if sample.sets is None else [sample.sets.codes],
     }
     found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
     for name, given in arrays.items():

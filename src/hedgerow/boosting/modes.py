@@ -109,6 +109,10 @@ class Dropout:
         self._dropped = np.zeros(0, dtype=np.int64)
         self._new: list[GrownTree] = []
 
+    def set_params(self, params: BoostParams) -> None:
+        """Take other settings for the rounds to come."""
+        self._params = params
+
     def start_round(self, number: int) -> None:
         self._dropped = self._draw(number)
         self._add_dropped(-1.0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.sample import Sample, check_finite, check_offset
@@ -92,64 +92,79 @@ def features_of_rows(model: Model, X: Any) -> Any:
     return without_columns(X, names) if names else X
 
 
+class RowsWithOffset(Protocol):
+    """A table and the offset of its rows."""
+
+    @property
+    def X(self) -> Any:
+        """The table."""
+
+    @property
+    def offset(self) -> Any:
+        """Numbers, or None."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Offsets:
-    """Tables for a fit, and the offsets of their rows.
+    """A table for a fit, and the offsets of its rows.
 
     Attributes
     ----------
-    X, X_val : tables without columns of offsets
-    values, values_val : array-like or None
+    X : table without columns of offsets
+    values : array-like or None
     names : tuple of str
         Columns that the offsets were, if they were.
     """
 
     X: Any
-    X_val: Any
     values: Any
-    values_val: Any
     names: tuple[str, ...] = ()
 
     @staticmethod
-    def of(X: Any, offset: Any, X_val: Any = None, offset_val: Any = None) -> Offsets:
-        """Take the columns out of the tables, if ``offset`` names some.
+    def of(X: Any, offset: Any) -> Offsets:
+        """Take the columns out of the table, if ``offset`` names some.
+
+        Raises
+        ------
+        ParameterError, DataError
+            If it has no such columns.
+        """
+        names = names_of_offset(offset)
+        if names:
+            return Offsets(*take_offset(X, names), names)
+        return Offsets(X, offset)
+
+    def of_rows(self, rows: RowsWithOffset) -> Offsets:
+        """The same of validation rows, whose offset is in the same columns if these are columns.
 
         Raises
         ------
         ParameterError, DataError
             If training and validation rows do not have the same.
         """
-        names = names_of_offset(offset)
-        if names:
-            if offset_val is not None:
+        if self.names:
+            if rows.offset is not None and names_of_offset(rows.offset) != self.names:
                 raise ParameterError(
-                    f"offset is column {names[0]!r}, of the validation rows, too: leave offset_val "
-                    "out."
+                    f"offset is column {self.names[0]!r}, of the validation rows, too: leave "
+                    "offset_val out."
                 )
-            X, values = take_offset(X, names)
-            values_val = None
-            if X_val is not None:
-                X_val, values_val = take_offset(X_val, names)
-            return Offsets(X, X_val, values, values_val, names)
-        if X_val is None and offset_val is not None:
-            raise DataError("offset_val is given without X_val and y_val.")
-        if X_val is not None and (offset is None) != (offset_val is None):
-            which = "validation" if offset_val is None else "training"
+            return Offsets(*take_offset(rows.X, self.names), self.names)
+        if (self.values is None) != (rows.offset is None):
+            which = "validation" if rows.offset is None else "training"
             raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
-        return Offsets(X, X_val, offset, offset_val)
+        return Offsets(rows.X, rows.offset)
 
-    def on(self, sample: Sample, n_outputs: int, *, validation: bool = False) -> Sample:
-        """The rows with their offsets."""
-        values = self.values_val if validation else self.values
-        if values is None:
+    def on(self, sample: Sample, n_outputs: int, name: str = "offset") -> Sample:
+        """The rows with their offsets, which are called ``name`` in messages."""
+        if self.values is None:
             return sample
         if self.names and len(self.names) != n_outputs:
             raise DataError(
                 f"offset names {len(self.names)} column(s), but the model has {n_outputs} raw "
                 "score(s) for each row: name one for each."
             )
-        name = "offset_val" if validation and not self.names else "offset"
-        return replace(sample, offset=check_offset(values, sample.n_rows, n_outputs, name))
+        name = "offset" if self.names else name
+        return replace(sample, offset=check_offset(self.values, sample.n_rows, n_outputs, name))
 
     def noted(self, model: Model) -> Model:
         """The model, which remembers the columns."""

@@ -14,8 +14,9 @@ from hedgerow.boosting.numbered import refuse_missing
 from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Positions, Sample, check_length
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.metrics import Metric, scored_as
+from hedgerow.metrics import Metric, metrics_of_queries, scored_as
 from hedgerow.metrics.groups import bound_to_rows
+from hedgerow.metrics.queries import query_rows
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.positions import PositionBias
@@ -167,6 +168,19 @@ def bound(
     scored = bound_to_rows(metrics, watched.origin)
     objective, scored = with_queries(objective, scored, train, watched, params.seed, n_threads)
     return with_positions(objective, train, params, start), scored
+
+
+def bound_to_part(
+    metrics: Sequence[Metric], part: Sample, objective: Objective
+) -> tuple[Metric, ...]:
+    """The metrics for further rows that are scored: their groups and queries.
+
+    ``objective`` is bound to the training rows.
+    """
+    scored = bound_to_rows(metrics, part.origin)
+    if not isinstance(objective, RankingLoss):
+        return scored
+    return metrics_of_queries(scored, objective, query_rows(part.query, part.n_rows))
 
 
 def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.continuing import joined
-from hedgerow.boosting.modes import Additive, Average, Mode, make_mode
+from hedgerow.boosting.modes import Additive, Average, Dropout, Mode, make_mode
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
@@ -99,6 +99,8 @@ class BoostState:
         Rounds done, those of a model that the fit has begun with among them.
     base_score : float64 (n_outputs,)
         Raw score before the first tree.
+    asked : BoostParams or None
+        Settings of the trees of the rounds to come, if they are to be others from now on.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class BoostState:
         self.train_raw = train.raw
         self.validation_raw = None if validation is None else validation.raw
         self._validation = validation
+        self.asked: BoostParams | None = None
 
     def freeze(self, n_rounds: int | None = None) -> Forest:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
@@ -225,6 +228,12 @@ def rounds(
             yield state
         ready()
         for number in range(state.n_rounds, state.n_first + params.n_estimators):
+            if state.asked is not None:
+                params, state.asked = state.asked, None
+                if isinstance(mode, Dropout):
+                    mode.set_params(params)
+                grower.close()
+                grower = _make_grower(data, mode.grown_at, objective, params, n_threads)
             mode.start_round(number)
             now = _at_round(number, params, state.n_first, grower)
             try:

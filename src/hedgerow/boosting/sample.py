@@ -39,6 +39,25 @@ class Positions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RowSets:
+    """Sets of rows that are scored apart (:mod:`hedgerow.boosting.row_sets`).
+
+    Attributes
+    ----------
+    codes : int64 (n_rows,)
+        Number of each row's set, ascending.
+    names : tuple of str
+    """
+
+    codes: IntArray
+    names: tuple[str, ...]
+
+    def take(self, rows: IntArray) -> RowSets:
+        """Those of some of the rows."""
+        return RowSets(self.codes[rows], self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """A table with target, weight and offset.
 
@@ -59,6 +78,8 @@ class Sample:
         At which each row was shown to those who made its label.
     group : uint64, shape (n_rows,), or None
         Which rows are set aside together (:mod:`hedgerow.boosting.groups`).
+    sets : RowSets, or None
+        Of validation rows: which are scored apart.
     """
 
     table: AnyTable
@@ -69,6 +90,7 @@ class Sample:
     origin: IntArray | None = None
     position: Positions | None = None
     group: npt.NDArray[np.uint64] | None = None
+    sets: RowSets | None = None
 
     @property
     def n_rows(self) -> int:
@@ -85,6 +107,7 @@ class Sample:
             rows if self.origin is None else self.origin[rows],
             None if self.position is None else self.position.take(rows),
             None if self.group is None else self.group[rows],
+            None if self.sets is None else self.sets.take(rows),
         )
 
     @property

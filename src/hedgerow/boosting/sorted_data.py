@@ -33,9 +33,10 @@ from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.file_rows import Rows
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.row_forms import sortable
+from hedgerow.boosting.row_sets import stacked
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_sample import StoredData, StorePlan
+from hedgerow.boosting.stored_sample import StoredData, StorePlan, ValidRows, named_valid
 from hedgerow.data.column_files import LEAST_MEMORY, sort_to_files
 from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable, RowFile
 from hedgerow.data.memory import give_back_memory, shown_bytes
@@ -61,7 +62,7 @@ def fit_sorted(
     objective: Objective,
     plan: StorePlan,
     *,
-    valid: Dataset | StoredData | None = None,
+    valid: ValidRows = None,
     stopping: StoppingParams | None = None,
     eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
@@ -96,9 +97,11 @@ def fit_sorted(
     check_supported(plan.params)
     with ExitStack() as stack:
         rows = _SortedRows(data, plan, stack)
-        validation = rows.validation
-        if valid is not None:
-            validation = _validation(valid, objective, plan, rows.train, stack)
+        given = {
+            name: _validation(some, objective, plan, rows.train, stack, number)
+            for number, (name, some) in enumerate(named_valid(valid).items())
+        }
+        validation = stacked(given) if given else rows.validation
         return fit(
             rows.train,
             objective,
@@ -212,8 +215,9 @@ def _validation(
     plan: StorePlan,
     train: Sample,
     stack: ExitStack,
+    number: int,
 ) -> Sample:
-    """Validation rows that are given, read as the training rows."""
+    """Validation rows that are given, read as the training rows; ``number`` is that of the set."""
     schema = train.table.schema
     if not isinstance(valid, FileDataset):
         assert isinstance(valid, Dataset)
@@ -227,7 +231,7 @@ def _validation(
     given = replace(plan, set_aside=None)
     valid.survey(_ignored, plan.params, sets_aside=True)
     folder = stack.enter_context(closing(ScratchFolder(valid.cache_dir[0])))
-    files = _RowFiles(folder, "valid", stack)
+    files = _RowFiles(folder, f"valid-{number}", stack)
     for table, rows, chosen in valid.tables(schema, given, is_strict=True):
         files.append(table, rows, ~chosen, valid.is_weighted)
     return files.finish(schema)

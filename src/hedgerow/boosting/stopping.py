@@ -86,6 +86,9 @@ class StoppingParams:
     time_budget : float > 0 or None
         Seconds that the fit may take from ``began`` on, see
         :mod:`hedgerow.boosting.budget`.
+    train_scores : bool
+        Whether the training rows are scored after each round, beside validation rows or
+        without.  They decide nothing.
     began : float
         When the fit began, in the seconds of :func:`time.monotonic`: make these
         settings first.
@@ -105,6 +108,7 @@ class StoppingParams:
     plain: BoostParams | None = None
     finest_rate: float | None = None
     is_cautious: bool = False
+    train_scores: bool = False
     began: float = field(default_factory=time.monotonic, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -125,6 +129,8 @@ class StoppingParams:
             value = getattr(self, name)
             if value not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+        if not isinstance(self.train_scores, bool | np.bool_):
+            raise ParameterError(f"train_scores must be True or False; got {self.train_scores!r}.")
         if self.time_budget is not None and self.time_budget not in _SECONDS:
             raise ParameterError(
                 f"time_budget must be {_SECONDS} (seconds), or None; got {self.time_budget!r}."

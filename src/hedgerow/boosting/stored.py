@@ -17,7 +17,7 @@ over rows from exact sums (:mod:`hedgerow.kernels.exact_sum`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -28,22 +28,30 @@ from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Recorder
-from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.following import follow
 from hedgerow.boosting.magnitudes import check_differences, warn_of_no_split
 from hedgerow.boosting.metric_groups import refuse_groups
+from hedgerow.boosting.ready import check_out_of_bag
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
+from hedgerow.boosting.row_sets import ONLY, TRAINING
 from hedgerow.boosting.statistics import choose_columns
-from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stopping import BestRound, StoppingParams
 from hedgerow.boosting.stored_leaves import LeafQuantiles
 from hedgerow.boosting.stored_queries import metrics_of_all, whole_queries
-from hedgerow.boosting.stored_rounds import StoredFit, StoredGrower, StoredState, stored_rounds
+from hedgerow.boosting.stored_rounds import (
+    StoredFit,
+    StoredGrower,
+    StoredSet,
+    StoredState,
+    stored_rounds,
+)
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, offset_rows_of, rows_of
 from hedgerow.boosting.strategy import resolve_stored
-from hedgerow.boosting.watch import RoundState, Watch, best_round_of, record_of
+from hedgerow.boosting.watch import RoundState, ScoredRows, Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import GIVEN
+from hedgerow.data.schema import Schema
 from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.growing.chunk_grower import ChunkGrower
@@ -56,13 +64,15 @@ from hedgerow.objectives.beside import start_beside
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
+_SCORES_TRAIN = "eval_metric without validation rows, or train_scores=True,"
+
 
 def fit_stored(
     train: StoredSample,
     objective: Objective,
     params: BoostParams,
     *,
-    validation: StoredSample | None = None,
+    validation: StoredSample | Mapping[str, StoredSample] | None = None,
     stopping: StoppingParams | None = None,
     eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
@@ -82,9 +92,10 @@ def fit_stored(
         Training rows of this rank.
     objective : Objective
     params : BoostParams
-    validation : StoredSample, optional
+    validation : StoredSample, or mapping from str to StoredSample, optional
         Validation rows of this rank, given by the user or set aside
-        (:class:`hedgerow.boosting.hold_out.HoldOut`), binned as the training rows.
+        (:class:`hedgerow.boosting.hold_out.HoldOut`), binned as the training rows; several
+        sets by name, the first of which decides early stopping.
     stopping : StoppingParams, optional
         Without validation rows a fit can stop only by ``"oob"``.
     eval_metric : str, callable or sequence of these, optional
@@ -121,35 +132,35 @@ def fit_stored(
     check_rows_alone(objective, train.query is not None)
     ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
-    params = resolve_constraints(resolve(params, objective), train.schema, objective)
-    params = resolve_stored(params, objective)
-    metrics = make_metrics(eval_metric, objective)
-    refuse_groups(metrics)
-    listed = check_callbacks(callbacks)
-    for sample in (train, validation):
-        if sample is not None:  # a store has chunks for a fit only
-            sample.store.begin(objective.n_outputs, objective.name == "softmax")
+    params = resolved(params, objective, train.schema)
+    metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
+    sets = _by_name(validation)
+    for sample in (train, *sets.values()):  # a store has chunks for a fit only
+        sample.store.begin(objective.n_outputs, objective.name == "softmax")
     n_rows = check_targets(train, objective, others, learned=True)
-    n_validation = 0 if validation is None else check_targets(validation, objective, others)
-    stops = stopping.is_on(n_rows + n_validation, validation is not None)
-    _check_stopping(stopping, stops, validation is not None, params, n_rows)
+    n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
+    stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
+    _check_stopping(stopping, stops, bool(sets), params, n_rows)
     if stopping.by_out_of_bag:
         params = replace(params, oob_score=True)
-    watched, part = (train, "train") if validation is None else (validation, "validation")
-    scored = validation is not None or eval_metric is not None
+    scored = bool(sets) or eval_metric is not None or stopping.train_scores
+    watched = _watched(train, sets, scored and (stopping.train_scores or not sets))
     by_rows = params.oob_score or stopping.by_out_of_bag
-    metrics = metrics_of_all(metrics, objective, watched, others, scored, by_rows)
-    check_stored(params, objective, train, n_rows, scored and validation is None)
+    known = {
+        name: metrics_of_all(metrics, objective, sample, others, scored, by_rows)
+        for name, sample in (watched or {TRAINING: train}).items()
+    }
+    check_stored(params, objective, train, n_rows, TRAINING in watched)
     limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None
-    watch = StoredWatch(
-        objective, metrics if scored else (), None, part,
-        best_round_of(metrics[0], stopping, limits), listed if bar is None else (*listed, bar),
-        params.n_estimators, stopping.by_out_of_bag, stopping.began,
+    watch = StoredWatch.of(
+        known, scored, objective, best_round_of(next(iter(known.values()))[0], stopping, limits),
+        listed if bar is None else (*listed, bar), params.n_estimators, stopping,
     )  # fmt: skip
+    counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
     plan = _Plan(
-        train, validation, watched, objective, params, watch.metrics, n_rows,
-        n_validation or n_rows, resolve_threads(n_jobs), ranks, others, mode,
+        train, watched, known if scored else {}, objective, params, counts,
+        resolve_threads(n_jobs), ranks, others, mode,
     )  # fmt: skip
 
     def assemble(forest: Forest) -> Model:
@@ -167,16 +178,17 @@ def fit_stored(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """What a fit works with, checked."""
+    """What a fit works with, checked.
+
+    ``watched`` are the rows that are scored, by name; ``n_rows`` counts those of all ranks.
+    """
 
     train: StoredSample
-    validation: StoredSample | None
-    watched: StoredSample
+    watched: Mapping[str, StoredSample]
+    metrics: Mapping[str, tuple[Metric, ...]]
     objective: Objective
     params: BoostParams
-    metrics: tuple[Metric, ...]
-    n_rows: int
-    n_watched: int
+    n_rows: Mapping[str, int]
     n_threads: int
     ranks: Communicator
     others: Communicator
@@ -187,9 +199,55 @@ class _Plan:
 class StoredWatch(Watch):
     """A watch over rows whose scores are computed where the chunks pass by."""
 
-    def _scores(self, state: RoundState) -> dict[str, float]:
+    @staticmethod
+    def of(
+        known: Mapping[str, tuple[Metric, ...]],
+        scored: bool,
+        objective: Objective,
+        best: BestRound | None,
+        callbacks: tuple[Callback, ...],
+        n_rounds: int,
+        stopping: StoppingParams,
+    ) -> StoredWatch:
+        """A watch over the rows whose metrics are ``known``, by name, if they are ``scored``."""
+        (name, metrics), *further = known.items()
+        return StoredWatch(
+            objective, metrics if scored else (), None, name, best, callbacks, n_rounds,
+            stopping.by_out_of_bag,
+            tuple(ScoredRows(name, of, of_training=name == TRAINING) for name, of in further),
+            stopping.began,
+        )  # fmt: skip
+
+    def _scores(self, state: RoundState) -> dict[str, dict[str, float]]:
         assert isinstance(state, StoredState)
         return state.scores
+
+
+def resolved(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+    """Settings of a fit over rows in chunks, without names of columns."""
+    params = resolve_constraints(resolve(params, objective), schema, objective)
+    return resolve_stored(params, objective)
+
+
+def _row_metrics(asked: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
+    metrics = make_metrics(asked, objective)
+    refuse_groups(metrics)
+    return metrics
+
+
+def _by_name(
+    validation: StoredSample | Mapping[str, StoredSample] | None,
+) -> Mapping[str, StoredSample]:
+    if validation is None:
+        return {}
+    return {ONLY: validation} if isinstance(validation, StoredSample) else validation
+
+
+def _watched(
+    train: StoredSample, sets: Mapping[str, StoredSample], with_train: bool
+) -> dict[str, StoredSample]:
+    """The rows that are scored, by the names that history has for them."""
+    return {**sets, TRAINING: train} if with_train else dict(sets)
 
 
 def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
@@ -201,7 +259,7 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
         base = start_beside(objective, offset_rows_of(train, plan.others))
     else:
         base = objective.start_of(rows)
-    if plan.n_rows < 2 * params.min_samples_leaf:
+    if plan.n_rows[TRAINING] < 2 * params.min_samples_leaf:
         return make_forest([], base, spec.n_features, spec)
     n_threads = threads_for(plan.n_threads, train.n_rows, spec.n_features)
     grower: StoredGrower = ChunkGrower(
@@ -215,23 +273,30 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
         whole=whole_queries(train, objective, plan.others, params.seed, n_threads),
     )
     with closing(grower):
-        fit = StoredFit(grower, objective, params, spec, base, None, plan.others)
-        if plan.validation is not None:
-            averages = params.boosting == "rf"
-            fit.validation = StoredScores(plan.validation, base, n_threads, averages=averages)
-        if plan.metrics:
-            watched = rows_of(plan.watched, plan.others)
-            tally = Tally(plan.metrics, objective, watched, plan.n_watched)
-            if plan.validation is None:
-                fit.train_tally = tally
-            else:
-                fit.validation_tally = tally
+        fit = StoredFit(grower, objective, params, spec, base, plan.others)
+        fit.sets = [
+            StoredSet(
+                name,
+                StoredScores(sample, base, n_threads, averages=params.boosting == "rf"),
+                _tally(plan, name),
+            )
+            for name, sample in plan.watched.items()
+            if name != TRAINING
+        ]
+        if TRAINING in plan.watched:
+            fit.train_tally = _tally(plan, TRAINING)
         if params.leaf_estimation == "line_search":
             leaves = LeafQuantiles(train.store, grower, objective, spec.schema, rows)
             fit.search = leaves.search
         forest = _run(fit, watch, plan.ranks, recorder)
     warn_of_no_split(forest, objective, params, rows)
     return forest
+
+
+def _tally(plan: _Plan, name: str) -> Tally:
+    """What scores some of the rows after each round."""
+    rows = rows_of(plan.watched[name], plan.others)
+    return Tally(plan.metrics[name], plan.objective, rows, plan.n_rows[name])
 
 
 def _run(
@@ -340,7 +405,7 @@ def check_stored(
             "target_statistics=False, or train on a table in memory."
         )
     if params.boosting == "rf" and (params.oob_score or scores_train):
-        what = "oob_score=True" if params.oob_score else "eval_metric without validation rows"
+        what = "oob_score=True" if params.oob_score else _SCORES_TRAIN
         raise ParameterError(
             f"{what} with boosting='rf' keeps a mean for every training row in memory; with rows "
             "in chunks give validation rows."

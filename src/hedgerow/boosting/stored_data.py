@@ -6,6 +6,7 @@ See :mod:`hedgerow.boosting.stored_sample` for who asks whom for what.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fingerprint import Fingerprint
 from hedgerow.boosting.hold_out import HoldOut
+from hedgerow.boosting.row_sets import ONLY
 from hedgerow.boosting.sorted_data import fit_sorted
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
@@ -27,6 +29,8 @@ from hedgerow.boosting.stored_sample import (
     StoredSample,
     StoredSamples,
     StorePlan,
+    ValidRows,
+    named_valid,
 )
 from hedgerow.data import BinnedMatrix
 from hedgerow.data.matrix import bin_unseen
@@ -153,7 +157,7 @@ def fit_data(
     params: BoostParams,
     set_aside: Choose | None,
     *,
-    valid: Dataset | StoredData | None = None,
+    valid: ValidRows = None,
     stopping: StoppingParams | None = None,
     eval_metric: MetricChoice = None,
     callbacks: Callback | Sequence[Callback] | None = None,
@@ -170,7 +174,7 @@ def fit_data(
     params : BoostParams
     set_aside : callable or None
         From :meth:`TargetSurvey.finish`.
-    valid : Dataset or StoredData, optional
+    valid : Dataset, StoredData, or mapping from str to these, optional
         Validation rows.
     stopping, eval_metric, callbacks, progress, n_jobs
         As for :func:`hedgerow.boosting.stored.fit_stored`.
@@ -191,13 +195,18 @@ def fit_data(
             data, objective, plan, valid=valid, stopping=stopping, eval_metric=eval_metric,
             callbacks=callbacks, progress=progress, n_jobs=n_jobs, checkpoint=checkpoint,
         )  # fmt: skip
-    samples = data.stored(plan)
-    given: StoredSamples | None = None
-    try:
-        if valid is not None:
-            given = _validation(valid, replace(plan, set_aside=None, trained=samples.train))
-            _check_offsets(samples.train, given.train)
-        train, validation = samples.train, samples.validation if given is None else given.train
+    with ExitStack() as stack:
+        samples = data.stored(plan)
+        stack.callback(samples.close)
+        train = samples.train
+        validation: dict[str, StoredSample] = {}
+        if samples.validation is not None:
+            validation[ONLY] = samples.validation
+        for name, rows in named_valid(valid).items():
+            given = _validation(rows, replace(plan, set_aside=None, trained=train))
+            stack.callback(given.close)
+            _check_offsets(train, given.train)
+            validation[name] = given.train
 
         def describe() -> Fingerprint:
             asked = stopping or StoppingParams()
@@ -209,7 +218,7 @@ def fit_data(
                 train,
                 objective,
                 params,
-                validation=validation,
+                validation=validation or None,
                 stopping=stopping,
                 eval_metric=eval_metric,
                 callbacks=callbacks,
@@ -217,10 +226,6 @@ def fit_data(
                 n_jobs=n_jobs,
                 recorder=recorder,
             )
-    finally:
-        samples.close()
-        if given is not None:
-            given.close()
 
 
 def _check_offsets(train: StoredSample, valid: StoredSample) -> None:

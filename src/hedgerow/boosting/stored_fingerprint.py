@@ -8,7 +8,7 @@ limit) has a part in it.  It takes one pass over the chunks, where each tree tak
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.fingerprint import Fingerprint, schema_digest, settings_of
 from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.row_sets import ONLY
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.strategy import resolve_stored
@@ -32,7 +33,7 @@ _BINS = Uses(by_row=True, columns=(), reads=(), writes=())
 
 def stored_fingerprint(
     train: StoredSample,
-    validation: StoredSample | None,
+    validation: Mapping[str, StoredSample],
     objective: Objective,
     params: BoostParams,
     stopping: StoppingParams,
@@ -42,8 +43,10 @@ def stored_fingerprint(
 
     Parameters
     ----------
-    train, validation : StoredSample
-        Binned; ``validation`` are those that were given, or set aside.
+    train : StoredSample
+        Binned.
+    validation : mapping from str to StoredSample
+        Rows that were given, or set aside, by name.
     objective : Objective
     params : BoostParams
         As the user gave them.
@@ -56,8 +59,8 @@ def stored_fingerprint(
     settings = settings_of(objective, params, stopping, metrics)
     contents = {"columns": schema_digest(train.schema), "cuts": cuts_digest(train.store.spec)}
     contents |= _contents_of(train, "")
-    if validation is not None:
-        contents |= _contents_of(validation, "_val")
+    for name, sample in validation.items():
+        contents |= _contents_of(sample, "_val" if name == ONLY else f"_val[{name!r}]")
     return Fingerprint(settings | {"rows": str(train.n_rows)}, contents)
 
 

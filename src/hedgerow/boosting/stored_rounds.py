@@ -13,7 +13,7 @@ Trees are added to each row in the same order as in memory, so scores have the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +24,8 @@ from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.modes import Additive, Dropout, Mode
 from hedgerow.boosting.rounds import adds_scores
+from hedgerow.boosting.row_sets import TRAINING
+from hedgerow.boosting.scores import AddedScores
 from hedgerow.boosting.stored_scores import StoredScores, Tally
 from hedgerow.comm.base import Communicator
 from hedgerow.data.bins import BinSpec
@@ -86,7 +88,7 @@ class TrainScores:
 class AverageOnly:
     """A random forest of which no score of a training row is asked for."""
 
-    def __init__(self, n_outputs: int, validation: StoredScores | None) -> None:
+    def __init__(self, n_outputs: int, validation: AddedScores | None) -> None:
         self.grown_at: FloatArray = np.empty((n_outputs, 0))
         self._validation = validation
         self._trees: list[GrownTree] = []
@@ -110,6 +112,30 @@ class AverageOnly:
         return self._trees[-len(self.grown_at) :]
 
 
+class ScoresOfSets:
+    """Several sets of validation rows, to which each tree is added."""
+
+    def __init__(self, sets: Sequence[AddedScores]) -> None:
+        self.raw = sets[0].raw
+        self._sets = sets
+
+    def add(
+        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
+        for scores in self._sets:
+            scores.add(tree, output, rows, factor)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredSet:
+    """A set of validation rows: what history calls it, its raw scores, and what scores them."""
+
+    name: str
+    scores: StoredScores
+    tally: Tally
+
+
 @dataclass(slots=True, eq=False)
 class StoredFit:
     """What the rounds work with.
@@ -123,12 +149,12 @@ class StoredFit:
         Resolved.
     spec : BinSpec
     base : float64 (n_outputs,)
-    validation : StoredScores or None
     others : Communicator
         Those that have other rows.
     train_tally : Tally or None
         Evaluates the training rows after each round.
-    validation_tally : Tally or None
+    sets : sequence of StoredSet
+        Validation rows; the first decide.
     search : callable or None
         Takes a tree, its output and the parameters of the round, and returns the tree
         with the leaf values of a line search.
@@ -139,10 +165,9 @@ class StoredFit:
     params: BoostParams
     spec: BinSpec
     base: FloatArray
-    validation: StoredScores | None
     others: Communicator
     train_tally: Tally | None = None
-    validation_tally: Tally | None = None
+    sets: Sequence[StoredSet] = ()
     search: Callable[[GrownTree, int, BoostParams], GrownTree] | None = None
 
 
@@ -154,15 +179,15 @@ class StoredState:
     ----------
     n_rounds : int
     oob_improvement : list of float
-    scores : dict
-        Of the training rows, or the validation rows, by metric.
+    scores : dict of dicts
+        By name of the rows and metric.
     """
 
     fit: StoredFit
     mode: Mode
     n_rounds: int = 0
     oob_improvement: list[float] = field(default_factory=list)
-    scores: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def base_score(self) -> FloatArray:
@@ -197,13 +222,16 @@ def stored_rounds(
         state.mode.start_round(number)
         _grow_round(number, fit, state)
         state.n_rounds += 1
-        if fit.validation is not None and fit.validation_tally is not None:
-            for chunk, raw in fit.validation.visit(state.n_rounds):
-                fit.validation_tally.add(chunk.target, raw, chunk.weight)
-            state.scores = fit.validation_tally.finish()
-        elif fit.train_tally is not None:
-            state.scores = fit.train_tally.finish()
+        state.scores = {one.name: _scores_of(one, state.n_rounds) for one in fit.sets}
+        if fit.train_tally is not None:
+            state.scores[TRAINING] = fit.train_tally.finish()
         yield state
+
+
+def _scores_of(one: StoredSet, n_rounds: int) -> dict[str, float]:
+    for chunk, raw in one.scores.visit(n_rounds):
+        one.tally.add(chunk.target, raw, chunk.weight)
+    return one.tally.finish()
 
 
 def _replay(earlier: Rounds, fit: StoredFit, state: StoredState) -> None:
@@ -220,12 +248,13 @@ def _replay(earlier: Rounds, fit: StoredFit, state: StoredState) -> None:
 
 def _make_mode(fit: StoredFit) -> Mode:
     n_outputs = fit.objective.n_outputs
+    validation = ScoresOfSets([one.scores for one in fit.sets]) if fit.sets else None
     if fit.params.boosting == "rf":
-        return AverageOnly(n_outputs, fit.validation)
+        return AverageOnly(n_outputs, validation)
     train = TrainScores(fit.grower, n_outputs)
     if fit.params.boosting == "dart":
-        return Dropout(train, fit.validation, fit.params)
-    return Additive(train, fit.validation)
+        return Dropout(train, validation, fit.params)
+    return Additive(train, validation)
 
 
 def _grow_round(number: int, fit: StoredFit, state: StoredState) -> None:

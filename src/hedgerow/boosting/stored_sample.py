@@ -19,7 +19,7 @@ and no part in the bins.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -27,6 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.row_sets import ONLY, check_set_names
 from hedgerow.data.row_store import RowStore
 from hedgerow.data.schema import Schema
 from hedgerow.objectives import Objective
@@ -138,4 +140,32 @@ class StoredData(Protocol):
         """Bin the rows; the caller closes what is returned."""
 
 
-__all__ = ["Choose", "StorePlan", "StoredData", "StoredSample", "StoredSamples"]
+ValidRows: TypeAlias = "Dataset | StoredData | Mapping[str, Dataset | StoredData] | None"
+"""Validation rows: none, one set, or several by name, the first of which decides."""
+
+
+def named_valid(valid: ValidRows) -> Mapping[str, Dataset | StoredData]:
+    """The sets of validation rows by name.
+
+    Raises
+    ------
+    DataTypeError, ParameterError
+        For names that cannot be.
+    """
+    if valid is None:
+        return {}
+    if isinstance(valid, Mapping):
+        check_set_names(valid)
+        return valid
+    return {ONLY: valid}
+
+
+__all__ = [
+    "Choose",
+    "StorePlan",
+    "StoredData",
+    "StoredSample",
+    "StoredSamples",
+    "ValidRows",
+    "named_valid",
+]

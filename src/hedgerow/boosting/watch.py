@@ -28,6 +28,7 @@ from hedgerow.boosting.callbacks import (
 )
 from hedgerow.boosting.checkpoint import Rounds, one_round
 from hedgerow.boosting.rounds import BoostState, TrainingData
+from hedgerow.boosting.row_sets import ONLY, TRAINING
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import numbers_of
@@ -49,6 +50,38 @@ from hedgerow.schedules import rate_record
 StoppedBy: TypeAlias = Literal["rounds", "early_stopping", "callback", "time_budget", "interrupt"]
 
 _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredRows:
+    """Rows that are scored after each round beside those that decide.
+
+    Attributes
+    ----------
+    name : str
+        What history calls them.
+    metrics : tuple of Metric
+        For these rows.
+    target, weight
+        Of the rows; None where they are not in memory.
+    columns : slice
+        Their place in the raw scores.
+    of_training : bool
+        Whether these are the raw scores of the training rows.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    target: FloatArray | None = None
+    weight: FloatArray | None = None
+    columns: slice = field(default_factory=lambda: slice(None))
+    of_training: bool = False
+
+    def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
+        """The score of each metric for raw scores that hold those of these rows."""
+        assert self.target is not None
+        own = np.ascontiguousarray(raw[:, self.columns])
+        return evaluate(self.metrics, objective, self.target, own, self.weight)
 
 
 class RoundState(Protocol):
@@ -79,6 +112,8 @@ class Watch:
     ----------
     objective, metrics, sample, rows
         What is evaluated, by which metrics, on which rows; what history calls these.
+    further : tuple of ScoredRows
+        Rows that are scored, too, and decide nothing.
     best : BestRound or None
     callbacks : tuple of callable
     n_rounds : int
@@ -96,6 +131,8 @@ class Watch:
         Scores, as the record has them.
     start_scores : dict
         Scores of the model that the fit has begun with, on the same rows.
+    further_start_scores : dict of dicts
+        The same of ``further``, by name.
     seconds : list of float
         From the beginning of the fit to the end of each round; NaN for those of an
         earlier run.
@@ -111,6 +148,7 @@ class Watch:
     callbacks: tuple[Callback, ...]
     n_rounds: int
     by_out_of_bag: bool = False
+    further: tuple[ScoredRows, ...] = ()
     started: float = field(default_factory=time.monotonic)
     budget: Budget | None = None
     assemble: Callable[[Forest], Model] | None = None
@@ -118,6 +156,7 @@ class Watch:
     history: History = field(default_factory=dict)
     out_of_bag: dict[str, float] = field(default_factory=dict)
     start_scores: dict[str, float] = field(default_factory=dict)
+    further_start_scores: dict[str, dict[str, float]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     stopped_by: StoppedBy = "rounds"
 
@@ -126,16 +165,21 @@ class Watch:
         if self.budget is not None:
             self.budget.begin_rounds()
 
-    def note_start(self, raw: FloatArray | None) -> None:
+    def note_start(self, train: FloatArray | None, validation: FloatArray | None) -> None:
         """Note how good the model is that the fit begins with: it may be the best there is.
 
         Parameters
         ----------
-        raw : float64 (n_outputs, n_rows) or None
-            Its raw scores of the watched rows; None if nothing is scored.
+        train, validation : float64 (n_outputs, n_rows) or None
+            Its raw scores of the training and the validation rows.
         """
+        raw = train if validation is None else validation
         if raw is not None and self.metrics:
             self.start_scores = self.score(raw)
+        for part in self.further:
+            known = train if part.of_training else validation
+            assert known is not None
+            self.further_start_scores[part.name] = part.score(self.objective, known)
         self._observe_start()
 
     def _observe_start(self) -> None:
@@ -151,12 +195,13 @@ class Watch:
         """Note the scores, tell the callbacks; True if the fit should end."""
         stop = False
         if self.metrics:
-            scores = self._scores(state)
-            curves = self.history.setdefault(self.rows, {name: [] for name in scores})
-            for name, score in scores.items():
-                curves[name].append(score)
+            found = self._scores(state)
+            for rows, scores in found.items():
+                curves = self.history.setdefault(rows, {name: [] for name in scores})
+                for name, score in scores.items():
+                    curves[name].append(score)
             if self.best is not None and not self.by_out_of_bag:
-                stop = self.best.observe(state.n_rounds, scores[self.metrics[0].name])
+                stop = self.best.observe(state.n_rounds, found[self.rows][self.metrics[0].name])
         if state.oob_improvement:
             stop = self._note_out_of_bag(state) or stop
         elapsed = time.monotonic() - self.started
@@ -188,6 +233,13 @@ class Watch:
         return self.metrics[0].name if self.metrics else None
 
     @property
+    def _scored(self) -> dict[str, tuple[Metric, ...]]:
+        """Metrics of all rows that are scored, by name of the rows; those that decide first."""
+        if not self.metrics:
+            return {}
+        return {self.rows: self.metrics} | {part.name: part.metrics for part in self.further}
+
+    @property
     def n_kept(self) -> int:
         """Rounds that the model keeps, of those that are done."""
         return self.n_done if self.best is None else max(self.n_first, self.best.round)
@@ -212,7 +264,7 @@ class Watch:
     def keep_whole_rounds(self) -> bool:
         """Forget what an interrupted round has left; False if no round was whole."""
         whole = len(self.seconds)
-        for rows in (self.rows, "out_of_bag"):  # those of folds are whole
+        for rows in (*self._scored, "out_of_bag"):  # those of folds are whole
             for scores in self.history.get(rows, {}).values():
                 del scores[whole:]
         if self.best is not None:
@@ -224,14 +276,14 @@ class Watch:
 
     def take_over(self, earlier: Rounds, state: RoundState) -> bool:
         """Note the scores of rounds that were done before; True if the fit ended with them."""
-        names = [metric.name for metric in self.metrics]
+        names = [(rows, metric.name) for rows, known in self._scored.items() for metric in known]
         if earlier.scores.shape[1] != len(names):
             raise StorageError(
                 f"the checkpoint has {earlier.scores.shape[1]} scores of each round, this fit "
                 f"{len(names)}: remove the checkpoint."
             )
-        if names:
-            self.history[self.rows] = dict(zip(names, earlier.scores.T.tolist(), strict=True))
+        for (rows, name), scores in zip(names, earlier.scores.T.tolist(), strict=True):
+            self.history.setdefault(rows, {})[name] = scores
         if state.oob_improvement:
             self.history["out_of_bag"] = {"improvement": list(state.oob_improvement)}
         self.seconds = [math.nan] * earlier.n_rounds
@@ -257,7 +309,9 @@ class Watch:
         """The last round with its scores, to be recorded."""
         # A fit that has run out of time goes on in the next run.
         ended = self.stopped_by in ("early_stopping", "callback")
-        scores = [curve[-1] for curve in self.history.get(self.rows, {}).values()]
+        scores = [
+            curve[-1] for rows in self._scored for curve in self.history.get(rows, {}).values()
+        ]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
         return one_round(
             state.n_rounds - self.n_first - 1,
@@ -290,12 +344,17 @@ class Watch:
         metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
         self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
 
-    def _scores(self, state: RoundState) -> dict[str, float]:
+    def _scores(self, state: RoundState) -> dict[str, dict[str, float]]:
+        """Scores of all rows that are scored, by name of the rows."""
         assert isinstance(state, BoostState)
         raw = state.train_raw if self.rows == "train" else state.validation_raw
         assert raw is not None
         try:
-            return self.score(raw)
+            found = {self.rows: self.score(raw)}
+            for part in self.further:
+                seen = state.train_raw if part.of_training else raw
+                found[part.name] = part.score(self.objective, seen)
+            return found
         except LossError as error:
             raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
 
@@ -303,7 +362,7 @@ class Watch:
         """The score of each metric for raw scores of the watched rows."""
         sample = self.sample
         assert sample is not None
-        if raw.shape[1] != sample.n_rows:  # copies of the rows: the first speaks for all
+        if raw.shape[1] != sample.n_rows:  # copies of the rows, or other sets, come later
             raw = np.ascontiguousarray(raw[:, : sample.n_rows])
         return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
 
@@ -338,11 +397,24 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         "best_round": best,
         **({} if watch.watched is None else {"watched": watch.watched}),
         **({"init_rounds": watch.n_first} if watch.n_first else {}),
-        **({"init_scores": {watch.rows: watch.start_scores}} if watch.start_scores else {}),
+        **({"init_scores": starts} if (starts := _start_scores(watch)) else {}),
+        **({"validation_sets": sets} if (sets := _sets_of(watch)) else {}),
         "stopped_by": watch.stopped_by,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
         **loss_record(objective),
     }
+
+
+def _start_scores(watch: Watch) -> dict[str, dict[str, float]]:
+    if not watch.start_scores:
+        return {}
+    return {watch.rows: watch.start_scores, **watch.further_start_scores}
+
+
+def _sets_of(watch: Watch) -> list[str]:
+    """Names of the validation sets, in order, if the user has given names."""
+    named = [part.name for part in watch.further if not part.of_training]
+    return [watch.rows, *named] if named or watch.rows not in (ONLY, TRAINING) else []
 
 
 def found_by_loss(

@@ -29,7 +29,7 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
@@ -151,6 +151,7 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
         validation_fraction: float = 0.1,
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        train_scores: bool = False,
         time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -214,6 +215,7 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.min_delta = min_delta
+        self.train_scores = train_scores
         self.time_budget = time_budget
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -265,6 +267,7 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
             self._plain("patience"),
             self.min_delta,
             self.time_budget,
+            train_scores=self.train_scores,
         )
 
     def _check_objective(self) -> None:
@@ -322,13 +325,6 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
             categorical=self.categorical_features,
             unknown=self.unknown_category,
         )
-
-    def _check_validation(self, X_val: Any, y_val: Any, sample_weight_val: Any) -> None:
-        if (X_val is None) != (y_val is None):
-            given, missing = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
-            raise DataError(f"{given} is given without {missing}: give both or neither.")
-        if X_val is None and sample_weight_val is not None:
-            raise DataError("sample_weight_val is given without X_val and y_val.")
 
     def _train(
         self,

@@ -18,6 +18,7 @@ from hedgerow.boosting.class_weights import corrected, rescaled
 from hedgerow.boosting.classes import classes_of_record, indices_of, labels_to_record
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets
+from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
 from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.targets import has_columns, refuse_for_several
 from hedgerow.data import AnyTable, UnknownCategory, read_any
@@ -172,6 +173,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         validation_fraction: float = 0.1,
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        train_scores: bool = False,
         time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -236,6 +238,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            train_scores=train_scores,
             time_budget=time_budget,
             warm_start=warm_start,
             n_jobs=n_jobs,
@@ -289,26 +292,27 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         self._check_objective()
         reader = type(self).__name__
         start, source = self._start(init_model)
-        given = Offsets.of(X, offset, X_val, offset_val)
+        sets = given_sets(X_val, y_val, sample_weight_val, offset_val)
+        given = Offsets.of(X, offset)
         table = self._read(given.X, params, start)
         if has_columns(y):
             refuse_for_several(start, groups, offset)
-            aside = (given.X_val, y_val, sample_weight_val)
-            return self._fit_labels(table, y, sample_weight, aside, params, stopping, kept)
+            return self._fit_labels(table, y, sample_weight, sets, params, stopping, kept)
         y = labels.read_labels(y, table.n_rows, "y", reader)
         weight = check_weight(sample_weight, table.n_rows)
         classes, codes = labels.encode_as(y, weight, labels.known_classes(source, start))
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         objective = self._make_objective(classes, codes)
-        self._check_validation(X_val, y_val, sample_weight_val)
-        validation = None
-        if X_val is not None:
-            seen = read_any(given.X_val, table.schema, reader=reader)
-            y_val = labels.read_labels(y_val, seen.n_rows, "y_val", reader)
-            codes_val = indices_of(y_val, classes, "y_val")
-            weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
-            validation = _sample(seen, codes_val, weight_val, by_class)
-            validation = given.on(validation, objective.n_outputs, validation=True)
+
+        def aside(rows: GivenRows) -> Sample:
+            own, name = given.of_rows(rows), rows.called("y")
+            seen = read_any(own.X, table.schema, reader=reader)
+            found = labels.read_labels(rows.y, seen.n_rows, name, reader)
+            mass = check_weight(rows.weight, seen.n_rows, rows.called("sample_weight"))
+            sample = _sample(seen, indices_of(found, classes, name), mass, by_class)
+            return own.on(sample, objective.n_outputs, rows.called("offset"))
+
+        validation = stacked({rows.name: aside(rows) for rows in sets})
         train = given.on(_sample(table, codes, weight, by_class), objective.n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
         if start is not None:

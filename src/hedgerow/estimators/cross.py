@@ -25,14 +25,15 @@ from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.class_weights import corrected, weights_of
 from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds, in_time
 from hedgerow.boosting.cross_models import average_model, fold_model, refit_model, rounds_of
-from hedgerow.boosting.fit import check_out_of_bag
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import check_positions
 from hedgerow.boosting.queries import check_queries, read_qid
+from hedgerow.boosting.ready import check_out_of_bag
 from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.row_sets import GivenRows
 from hedgerow.boosting.sample import Sample, check_weight, with_own_levels
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.strategy import resolve_strategy
@@ -249,7 +250,7 @@ def _check(estimator: Any, stopping: str, model: str | None) -> None:
         raise ParameterError(f"model must be 'average', 'refit' or None; got {model!r}.")
     if stopping not in get_args(Literal["pooled", "fold"]):
         raise ParameterError(f"stopping must be 'pooled' or 'fold'; got {stopping!r}.")
-    for name in ("callbacks", "progress"):
+    for name in ("callbacks", "progress", "train_scores"):
         if getattr(estimator, name):
             raise ParameterError(
                 f"{name}={getattr(estimator, name)!r} follows one fit, but cross_fit trains those "
@@ -306,7 +307,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
     if isinstance(estimator, HedgerowRanker):
         name = "lambdarank" if estimator.objective == "auto" else estimator.objective
         objective = make_objective(cast(str, name), parameters=estimator._loss_values())
-        sample = estimator._sample(table, y, weight, qid)
+        sample = estimator._sample(table, GivenRows("", given.X, y, weight, None, qid))
     elif isinstance(estimator, HedgerowClassifier):
         if has_columns(y):
             raise DataError(

@@ -203,6 +203,9 @@ patience : int >= 1 or "auto", default="auto"
     Rounds in a row without improvement after which the fit ends.
 min_delta : float >= 0, default=0.0
     An improvement is a change of the score by more than this.
+train_scores : bool, default=False
+    Score the training rows after each round, too: ``evals_result_["train"]``.  They decide
+    nothing; a curve that falls while that of the validation rows rises shows overfitting.
 time_budget : float > 0 or None, default=None
     Seconds that a fit may take, from its beginning to the model: it ends with the last
     round that can be expected to end in time, the first is always done.  How many
@@ -245,7 +248,8 @@ stopped_by_ : str
     What ended the fit: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
     ``"time_budget"`` or ``"interrupt"``.
 evals_result_ : dict
-    ``evals_result_["validation"]["loss"][i]``: score after round i + 1.
+    ``evals_result_["validation"]["loss"][i]``: score after round i + 1; the names of
+    several validation sets are keys, and ``train_scores`` adds ``"train"``.
     The key is ``"train"`` without validation rows, and there is none without
     an ``eval_metric`` either; ``oob_score`` adds ``"out_of_bag"``.  With
     ``early_stopping="cv"`` it is ``"cv"``, with the scores of the rows of all folds, each
@@ -283,7 +287,10 @@ FIT_WEIGHTS = """
 sample_weight : array-like of shape (n_rows,), optional
     Not negative; a row of weight 0 counts as absent.
 X_val, y_val : like X and y, optional
-    Rows for learning curves and early stopping.
+    Rows for learning curves and early stopping.  Several sets by name,
+    ``X_val={"new": (X, y), "old": (X, y, weight)}`` without ``y_val``, have curves of their
+    own, and the first decides early stopping; a :class:`hedgerow.Dataset` in the place of a
+    tuple holds weights and offset, too.
 sample_weight_val : array-like, optional
     Weights of the validation rows.
 offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional

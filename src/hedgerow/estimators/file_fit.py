@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.checkpoint import Checkpoint, claiming
+from hedgerow.boosting.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.file_dataset import FileDataset
-from hedgerow.boosting.file_rows import ReadTarget
 from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.stored_data import TargetSurvey, fit_data
-from hedgerow.data.categories import Encoded
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators.classifier import HedgerowClassifier
@@ -66,7 +65,7 @@ class _Labels:
 
     def read(self, column: ReadColumn, name: str) -> FloatArray:
         """Number of each target; that of one that is not noted is -1."""
-        values, codes = _distinct(column, name)
+        values, codes = distinct_targets(column, name)
         is_text = column.sort == "text"
         if self.is_text is not None and is_text != self.is_text:
             raise DataTypeError(f"target {name!r} holds text in some rows and numbers in others.")
@@ -103,50 +102,6 @@ def look_at_targets(data: FileDataset) -> TargetFacts:
     order = np.argsort(array, kind="stable")
     counted = np.array([place in used for place in range(len(values))], dtype=np.bool_)
     return TargetFacts(n_rows, bool(labels.is_text), array[order], counted[order], labels.has_more)
-
-
-def _class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
-    """What makes indices of classes from a target column.
-
-    A label that is none of them is -1 (of rows of weight 0), or an error.
-    """
-    places = {label: float(index) for index, label in enumerate(classes.tolist())}
-
-    def read(column: ReadColumn, name: str) -> FloatArray:
-        values, codes = _distinct(column, name)
-        found = np.array([places.get(value, -1.0) for value in values])
-        if is_strict and (found < 0).any():
-            unknown = [value for value, place in zip(values, found, strict=True) if place < 0]
-            raise DataError(
-                f"target {name!r} has labels that the training rows have not: "
-                f"{', '.join(map(repr, unknown[:5]))}."
-            )
-        return found[codes]
-
-    return read
-
-
-def _distinct(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
-    """Different targets, and the place of each row's among them.
-
-    Raises
-    ------
-    DataError
-        If some are missing or infinite.
-    """
-    missing = column.missing()
-    if missing.any():
-        raise DataError(
-            f"target {name!r} is missing in {int(missing.sum())} of {len(missing)} rows, the first "
-            f"is row {int(missing.argmax()) + 1} of them: remove these rows."
-        )
-    values = column.values
-    if isinstance(values, Encoded) and not isinstance(values.values, np.ndarray):
-        return [str(text) for text in values.values], values.codes
-    found, inverse = np.unique(column.plain(""), return_inverse=True)
-    if not np.isfinite(found.astype(np.float64)).all():
-        raise DataError(f"target {name!r} is infinite in some rows: remove these rows.")
-    return found.tolist(), inverse.reshape(-1)
 
 
 def fit_files(
@@ -187,7 +142,7 @@ def fit_files(
                 unknown=estimator.unknown_category,
             )
             if classes is not None:
-                rows.read_targets_by(_class_reader(classes, is_strict=rows is valid))
+                rows.read_targets_by(class_reader(classes, is_strict=rows is valid))
     try:
         with claiming(checkpoint):
             model = _fit(estimator, loss, data, valid, checkpoint)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.checkpoint import Checkpoint
+from hedgerow.boosting.row_sets import GivenRows, stacked
 from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.targets import Targets, read_targets, same_targets
@@ -87,7 +89,7 @@ class LabelFits(HedgerowEstimator):
         table: AnyTable,
         y: Any,
         sample_weight: Any,
-        validation: tuple[Any, Any, Any],
+        sets: Sequence[GivenRows],
         params: BoostParams,
         stopping: StoppingParams,
         kept: Checkpoint | None,
@@ -98,14 +100,16 @@ class LabelFits(HedgerowEstimator):
         values, names = self._loss_values(), targets.names
         objective = objective_for(loss, targets.values, 1, values, "two classes", names)
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
-        X_val, y_val, sample_weight_val = validation
-        self._check_validation(X_val, y_val, sample_weight_val)
-        aside = None
-        if X_val is not None:
-            seen = read_any(X_val, table.schema, reader=type(self).__name__)
-            known = read_indicators(y_val, seen.n_rows, "y_val")
-            weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
-            aside = Sample(seen, same_targets(known, targets, "y_val"), weight_val)
+
+        def aside(rows: GivenRows) -> Sample:
+            if rows.offset is not None:
+                raise ParameterError("an offset is for one target: leave it out.")
+            seen = read_any(rows.X, table.schema, reader=type(self).__name__)
+            known = read_indicators(rows.y, seen.n_rows, rows.called("y"))
+            weight = check_weight(rows.weight, seen.n_rows, rows.called("sample_weight"))
+            return Sample(seen, same_targets(known, targets, rows.called("y")), weight)
+
+        validation = stacked({rows.name: aside(rows) for rows in sets})
         classes = label_classes(objective)
-        model = self._train(train, aside, objective, params, stopping, kept, classes_=classes)
+        model = self._train(train, validation, objective, params, stopping, kept, classes_=classes)
         return self._adopt(model, classes_=classes)

@@ -16,6 +16,7 @@ from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import check_given, read_qid
+from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
@@ -191,6 +192,7 @@ class HedgerowRanker(HedgerowEstimator):
         validation_fraction: float = 0.1,
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        train_scores: bool = False,
         time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -255,6 +257,7 @@ class HedgerowRanker(HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            train_scores=train_scores,
             time_budget=time_budget,
             warm_start=warm_start,
             n_jobs=n_jobs,
@@ -312,7 +315,9 @@ class HedgerowRanker(HedgerowEstimator):
             learned beside the trees and left out of predictions, which need no positions
             (docs/ranking.md).
         X_val, y_val : like X and y, optional
-            Rows for learning curves and early stopping.
+            Rows for learning curves and early stopping.  Several sets by name:
+            ``X_val={"new": Dataset(X, y, qid=qid), ...}`` without ``y_val``; the first
+            decides early stopping.
         sample_weight_val, qid_val : array-like, optional
             Weights and queries of the validation rows.
         offset : str, list of str, or array-like of shape (n_rows,), optional
@@ -325,35 +330,40 @@ class HedgerowRanker(HedgerowEstimator):
         name = "lambdarank" if self.objective == "auto" else self.objective
         objective = make_objective(cast(str, name), parameters=self._loss_values())
         start, _ = self._start(init_model)
-        given = Offsets.of(X, offset, X_val, offset_val)
+        sets = given_sets(X_val, y_val, sample_weight_val, offset_val, qid_val)
+        given = Offsets.of(X, offset)
         table = self._read(given.X, params, start)
-        train = given.on(self._sample(table, y, sample_weight, qid), 1)
+        train = given.on(self._sample(table, GivenRows("", X, y, sample_weight, None, qid)), 1)
         train = replace(train, position=read_position(position, table.n_rows))
-        self._check_validation(X_val, y_val, sample_weight_val)
-        if X_val is None and qid_val is not None:
-            raise DataError("qid_val is given without X_val and y_val.")
-        validation = None
-        if X_val is not None:
-            seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
-            validation = self._sample(seen, y_val, sample_weight_val, qid_val, "_val")
-            validation = given.on(validation, 1, validation=True)
+
+        def aside(rows: GivenRows) -> Sample:
+            own = given.of_rows(rows)
+            seen = read_any(own.X, table.schema, reader=type(self).__name__)
+            return own.on(self._sample(seen, rows), 1, rows.called("offset"))
+
+        validation = stacked({rows.name: aside(rows) for rows in sets})
         model = self._train(
             train, validation, objective, params, stopping, kept, start, given.noted
         )
         return self._adopt(model)
 
-    def _sample(self, table: AnyTable, y: Any, weight: Any, qid: Any, suffix: str = "") -> Sample:
-        if y is None:
+    def _sample(self, table: AnyTable, rows: GivenRows) -> Sample:
+        """Rows of a table; those to train on have no name."""
+
+        def called(argument: str) -> str:
+            return rows.called(argument) if rows.name else argument
+
+        if rows.y is None:
             raise DataError(
-                f"This {type(self).__name__} estimator requires y{suffix} to be passed, but the "
-                f"target y{suffix} is None."
+                f"This {type(self).__name__} estimator requires {called('y')} to be passed, but "
+                f"the target {called('y')} is None."
             )
         n_rows = table.n_rows
         return Sample(
             table,
-            check_vector(column_or_1d(y, warn=True), n_rows, f"y{suffix}"),
-            check_weight(weight, n_rows, f"sample_weight{suffix}"),
-            query=_queries(qid, n_rows, f"qid{suffix}", "fit"),
+            check_vector(column_or_1d(rows.y, warn=True), n_rows, called("y")),
+            check_weight(rows.weight, n_rows, called("sample_weight")),
+            query=_queries(rows.qid, n_rows, called("qid"), "fit"),
         )
 
     @property

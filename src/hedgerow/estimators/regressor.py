@@ -17,6 +17,7 @@ from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.event_times import read_times
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets
+from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.boosting.targets import (
@@ -26,7 +27,7 @@ from hedgerow.boosting.targets import (
     refuse_for_several,
     same_targets,
 )
-from hedgerow.data import UnknownCategory, read_any
+from hedgerow.data import Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
 from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
@@ -34,7 +35,7 @@ from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
-from hedgerow.objectives import make_objective, objective_for
+from hedgerow.objectives import Objective, make_objective, objective_for
 from hedgerow.objectives.aft import Distribution as TimeDistribution
 from hedgerow.objectives.distributions import Distribution
 from hedgerow.params import (
@@ -193,6 +194,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         validation_fraction: float = 0.1,
         patience: int | Auto = "auto",
         min_delta: float = 0.0,
+        train_scores: bool = False,
         time_budget: float | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -257,6 +259,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             validation_fraction=validation_fraction,
             patience=patience,
             min_delta=min_delta,
+            train_scores=train_scores,
             time_budget=time_budget,
             warm_start=warm_start,
             n_jobs=n_jobs,
@@ -315,31 +318,43 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         start, _ = self._start(init_model)
-        given = Offsets.of(X, offset, X_val, offset_val)
+        sets = given_sets(X_val, y_val, sample_weight_val, offset_val)
+        given = Offsets.of(X, offset)
         table = self._read(given.X, params, start)
         targets = self._targets(y, table.n_rows, "y")
         if targets.names is not None:
             refuse_for_several(start, groups, offset)
         train = Sample(table, targets.values, check_weight(sample_weight, table.n_rows))
-        self._check_validation(X_val, y_val, sample_weight_val)
-        validation = None
-        if X_val is not None:
-            seen = read_any(given.X_val, table.schema, reader=type(self).__name__)
-            others = self._targets(y_val, seen.n_rows, "y_val", targets)
-            target_val = same_targets(others, targets, "y_val")
-            weight_val = check_weight(sample_weight_val, seen.n_rows, "sample_weight_val")
-            validation = Sample(seen, target_val, weight_val)
         chosen = "squared_error" if self.objective == "auto" else self.objective
         values, names = self._loss_values(), targets.names
         objective = objective_for(chosen, train.target, parameters=values, names=names)
         train = given.on(train, objective.n_outputs)
         train = replace(train, group=read_groups(groups, train.n_rows))
-        if validation is not None:
-            validation = given.on(validation, objective.n_outputs, validation=True)
+        validation = stacked(
+            {
+                rows.name: self._aside(rows, given.of_rows(rows), table.schema, targets, objective)
+                for rows in sets
+            }
+        )
         model = self._train(
             train, validation, objective, params, stopping, kept, start, given.noted
         )
         return self._adopt(model)
+
+    def _aside(
+        self,
+        rows: GivenRows,
+        given: Offsets,
+        schema: Schema,
+        targets: Targets,
+        objective: Objective,
+    ) -> Sample:
+        """A set of validation rows; ``given`` are its table and offset."""
+        seen = read_any(given.X, schema, reader=type(self).__name__)
+        others = self._targets(rows.y, seen.n_rows, rows.called("y"), targets)
+        target = same_targets(others, targets, rows.called("y"))
+        weight = check_weight(rows.weight, seen.n_rows, rows.called("sample_weight"))
+        return given.on(Sample(seen, target, weight), objective.n_outputs, rows.called("offset"))
 
     def _targets(self, y: Any, n_rows: int, name: str, like: Targets | None = None) -> Targets:
         if y is None:

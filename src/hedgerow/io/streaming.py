@@ -95,8 +95,8 @@ class StreamedPredictions(ABC):
         """Raise for a kind that is unknown, or not possible for this model."""
 
     @abstractmethod
-    def _stop_tree(self, n_rounds: int | None) -> int:
-        """Number of the trees of the first rounds; of all by default."""
+    def _trees_of(self, first_round: int, n_rounds: int | None) -> tuple[int, int]:
+        """The trees of some rounds, as a range; all by default."""
 
     def predict_batches(
         self,
@@ -146,7 +146,7 @@ class StreamedPredictions(ABC):
         """
         check_batch_rows(batch_rows)
         self._check_kind(kind)
-        n_trees = self._stop_tree(n_rounds)
+        n_trees = self._trees_of(0, n_rounds)[1]
         tables = as_batches(batches, int(batch_rows))
         return self._predict_each(tables, kind, n_trees, n_rounds, n_jobs)
 
@@ -240,7 +240,7 @@ class StreamedPredictions(ABC):
         from hedgerow.io.file_predictions import make_job, write_predictions
 
         self._check_kind(kind)
-        self._stop_tree(n_rounds)
+        self._trees_of(0, n_rounds)
         job = make_job(
             self.model,
             paths,

@@ -117,6 +117,8 @@ _RULES: dict[str, _Rule] = {
     "init_rounds": _COUNT,
     AVERAGED: _COUNT,
     "watched": _TEXT,
+    "attributes": (lambda value: _maps_to(value, _is_text), "an object of texts"),
+    "validation_sets": (lambda value: all_of(value, _is_text), "a list of texts"),
     "stopped_by": _TEXT,
     "best_round": (
         lambda value: value is None or is_count(value),

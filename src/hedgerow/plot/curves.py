@@ -31,7 +31,13 @@ _LINES = {
 OF_FOLDS = "cv"
 """Name of the curves of folds."""
 
-_OTHER = ("#cc79a7", "-.")
+_OTHERS = (
+    ("#cc79a7", "-."),
+    ("#e69f00", (0, (5, 1))),
+    ("#56b4e9", (0, (3, 1, 1, 1))),
+    ("#000000", (0, (1, 2))),
+)
+"""The same for validation sets with names, after the first, which has that of ``validation``."""
 
 
 def history_columns(model: Model) -> dict[str, list[Any]]:
@@ -46,8 +52,8 @@ def history_columns(model: Model) -> dict[str, list[Any]]:
     dict of lists
         ``round`` from 1, or from that after the rounds of a model that the fit has gone on
         from; ``seconds`` from the beginning of the fit to the end of the
-        round, NaN where they are not known; ``rows``: ``"validation"``, ``"train"``,
-        ``"out_of_bag"`` or ``"cv"``; ``metric``; ``value``.
+        round, NaN where they are not known; ``rows``: ``"validation"`` or the name of a
+        validation set, ``"train"``, ``"out_of_bag"`` or ``"cv"``; ``metric``; ``value``.
     """
     columns: dict[str, list[Any]] = {
         name: [] for name in ("round", "seconds", "rows", "metric", "value")
@@ -79,7 +85,7 @@ def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
     A file keeps curves by name, so their order is made here.
     """
     watched = model.training.get("watched")
-    parts = {rows: place for place, rows in enumerate(_LINES)}
+    parts = _places(model)
     found = [
         (rows, metric, scores)
         for rows, curves in model.training.get("history", {}).items()
@@ -88,6 +94,21 @@ def _history(model: Model) -> list[tuple[str, str, Sequence[float]]]:
     return sorted(
         found, key=lambda curve: (curve[1] != watched, parts.get(curve[0], len(parts)), curve[1])
     )
+
+
+def _places(model: Model) -> dict[str, int]:
+    """Place of the curves of each part of the rows: validation sets first, as they were given."""
+    order = [*model.training.get("validation_sets", ()), *_LINES]
+    return {rows: place for place, rows in enumerate(dict.fromkeys(order))}
+
+
+def _style(model: Model, rows: str) -> tuple[str, Any]:
+    """Colour and dashes of the curve of some rows."""
+    sets = list(model.training.get("validation_sets", ()))
+    if rows in _LINES and rows not in sets:
+        return _LINES[rows]
+    place = sets.index(rows) if rows in sets else 1
+    return _LINES["validation"] if place == 0 else _OTHERS[(place - 1) % len(_OTHERS)]
 
 
 def plot_history(
@@ -147,7 +168,7 @@ def plot_history(
     if ax is None:
         ax = plt.subplots(figsize=(7.0, 4.2), layout="constrained")[1]
     for rows, scores in curves.items():
-        colour, dashes = _LINES.get(rows, _OTHER)
+        colour, dashes = _style(model, rows)
         label = rows.replace("_", " ")
         rounds = _rounds(model, rows, len(scores))
         ax.plot(rounds, scores, dashes, color=colour, lw=1.8, label=label)
@@ -244,15 +265,18 @@ class CurveViews:
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Learning curves: ``evals_result["validation"]["loss"][i]`` after round i + 1.
 
+        Several validation sets are there by name, the first of which decides early
+        stopping, and training rows as ``"train"`` with ``train_scores``.
         The key is ``"train"`` where there were no validation rows; empty if
         nothing was to be evaluated.  It is ``"cv"`` where folds have told when to stop; a
         round of theirs may stand for several of the model, as ``history_frame`` counts.
         """
         history: Mapping[str, Mapping[str, Sequence[float]]]
         history = self.model.training.get("history", {})
+        places = _places(self.model)
         return {
-            rows: {name: list(scores) for name, scores in curves.items()}
-            for rows, curves in history.items()
+            rows: {name: list(scores) for name, scores in history[rows].items()}
+            for rows in sorted(history, key=lambda rows: places.get(rows, len(places)))
         }
 
     def history_frame(self, backend: FrameLibrary = "pandas") -> Any:
@@ -270,8 +294,8 @@ class CurveViews:
             Columns ``round`` (from 1), ``seconds`` (from the beginning of the fit to the
             end of the round; NaN for a model that was read or unpickled, as model files
             hold no times, for rounds of a checkpoint and of folds), ``rows``
-            (``"validation"``, ``"train"``, ``"out_of_bag"`` or ``"cv"``), ``metric``,
-            ``value``.  No rows if nothing was evaluated.
+            (``"validation"`` or the name of a validation set, ``"train"``,
+            ``"out_of_bag"`` or ``"cv"``), ``metric``, ``value``.  No rows if nothing was evaluated.
 
         Examples
         --------

@@ -1,0 +1,163 @@
+"""A model as a file, as bytes, as JSON, and what users note of it; part of a booster."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Self
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.classes import classes_of_record, labels_to_record
+from hedgerow.errors import DataTypeError
+from hedgerow.io.json_form import document_text, model_document
+from hedgerow.io.model_file import model_from_bytes, model_to_bytes, save_model
+from hedgerow.model.model import Model
+from hedgerow.objectives import objective_of_record
+
+ATTRIBUTES = "attributes"
+"""Key of the training record."""
+
+
+class ModelForms(ABC):
+    """A booster that can be written down."""
+
+    model: Model
+    _classes: AnyArray | None
+
+    @abstractmethod
+    def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
+        """Make a booster of a model."""
+
+    def _record(self) -> dict[str, Any] | None:
+        """What the file has beside the model: labels of the classes, if they are known."""
+        known = self._classes
+        return None if known is None else {"classes": labels_to_record(known)}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file; an existing file is replaced in one step.
+
+        The labels of the classes are in it, if they are known.
+
+        Raises
+        ------
+        DataTypeError
+            If a label is neither text nor a number.
+        OSError
+            If it cannot be written; an old file is then intact.
+        """
+        save_model(self.model, path, estimator=self._record())
+
+    def to_bytes(self) -> bytes:
+        """The content of the file that :meth:`save` writes: equal for equal models.
+
+        Raises
+        ------
+        DataTypeError
+            If a label is neither text nor a number.
+
+        Examples
+        --------
+        >>> from hedgerow import Booster, Dataset, train
+        >>> booster = train({"n_estimators": 2}, Dataset([[1.0], [2.0]], [0.0, 1.0]))
+        >>> Booster.from_bytes(booster.to_bytes()).num_rounds == booster.num_rounds
+        True
+        """
+        return model_to_bytes(self.model, estimator=self._record())
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> Self:
+        """The booster of a model file's content, from any source: no code runs.
+
+        Parameters
+        ----------
+        data : bytes-like
+            From :meth:`to_bytes`, or read from a file.
+
+        Raises
+        ------
+        ModelFormatError
+            If it is no valid model file.
+        """
+        model, record = model_from_bytes(data)
+        objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
+        return cls(model, classes_of_record(objective, record))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as nested dicts and lists; see :mod:`hedgerow.io.json_form`.
+
+        Raises
+        ------
+        ParameterError
+            For a model with target statistics.
+        """
+        classes = None if self._classes is None else self._classes.tolist()
+        return model_document(self.model, classes)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The model as JSON: for other programs to read, and to predict with.
+
+        It holds all that predictions take; see :mod:`hedgerow.io.json_form` for its keys and
+        what they mean.  To read the model back, use :meth:`save` or :meth:`to_bytes`.
+
+        Parameters
+        ----------
+        indent : int, optional
+            Spaces for each level; None: no line breaks.
+
+        Raises
+        ------
+        ParameterError
+            For a model with target statistics, whose trees split no columns of the table.
+
+        Examples
+        --------
+        >>> import json
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> json.loads(booster.to_json())["trees"][0]["root"]["threshold"]
+        3.0
+        """
+        return document_text(self.to_dict(), indent)
+
+    @property
+    def attributes(self) -> Mapping[str, str]:
+        """Texts that users note of the model (:meth:`set_attributes`); the file keeps them.
+
+        Examples
+        --------
+        >>> from hedgerow import Booster, Dataset, train
+        >>> booster = train({"n_estimators": 2}, Dataset([[1.0], [2.0]], [0.0, 1.0]))
+        >>> booster.set_attributes(data="2026-07", author="team")
+        >>> dict(Booster.from_bytes(booster.to_bytes()).attributes)
+        {'author': 'team', 'data': '2026-07'}
+        """
+        return MappingProxyType(dict(self.model.training.get(ATTRIBUTES, {})))
+
+    def set_attributes(self, **texts: str | None) -> None:
+        """Note texts; None removes one.  They have no part in predictions.
+
+        Parameters
+        ----------
+        **texts : str or None
+
+        Raises
+        ------
+        DataTypeError
+            If a value is no text.
+        """
+        for name, text in texts.items():
+            if text is not None and not isinstance(text, str):
+                raise DataTypeError(
+                    f"attribute {name!r} must be a text, or None to remove it; got {text!r}."
+                )
+        known = {**self.attributes, **texts}
+        kept = {name: text for name, text in sorted(known.items()) if text is not None}
+        training = {name: item for name, item in self.model.training.items() if name != ATTRIBUTES}
+        self.model = replace(self.model, training=training | ({ATTRIBUTES: kept} if kept else {}))
+
+
+__all__ = ["ATTRIBUTES", "ModelForms"]

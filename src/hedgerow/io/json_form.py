@@ -1,0 +1,190 @@
+"""A model as JSON: all that a prediction takes, readable by any program.
+
+The document, with the keys of one tree (there is one entry for each tree, in the order of
+their rounds)::
+
+    {"format": "hedgerow-json", "version": 1,
+     "objective": "logistic", "n_outputs": 1, "base_score": [-0.62],
+     "features": [{"name": "age", "kind": "float"},
+                  {"name": "city", "kind": "category", "levels": ["Bonn", "Ulm"]}],
+     "trees": [{"output": 0,
+                "root": {"feature": 0, "threshold": 41.5, "missing": "left",
+                         "gain": 3.1, "cover": 60.0, "count": 240,
+                         "left": {"value": -0.2, "cover": 22.5, "count": 90}, "right": ...}}]}
+
+A row goes left where its value is ``<= threshold``, or its category is in ``left_levels``;
+missing values go the way of ``missing``.  The raw score of an output is its base score plus
+the values of the leaves that the row reaches in its trees; a leaf with ``values`` adds one to
+each output, and one with ``terms`` also a line, the sum of ``slope * (x - center)`` within
+``low`` and ``high``.  Trees of DART and of random forests stand with the factors that the
+model gives them.  Integers of 64 bits are exact.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from hedgerow.data.schema import Column, Schema
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+
+FORMAT, VERSION = "hedgerow-json", 1
+
+
+def model_document(model: Model, classes: list[Any] | None = None) -> dict[str, Any]:
+    """The document, of Python objects that JSON has.
+
+    Parameters
+    ----------
+    model : Model
+    classes : list, optional
+        Labels of the classes, by index.
+
+    Raises
+    ------
+    ParameterError
+        For a model with target statistics, whose inputs are no columns of the table.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, train
+    >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "early_stopping": False}
+    >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+    >>> root = model_document(booster.model)["trees"][0]["root"]
+    >>> root["feature"], root["threshold"], root["left"]["count"]
+    (0, 3.0, 2)
+    """
+    if model.inputs is not None:
+        raise ParameterError(
+            "the trees of this model split mean targets of categories (target_statistics), which "
+            "the JSON form does not hold: train with target_statistics=False, or use save."
+        )
+    forest, training = model.forest, model.training
+    found: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "objective": model.objective,
+        "n_outputs": forest.n_outputs,
+        "n_rounds": forest.n_rounds,
+        "base_score": [_number(value) for value in forest.base_score.tolist()],
+        "features": [_column(column) for column in model.schema.columns],
+        "unknown_category": model.schema.unknown,
+        "zero_as_missing": bool(model.schema.zero_missing),
+    }
+    if classes is not None:
+        found["classes"] = classes
+    for name in ("loss_parameters", "parameters", "best_round", "attributes", "offset_columns"):
+        if training.get(name) is not None:
+            found[name] = _plain(training[name])
+    nodes = _nodes(forest, model.schema)
+    found["trees"] = [_tree(forest, nodes, tree) for tree in range(forest.n_trees)]
+    return found
+
+
+def document_text(document: dict[str, Any], indent: int | None = None) -> str:
+    """The document as text; a number that JSON does not have is a text such as ``"inf"``."""
+    return json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _column(column: Column) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    if column.kind == "category":
+        found["levels"] = [_plain(level) for level in column.levels]
+    return found
+
+
+def _tree(forest: Forest, nodes: list[dict[str, Any]], tree: int) -> dict[str, Any]:
+    start, end = int(forest.tree_start[tree]), int(forest.tree_start[tree + 1])
+    # Children stand behind their parents, so that a loop puts deep trees together.
+    for node in reversed(range(start, end)):
+        if forest.feature[node] >= 0:
+            nodes[node]["left"] = nodes[start + int(forest.left[node])]
+            nodes[node]["right"] = nodes[start + int(forest.right[node])]
+    output = None if forest.vectors is not None else tree % forest.n_outputs
+    return {"output": output, "root": nodes[start]}
+
+
+def _nodes(forest: Forest, schema: Schema) -> list[dict[str, Any]]:
+    """What is known of each node but for its children."""
+    shared = zip(forest.cover.tolist(), forest.count.tolist(), strict=True)
+    found: list[dict[str, Any]] = [
+        {"cover": _number(cover), "count": count} for cover, count in shared
+    ]
+    numbers = floats_of_keys(forest.threshold).tolist()
+    has_sets = forest.has_sets
+    for node, known in enumerate(found):
+        feature = int(forest.feature[node])
+        if feature < 0:
+            known |= _leaf(forest, node, schema)
+            continue
+        known |= {
+            "feature": feature,
+            "missing": "left" if forest.missing_left[node] else "right",
+            "gain": _number(float(forest.gain[node])),
+        }
+        if has_sets[node]:
+            known["left_levels"] = _left_levels(forest, node, schema.columns[feature])
+        elif schema.columns[feature].kind == "int":
+            known["threshold"] = int(forest.threshold[node])
+        else:
+            known["threshold"] = _number(numbers[node])
+        if forest.vectors is None:
+            known["value"] = _number(float(forest.value[node]))  # where "backoff" ends a walk
+        else:
+            known["values"] = [_number(value) for value in forest.vectors[node].tolist()]
+    return found
+
+
+def _leaf(forest: Forest, node: int, schema: Schema) -> dict[str, Any]:
+    if forest.vectors is not None:
+        return {"values": [_number(value) for value in forest.vectors[node].tolist()]}
+    found: dict[str, Any] = {"value": _number(float(forest.value[node]))}
+    slopes = forest.slopes
+    if slopes is None:
+        return found
+    start, end = int(slopes.start[node]), int(slopes.start[node + 1])
+    if end > start:
+        found["terms"] = [
+            {
+                "feature": int(slopes.column[place]),
+                "slope": _number(float(slopes.slope[place])),
+                "center": _number(float(slopes.center[place])),
+            }
+            for place in range(start, end)
+        ]
+        found["low"] = _number(float(slopes.low[node]))
+        found["high"] = _number(float(slopes.high[node]))
+    return found
+
+
+def _left_levels(forest: Forest, node: int, column: Column) -> list[Any]:
+    tables = forest.categories
+    assert tables is not None
+    chosen = tables.sets[int(forest.threshold[node])]
+    bits = np.unpackbits(chosen.astype("<u8").view(np.uint8), bitorder="little")
+    goes_left = bits[tables.bins_of(int(forest.feature[node]))].tolist()
+    return [_plain(level) for level, left in zip(column.levels, goes_left, strict=True) if left]
+
+
+def _number(value: float) -> Any:
+    """A number, or a text for one that JSON does not have."""
+    return value if math.isfinite(value) else repr(value)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value of a record."""
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    item = value.item() if hasattr(value, "item") else value
+    return _number(item) if isinstance(item, float) else item
+
+
+__all__ = ["FORMAT", "VERSION", "document_text", "model_document"]

@@ -1,0 +1,297 @@
+"""Training one round at a time: :class:`Training`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from types import TracebackType
+from typing import Any, Self
+
+from hedgerow.booster import Booster
+from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.ready import FitPlan, make_ready, plan_of
+from hedgerow.boosting.rounds import BoostState, resolve
+from hedgerow.boosting.statistics import constraints_of_inputs
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stored_sample import StoredData, ValidRows
+from hedgerow.boosting.strategy import resolve_strategy
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.metrics import MetricChoice
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.schedules import is_number
+from hedgerow.training import AskedFit, asked_fit, check_datasets, check_names, without_training
+
+_MOST_ROUNDS = 10_000_000
+"""The largest ``n_estimators``."""
+
+CHANGEABLE = (
+    "learning_rate",
+    "max_leaves",
+    "max_depth",
+    "min_samples_leaf",
+    "min_child_weight",
+    "reg_lambda",
+    "reg_alpha",
+    "gamma",
+    "max_delta_step",
+    "subsample",
+    "sampling",
+    "goss_top_rate",
+    "goss_other_rate",
+    "colsample_bytree",
+    "colsample_bylevel",
+    "colsample_bynode",
+    "max_cat_to_onehot",
+    "max_cat_threshold",
+    "cat_smooth",
+    "cat_l2",
+    "min_data_per_group",
+    "linear_lambda",
+    "feature_penalties",
+)
+"""Parameters that may be other ones in later rounds."""
+
+_OF_WHOLE_FITS = ("early_stopping", "patience", "min_delta", "validation_fraction", "time_budget")
+
+
+class Training:
+    """A training that its user drives: a round at a time, with changes between rounds.
+
+    It begins without a tree; each :meth:`update` adds a round, and :meth:`booster` is the
+    model as it is then.  The same rounds give the same model as :func:`hedgerow.train`,
+    whatever is asked between them.  Threads may be held between rounds: use it in a
+    ``with`` statement, or :meth:`close` it.
+
+    Parameters
+    ----------
+    params : mapping or None
+        As for :func:`hedgerow.train`, without ``n_estimators``, and without what decides
+        when to stop: that is for the loop to do.  ``learning_rate`` is a number or a
+        function of the round.
+    dataset : Dataset
+        With ``y``, in memory.
+    valid : Dataset, or mapping from str to Dataset, optional
+        Rows that are scored after each round, by ``eval_metric`` of the parameters or the
+        loss; the Dataset to train on among them as ``"train"``.
+    init_model : Booster, fitted estimator, or path of a model file, optional
+        Model to go on from.
+
+    Raises
+    ------
+    ParameterError, DataError, DataTypeError
+        As :func:`hedgerow.train`.
+
+    Examples
+    --------
+    >>> from hedgerow import Dataset, Training
+    >>> from hedgerow.datasets import load_pima
+    >>> X, y, names, _ = load_pima()
+    >>> data, test = Dataset(X[:600], y[:600]), Dataset(X[600:], y[600:])
+    >>> with Training({"objective": "logistic", "learning_rate": 0.3}, data, test) as training:
+    ...     for number in range(30):
+    ...         scores = training.update()
+    ...         if number == 9:
+    ...             training.set_params(learning_rate=0.1, max_leaves=7)
+    ...     booster = training.booster()
+    >>> booster.num_rounds, sorted(scores["validation"])
+    (30, ['loss'])
+    >>> booster.eval(test)["loss"] == scores["validation"]["loss"]
+    True
+    """
+
+    def __init__(
+        self,
+        params: Mapping[str, Any] | None,
+        dataset: Dataset,
+        valid: ValidRows = None,
+        *,
+        init_model: Any = None,
+    ) -> None:
+        given = dict(params or {})
+        check_names(given)
+        valid, given = without_training(dataset, valid, given)
+        check_datasets(dataset, valid)
+        _check(given, dataset)
+        self._asked: AskedFit = asked_fit(
+            {**given, "n_estimators": _MOST_ROUNDS}, dataset, valid, init_model
+        )
+        plan = self._plan_of(given)
+        self._plan, self._ready = plan, make_ready(plan, None)
+        self._params = plan.params if plan.start is None else plan.start.params_to_add(plan.params)
+        self._rates: list[float] = []
+        self._state: BoostState | None = None
+        self._closed = False
+        self._rounds = self._ready.rounds()
+
+    def _plan_of(self, given: Mapping[str, Any]) -> FitPlan:
+        asked = self._asked
+        return plan_of(
+            asked.train,
+            asked.objective,
+            asked.params,
+            validation=asked.validation,
+            stopping=StoppingParams(False, train_scores=given.get("train_scores", False)),
+            eval_metric=given.get("eval_metric"),
+            n_jobs=given.get("n_jobs"),
+            start=asked.start,
+            finish=asked.finish,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return (
+            f"<Training: {self.num_rounds} rounds, objective {self._asked.objective.name!r}{state}>"
+        )
+
+    @property
+    def num_rounds(self) -> int:
+        """Whole rounds so far, those of ``init_model`` among them."""
+        return self._ready.watch.n_done
+
+    def update(self) -> dict[str, dict[str, float]]:
+        """Add a round.
+
+        Returns
+        -------
+        dict of dicts
+            ``scores["validation"]["loss"]``: the scores after the round, by name of the rows
+            and metric; empty where nothing is scored.
+
+        Raises
+        ------
+        ParameterError
+            If the training is closed.
+        LossError
+            If the loss, or a metric, gives what is no number.
+        """
+        if self._closed:
+            raise ParameterError(
+                "this training is closed, or a round has failed: booster() has the rounds that "
+                "were done; go on from it with Training(..., init_model=booster)."
+            )
+        watch, number = self._ready.watch, self.num_rounds
+        try:
+            self._state = next(self._rounds)
+            watch.after_round(self._state)
+        except BaseException:
+            watch.keep_whole_rounds()
+            self.close()
+            raise
+        n_first = self._state.n_first
+        self._rates.append(float(self._params.at_round(number, n_first).learning_rate))
+        return {
+            rows: {name: scores[-1] for name, scores in curves.items()}
+            for rows, curves in watch.history.items()
+        }
+
+    def set_params(self, **params: Any) -> None:
+        """Change parameters of the rounds to come.
+
+        Parameters
+        ----------
+        **params
+            Those that say how trees grow: ``learning_rate``, ``max_leaves``, ``max_depth``,
+            ``min_samples_leaf``, ``min_child_weight``, penalties (``reg_lambda``,
+            ``reg_alpha``, ``gamma``, ``linear_lambda``, ``feature_penalties``),
+            ``max_delta_step``, sampling of rows and columns, and splits of categories.
+            Bins, constraints and the loss are those of the whole training.
+
+        Raises
+        ------
+        ParameterError
+            For one that cannot be changed, or is out of range; nothing is changed then.
+        """
+        for name in params:
+            if name not in CHANGEABLE:
+                raise ParameterError(
+                    f"{name!r} cannot be changed between rounds; those that can: "
+                    f"{', '.join(CHANGEABLE)}.{did_you_mean(name, CHANGEABLE)}"
+                )
+        rate = params.get("learning_rate")
+        if rate is not None and not is_number(rate) and not callable(rate):
+            raise ParameterError(f"learning_rate must be a number or a function; got {rate!r}.")
+        objective, schema = self._asked.objective, self._asked.train.table.schema
+        changed = replace(self._params, **params)
+        changed = resolve_constraints(resolve(changed, objective), schema, objective)
+        changed = resolve_strategy(changed, objective)
+        of_trees = constraints_of_inputs(changed, self._ready.inputs)
+        self._params = changed
+        if self._state is not None:
+            self._state.asked = of_trees
+            return
+        self._rounds.close()
+        self._ready = replace(self._ready, params=of_trees)
+        self._rounds = self._ready.rounds()
+
+    def booster(self) -> Booster:
+        """The model of the rounds so far.
+
+        Returns
+        -------
+        Booster
+            Its own: later rounds do not change it.  Its record has the parameters of the
+            last round, and the learning rates of all.
+        """
+        watch = self._ready.watch
+        forest: Forest
+        if self._state is None:
+            raise ParameterError("no round is done yet: call update() first.")
+        forest = self._state.freeze(watch.n_done)
+        return Booster(self._with_record(self._ready.assemble(forest)))
+
+    def eval(self, dataset: Dataset, metric: MetricChoice = None) -> dict[str, float]:
+        """Score the model as it is now on any rows; see :meth:`hedgerow.Booster.eval`."""
+        return self.booster().eval(dataset, metric)
+
+    def close(self) -> None:
+        """End the threads; the booster can still be had, but no more rounds."""
+        self._closed = True
+        self._rounds.close()
+
+    def _with_record(self, model: Model) -> Model:
+        """The model with a record of the rounds that were done."""
+        known = model.training["parameters"]
+        same = len(set(self._rates)) <= 1
+        rates: Any = self._rates[0] if same and self._rates else list(self._rates)
+        if self._plan.start is not None:
+            rates = self._plan.start.rates_and(rates, model.forest.n_rounds)
+        plain = asdict(replace(self._params, learning_rate=1.0))
+        parameters = {name: plain[name] for name in known if name in plain}
+        parameters |= {"n_estimators": len(self._rates), "learning_rate": rates}
+        return replace(model, training={**model.training, "parameters": parameters})
+
+
+def _check(given: Mapping[str, Any], dataset: Any) -> None:
+    """Refuse what belongs to a training that ends by itself."""
+    if isinstance(dataset, StoredData):
+        raise ParameterError(
+            "Training needs the rows in memory, and these are read batch by batch: give a table, "
+            "or use train."
+        )
+    if "n_estimators" in given:
+        raise ParameterError("n_estimators has no effect here: each update() adds a round.")
+    for name in _OF_WHOLE_FITS:
+        if name in given and not (name == "early_stopping" and given[name] is False):
+            raise ParameterError(f"{name} has no effect here: it is the loop that stops.")
+    rate = given.get("learning_rate", 0.1)
+    if isinstance(rate, list | tuple):
+        raise ParameterError(
+            "learning_rate must be a number or a function here, as the number of rounds is open: "
+            "change it by set_params."
+        )
+
+
+__all__ = ["CHANGEABLE", "Training"]

@@ -1,0 +1,353 @@
+"""Several validation sets by name, and scores of the training rows in the same fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import log_loss, mean_absolute_error
+
+from hedgerow import (
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    load,
+    train,
+)
+from hedgerow.boosting.row_sets import given_sets, stack_tables
+from hedgerow.data import read_any
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.metrics.groups import GroupedMetric
+
+lightgbm = pytest.importorskip("lightgbm")
+
+
+def make_rows(n_rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    r = np.random.default_rng(seed)
+    X = r.normal(size=(n_rows, 4))
+    return X, X[:, 0] - X[:, 1] * X[:, 2] + r.normal(scale=0.5, size=n_rows)
+
+
+X, Y = make_rows()
+SETS = {"new": (X[200:300], Y[200:300]), "old": (X[300:], Y[300:])}
+PLACES = {"train": slice(0, 200), "new": slice(200, 300), "old": slice(300, 400)}
+PLAIN = {"n_estimators": 15, "learning_rate": 0.2, "max_leaves": 7, "early_stopping": False}
+
+
+@pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
+def test_each_curve_is_the_score_of_its_rows(boosting: str) -> None:
+    params = {**PLAIN, "boosting": boosting, "subsample": 0.7, "train_scores": True}
+    if boosting == "rf":
+        del params["learning_rate"]
+    model = HedgerowRegressor(**params, eval_metric=["mae", "rmse"]).fit(
+        X[:200], Y[:200], X_val=SETS
+    )
+    assert list(model.evals_result_) == ["new", "old", "train"]
+    for name, place in PLACES.items():
+        curves = model.evals_result_[name]
+        assert sorted(curves) == ["mae", "rmse"]
+        assert len(curves["mae"]) == 15
+        score = mean_absolute_error(Y[place], model.predict(X[place]))
+        assert curves["mae"][-1] == pytest.approx(score, rel=1e-12)
+
+
+def test_curves_are_those_of_fits_with_one_set() -> None:
+    model = HedgerowRegressor(**PLAIN, train_scores=True).fit(X[:200], Y[:200], X_val=SETS)
+    for name, (X_val, y_val) in SETS.items():
+        alone = HedgerowRegressor(**PLAIN).fit(X[:200], Y[:200], X_val=X_val, y_val=y_val)
+        assert model.evals_result_[name] == alone.evals_result_["validation"]
+    alone = HedgerowRegressor(**PLAIN, eval_metric="loss").fit(X[:200], Y[:200])
+    assert model.evals_result_["train"] == alone.evals_result_["train"]
+
+
+@pytest.mark.parametrize("order", [["new", "old"], ["old", "new"]])
+def test_first_set_decides(order: list[str]) -> None:
+    params = {"n_estimators": 200, "learning_rate": 0.3, "patience": 5, "early_stopping": True}
+    sets = {name: SETS[name] for name in order}
+    model = HedgerowRegressor(**params, train_scores=True).fit(X[:200], Y[:200], X_val=sets)
+    X_val, y_val = SETS[order[0]]
+    alone = HedgerowRegressor(**params).fit(X[:200], Y[:200], X_val=X_val, y_val=y_val)
+    assert model.best_iteration_ == alone.best_iteration_
+    assert model.stopped_by_ == "early_stopping"
+    curve = model.evals_result_[order[0]]["loss"]
+    assert model.best_iteration_ == int(np.argmin(curve)) + 1
+
+
+def test_weights_of_a_set_count() -> None:
+    weight = np.r_[np.zeros(50), np.full(50, 3.0)]
+    sets = {"all": SETS["new"], "half": (*SETS["new"], weight)}
+    model = HedgerowRegressor(**PLAIN, eval_metric="mae").fit(X[:200], Y[:200], X_val=sets)
+    rows = slice(250, 300)
+    score = mean_absolute_error(Y[rows], model.predict(X[rows]))
+    assert model.evals_result_["half"]["mae"][-1] == pytest.approx(score, rel=1e-12)
+
+
+def test_sparse_sets_are_as_dense_ones() -> None:
+    X0 = np.where(np.abs(X) < 0.8, 0.0, X)
+    sets = {name: (X0[PLACES[name]], Y[PLACES[name]]) for name in ("new", "old")}
+    thin = {name: (sparse.csr_matrix(rows), y) for name, (rows, y) in sets.items()}
+    asked = HedgerowRegressor(**PLAIN)
+    dense = asked.fit(X0[:200], Y[:200], X_val=sets).evals_result_
+    assert asked.fit(sparse.csr_matrix(X0[:200]), Y[:200], X_val=thin).evals_result_ == dense
+
+
+def test_sparse_and_dense_sets_do_not_mix() -> None:
+    sets = {"new": (sparse.csr_matrix(X[200:]), Y[200:]), "old": SETS["old"]}
+    with pytest.raises(DataError, match="one form"):
+        HedgerowRegressor(**PLAIN).fit(X[:200], Y[:200], X_val=sets)
+
+
+def test_keys_of_wide_integers_stay_exact() -> None:
+    wide = np.array([[2**53], [2**53 + 1]])
+    first = read_any(wide)
+    found = stack_tables([first, read_any(wide + 2, first.schema)])
+    assert found.values.dtype == np.int64
+    assert len(np.unique(found.values)) == 4
+
+
+def test_classes_and_categories() -> None:
+    r = np.random.default_rng(1)
+    table = {"colour": r.choice(["red", "blue", "green"], 300), "size": r.normal(size=300)}
+    y = np.where((table["colour"] == "red") ^ (table["size"] > 0), "yes", "no")
+
+    def rows(place: slice) -> dict[str, np.ndarray]:
+        return {name: values[place] for name, values in table.items()}
+
+    a, b, c = slice(0, 200), slice(200, 250), slice(250, 300)
+    model = HedgerowClassifier(n_estimators=10, train_scores=True, early_stopping=False).fit(
+        rows(a), y[a], X_val={"one": (rows(b), y[b]), "two": (rows(c), y[c])}
+    )
+    for name, place in {"train": a, "one": b, "two": c}.items():
+        score = log_loss(y[place], model.predict_proba(rows(place)), labels=model.classes_)
+        assert model.evals_result_[name]["loss"][-1] == pytest.approx(score, rel=1e-9)
+
+
+def test_target_statistics_score_each_training_row_once() -> None:
+    r = np.random.default_rng(2)
+    levels = r.integers(0, 40, 400).astype(str)
+    y = r.normal(size=40)[levels.astype(int)] + r.normal(size=400)
+    model = HedgerowRegressor(**PLAIN, target_statistics=True, train_scores=True).fit(
+        {"c": levels[:300]}, y[:300], X_val={"one": ({"c": levels[300:]}, y[300:])}
+    )
+    assert model.booster_.model.training["copies"] > 1
+    assert set(model.evals_result_) == {"one", "train"}
+
+
+def test_several_targets_and_labels() -> None:
+    Z = np.c_[Y, X[:, 3] + Y]
+    sets = {"new": (X[200:300], Z[200:300]), "old": (X[300:], Z[300:])}
+    model = HedgerowRegressor(**PLAIN, eval_metric="mae").fit(X[:200], Z[:200], X_val=sets)
+    score = mean_absolute_error(Z[300:], model.predict(X[300:]))
+    assert model.evals_result_["old"]["mae"][-1] == pytest.approx(score)
+    ones = (Z > 0).astype(int)
+    sets = {name: (rows, (z > 0).astype(int)) for name, (rows, z) in sets.items()}
+    labels = HedgerowClassifier(n_estimators=5, early_stopping=False)
+    assert set(labels.fit(X[:200], ones[:200], X_val=sets).evals_result_) == {"new", "old"}
+
+
+def test_queries_of_sets_are_apart() -> None:
+    r = np.random.default_rng(3)
+    y = r.integers(0, 3, 400)
+    qid = np.repeat(np.arange(40), 10)
+    sets = {
+        name: Dataset(X[place], y[place], qid=qid[place] % 10)  # the same names in both
+        for name, place in PLACES.items()
+        if name != "train"
+    }
+    model = HedgerowRanker(
+        n_estimators=5, eval_metric=["ndcg@5", "loss"], train_scores=True, early_stopping=False
+    ).fit(X[:200], y[:200], qid=qid[:200], X_val=sets)
+    for name, place in PLACES.items():
+        alone = HedgerowRanker(n_estimators=5, eval_metric=["ndcg@5", "loss"]).fit(
+            X[:200], y[:200], qid=qid[:200], X_val=X[place], y_val=y[place], qid_val=qid[place]
+        )
+        assert model.evals_result_[name]["ndcg@5"] == pytest.approx(
+            alone.evals_result_["validation"]["ndcg@5"][:5]
+        )
+
+
+def test_offsets_belong_to_each_set() -> None:
+    base = X[:, 3]
+    sets = {
+        name: Dataset(X[place], Y[place], offset=base[place])
+        for name, place in PLACES.items()
+        if name != "train"
+    }
+    asked = HedgerowRegressor(**PLAIN, eval_metric="mae")
+    model = asked.fit(X[:200], Y[:200], offset=base[:200], X_val=sets)
+    score = mean_absolute_error(Y[300:], model.predict(X[300:], offset=base[300:]))
+    assert model.evals_result_["old"]["mae"][-1] == pytest.approx(score)
+    with pytest.raises(DataError, match="validation rows have no offset"):
+        asked.fit(X[:200], Y[:200], offset=base[:200], X_val=SETS)
+
+
+def test_metric_of_groups_by_column() -> None:
+    X1 = X.copy()
+    X1[:, 3] = X1[:, 3] > 0
+    sets = {"new": (X1[200:300], Y[200:300]), "old": (X1[300:], Y[300:])}
+    metric = GroupedMetric("mae", groups=3, reduce="worst")
+    model = HedgerowRegressor(**PLAIN, eval_metric=metric, train_scores=True)
+    model.fit(X1[:200], Y[:200], X_val=sets)
+    for name, place in PLACES.items():
+        wrong = np.abs(Y[place] - model.predict(X1[place]))
+        worst = max(wrong[X1[place, 3] == group].mean() for group in (0, 1))
+        (curve,) = model.evals_result_[name].values()
+        assert curve[-1] == pytest.approx(worst)
+
+
+def test_checkpoint_keeps_all_curves(tmp_path: Path) -> None:
+    class Broken(Exception):
+        pass
+
+    def breaks(state: object) -> None:
+        if state.round == 8:  # type: ignore[attr-defined]
+            raise Broken
+
+    asked = HedgerowRegressor(**PLAIN, train_scores=True, callbacks=breaks)
+    how = {"X_val": SETS, "checkpoint": tmp_path / "kept", "checkpoint_every": 0}
+    with pytest.raises(Broken):
+        asked.fit(X[:200], Y[:200], **how)
+    resumed = asked.set_params(callbacks=None).fit(X[:200], Y[:200], **how)
+    whole = HedgerowRegressor(**PLAIN, train_scores=True).fit(X[:200], Y[:200], X_val=SETS)
+    assert resumed.evals_result_ == whole.evals_result_
+    how["X_val"] = {"new": SETS["old"], "old": SETS["new"]}
+    with pytest.raises(ParameterError, match="has changed"):
+        asked.fit(X[:200], Y[:200], **how)
+
+
+def test_going_on_knows_the_scores_before() -> None:
+    first = HedgerowRegressor(**PLAIN).fit(X[:200], Y[:200])
+    more = HedgerowRegressor(**PLAIN, eval_metric="mae", train_scores=True).fit(
+        X[:200], Y[:200], X_val=SETS, init_model=first
+    )
+    known = more.booster_.model.training["init_scores"]
+    for name, place in PLACES.items():
+        score = mean_absolute_error(Y[place], first.predict(X[place]))
+        assert known[name]["mae"] == pytest.approx(score)
+        assert len(more.evals_result_[name]["mae"]) == 15
+
+
+def test_folds_and_training_scores() -> None:
+    model = HedgerowRegressor(n_estimators=60, early_stopping="cv", train_scores=True).fit(X, Y)
+    assert set(model.evals_result_) == {"cv", "train"}
+    assert len(model.evals_result_["train"]["loss"]) == model.n_iter_
+
+
+def test_rows_set_aside_beside_training_scores() -> None:
+    model = HedgerowRegressor(n_estimators=30, early_stopping=True, train_scores=True).fit(X, Y)
+    assert list(model.evals_result_) == ["validation", "train"]
+
+
+# -- train -----------------------------------------------------------------------------
+
+
+def test_train_takes_named_datasets_and_the_training_rows() -> None:
+    data = Dataset(X[:200], Y[:200])
+    valid = {name: Dataset(*rows) for name, rows in SETS.items()}
+    booster = train(PLAIN, data, {**valid, "train": data})
+    model = HedgerowRegressor(**PLAIN, train_scores=True).fit(X[:200], Y[:200], X_val=SETS)
+    assert booster.evals_result == model.evals_result_
+    assert train(PLAIN, data, data).evals_result["train"] == model.evals_result_["train"]
+    with pytest.raises(ParameterError, match="called 'train'"):
+        train(PLAIN, data, {"mine": data})
+
+
+def test_curves_of_lightgbm() -> None:
+    """The same trees, where both grow exact ones: the same curves under the same names."""
+    r = np.random.default_rng(4)
+    X1 = r.integers(0, 20, size=(400, 3)).astype(float)
+    y1 = X1[:, 0] - X1[:, 1] + r.normal(size=400)
+    common = {"num_leaves": 7, "learning_rate": 0.3, "min_data_in_leaf": 20, "verbose": -1}
+    data = lightgbm.Dataset(X1[:200], y1[:200], params={"verbose": -1})
+    curves: dict[str, dict[str, list[float]]] = {}
+    lightgbm.train(
+        {**common, "objective": "l2", "metric": "l2"}, data, 10,
+        [data, data.create_valid(X1[200:300], y1[200:300]), data.create_valid(X1[300:], y1[300:])],
+        ["train", "new", "old"], callbacks=[lightgbm.record_evaluation(curves)],
+    )  # fmt: skip
+    data = Dataset(X1[:200], y1[:200])
+    valid = {"new": Dataset(X1[200:300], y1[200:300]), "old": Dataset(X1[300:], y1[300:])}
+    params = {
+        "n_estimators": 10, "learning_rate": 0.3, "max_leaves": 7, "min_samples_leaf": 20,
+        "reg_lambda": 0.0, "early_stopping": False, "eval_metric": "mse",
+        "min_child_weight": 0.0,
+    }  # fmt: skip
+    booster = train(params, data, {**valid, "train": data})
+    assert set(booster.evals_result) == set(curves)
+    for name, known in curves.items():
+        assert booster.evals_result[name]["mse"] == pytest.approx(known["l2"], rel=1e-5)
+
+
+@pytest.mark.parametrize("tree_method", ["hist", "exact"])
+def test_files_have_the_same_curves(tmp_path: Path, tree_method: str) -> None:
+    pytest.importorskip("pyarrow")
+
+    def file(name: str, place: slice) -> Dataset:
+        path = tmp_path / f"{name}.csv"
+        rows = np.c_[X[place], Y[place]]
+        np.savetxt(path, rows, delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
+        return Dataset.from_files(path, target="y")
+
+    names = ["a", "b", "c", "d"]
+    params = {**PLAIN, "tree_method": tree_method, "eval_metric": ["mae", "r2"]}
+    memory = {
+        name: Dataset(X[place], Y[place], feature_names=names) for name, place in PLACES.items()
+    }
+    data = memory.pop("train")
+    expected = train(params, data, {**memory, "train": data})
+    stored = file("train", PLACES["train"])
+    valid = {"new": file("new", PLACES["new"]), "old": memory["old"], "train": stored}
+    found = train(params, stored, valid)
+    assert found.evals_result == expected.evals_result
+    path = tmp_path / "model"
+    found.save(path)
+    other = tmp_path / "other"
+    expected.save(other)
+    assert path.read_bytes() == other.read_bytes()
+    assert load(path).evals_result == expected.evals_result
+    assert list(load(path).evals_result) == ["new", "old", "train"]
+
+
+# -- what cannot be ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"X_val": X}, DataError, "without y_val"),
+        ({"y_val": Y}, DataError, "without X_val"),
+        ({"X_val": {"train": (X, Y)}}, ParameterError, "train_scores=True"),
+        ({"X_val": {"cv": (X, Y)}}, ParameterError, "cv"),
+        ({"X_val": {1: (X, Y)}}, DataTypeError, "must be texts"),
+        ({"X_val": {"new": (X,)}}, DataError, "several sets by name"),
+        ({"X_val": {"new": (X, Y)}, "sample_weight_val": Y}, DataError, "which hold theirs"),
+        ({"X_val": {"new": (X, Y[:-1])}}, DataError, r"y of X_val\['new'\]"),
+    ],
+)
+def test_errors(given: dict[str, object], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        HedgerowRegressor(**PLAIN).fit(X, Y, **given)
+
+
+def test_train_scores_must_be_a_truth_value() -> None:
+    with pytest.raises(ParameterError, match="train_scores must be True or False"):
+        HedgerowRegressor(train_scores="yes").fit(X, Y)
+
+
+def test_columns_in_a_dict_are_a_table() -> None:
+    """A dict with ``y_val`` beside it holds columns, tuples too."""
+    table = {"a": (1.0, 2.0), "b": (3.0, 4.0)}
+    (rows,) = given_sets(table, [1.0, 2.0])
+    assert rows.X is table
+
+
+def test_picture_shows_all_sets() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    model = HedgerowRegressor(**PLAIN, train_scores=True).fit(X[:200], Y[:200], X_val=SETS)
+    axes = model.booster_.plot_history()
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert list(lines) == ["new", "old", "train"]
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines.values()}) == 3
