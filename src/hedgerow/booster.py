@@ -23,6 +23,7 @@ from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
+from hedgerow.convert.exports import Exports
 from hedgerow.convert.reading import load_any
 from hedgerow.io import model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
@@ -48,6 +49,7 @@ class Booster(
     SurvivalPredictions,
     DistributionPredictions,
     Refitting,
+    Exports,
 ):
     """A trained model: what :func:`train` and :func:`load` return.
 
