@@ -21,6 +21,7 @@ from hedgerow.boosting.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.refitting import Refitting
 from hedgerow.boosting.sample import check_offset
 from hedgerow.boosting.survival import SurvivalPredictions
+from hedgerow.convert.exports import Exports
 from hedgerow.convert.reading import load_any
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
@@ -57,6 +58,7 @@ class Booster(
     Refitting,
     Evaluation,
     ModelForms,
+    Exports,
 ):
     """A trained model: what :func:`train` and :func:`load` return.
 

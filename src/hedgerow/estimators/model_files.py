@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.booster import Booster
+from hedgerow.convert.exporting import ExportFormat, ExportReport
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import load_model, save_model
 from hedgerow.model.model import Model
@@ -52,6 +53,25 @@ class ModelFiles(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         save_model(self.booster_.model, path, estimator=self._to_record())
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        format: ExportFormat | None = None,  # noqa: A002 (the name that users of other libraries know)
+        *,
+        check: Any = None,
+        approximate: bool = False,
+        raw: bool = False,
+    ) -> ExportReport:
+        """Write the model in a format of another library; see :meth:`hedgerow.Booster.export`.
+
+        Raises
+        ------
+        NotFittedError
+            If it is not fitted.
+        """
+        check_is_fitted(self)
+        return self.booster_.export(path, format, check=check, approximate=approximate, raw=raw)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -60,6 +60,12 @@ def read_catboost(record: dict[str, Any]) -> Imported:
     parameters = _parameters(record)
     loss = _loss_name(parameters)
     meaning = _meaning(loss, n_outputs)
+    if "targets" in meaning.record and splits.ctrs:
+        raise ModelFormatError(
+            "the model has CTRs for several targets, whose tables CatBoost writes under one name, "
+            "so that only the last is in the file: train with one_hot_max_size=255, or a model "
+            "for each target."
+        )
     classes = _classes(record, meaning, n_outputs)
     source = {"format": "catboost", "objective": loss}
     schema = splits.columns.schema()

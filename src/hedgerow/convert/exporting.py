@@ -1,0 +1,144 @@
+"""Writes a model in another format, and lets the target predict to compare."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
+from hedgerow.convert.writers.plain import PlainModel, plain_model
+from hedgerow.convert.writers.report import ExportReport, Notes
+from hedgerow.errors import HedgerowError, ParameterError, did_you_mean
+from hedgerow.io.atomic import write_atomically
+from hedgerow.model.model import Model
+
+ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "treelite", "python", "json"]
+
+SUFFIXES: dict[str, ExportFormat] = {
+    ".txt": "lightgbm",
+    ".onnx": "onnx",
+    ".tl": "treelite",
+    ".py": "python",
+    ".json": "json",
+}
+"""Format of a file by the end of its name, where none is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """How a format is written, and how its own program predicts.
+
+    ``rounding`` is the most by which raw scores may differ, in units of the largest sum of
+    magnitudes: that of one addition for each tree.
+    """
+
+    write: Callable[[PlainModel, bool, Notes], bytes]
+    predict: Callable[[bytes, PlainModel, FloatArray], FloatArray]
+    rounding: float
+
+
+_TARGETS: dict[str, _Target] = {
+    "lightgbm": _Target(lightgbm.write_lightgbm, lightgbm.predict_lightgbm, 2.0**-52),
+    "xgboost": _Target(xgboost.write_xgboost, xgboost.predict_xgboost, 2.0**-23),
+    "onnx": _Target(onnx.write_onnx, onnx.predict_onnx, 2.0**-52),
+    "treelite": _Target(treelite.write_treelite, treelite.predict_treelite, 2.0**-52),
+    "python": _Target(python_text.write_python, python_text.predict_python, 2.0**-52),
+    "json": _Target(json_text.write_json, json_text.predict_json, 2.0**-52),
+}
+
+
+def export_model(
+    model: Model,
+    classes: AnyArray | None,
+    path: str | os.PathLike[str],
+    format: str | None,  # noqa: A002 (the name that users of other libraries know)
+    *,
+    check: Any,
+    approximate: bool,
+    raw: bool,
+) -> ExportReport:
+    """Write a model; see :meth:`hedgerow.Booster.export`."""
+    name = _format_of(path, format)
+    plain, notes = plain_model(model, classes, raw, name), Notes()
+    try:
+        data = _TARGETS[name].write(plain, approximate, notes)
+    except ImportError as error:
+        raise ParameterError(
+            f"format={name!r} needs a package that is not installed: {error}. Install "
+            "hedgerow[export]."
+        ) from None
+    report = ExportReport(os.fspath(path), name, tuple(notes.lines))
+    if check is not None:
+        report = _checked(report, data, plain, check)
+    write_atomically(path, [data])
+    return report
+
+
+def _format_of(path: str | os.PathLike[str], given: str | None) -> str:
+    if given is None:
+        found = SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower())
+        if found is None:
+            raise ParameterError(
+                f"the end of {os.fspath(path)!r} names no format: give format, one of "
+                f"{', '.join(map(repr, _TARGETS))}."
+            )
+        return found
+    if given not in get_args(ExportFormat):
+        raise ParameterError(
+            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {given!r}."
+            f"{did_you_mean(str(given), _TARGETS)}"
+        )
+    return given
+
+
+def _checked(
+    report: ExportReport,
+    data: bytes,
+    plain: PlainModel,
+    X: Any,
+) -> ExportReport:
+    """Let the target predict the rows, and compare."""
+    target = _TARGETS[report.format]
+    matrix = plain.matrix(X)
+    if report.format == "xgboost":  # which rounds values so
+        with np.errstate(over="ignore"):
+            matrix = matrix.astype(np.float32).astype(np.float64)
+    ours = plain.scores(matrix)
+    try:
+        theirs = target.predict(data, plain, matrix)
+    except ImportError as error:
+        raise ParameterError(
+            f"check needs the program that format={report.format!r} is for: {error}. Install it, "
+            "or leave check out."
+        ) from None
+    difference = float(np.max(np.abs(ours - theirs), initial=0.0))
+    allowed = _allowance(plain, target.rounding)
+    if not difference <= allowed:
+        row = int(np.abs(ours - theirs).max(axis=1).argmax())
+        raise ExportError(
+            f"the exported model predicts {theirs[row].tolist()} for row {row} of check, this one "
+            f"{ours[row].tolist()}: nothing was written."
+        )
+    return replace(report, rows_checked=len(ours), largest_difference=difference)
+
+
+def _allowance(plain: PlainModel, unit: float) -> float:
+    """Most that rounding can come to: a half unit of the partial sum for each addition."""
+    forest = plain.forest
+    if forest.n_trees == 0:
+        return 0.0
+    largest = np.maximum.reduceat(np.abs(forest.value), forest.tree_start[:-1])
+    total = float(np.abs(forest.base_score).max() + largest.sum())
+    return unit * total * (forest.n_trees + 2)
+
+
+class ExportError(HedgerowError):
+    """A target predicts something else than the model that was exported to it."""
+
+
+__all__ = ["ExportError", "ExportFormat", "ExportReport", "export_model"]

@@ -1,0 +1,1 @@
+"""A model of ours in the formats of others, one file for each."""

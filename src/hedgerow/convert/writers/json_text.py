@@ -1,0 +1,89 @@
+"""A model as JSON with a documented schema (docs/import_export.md): for readers of any language.
+
+Numbers are the shortest decimals that give float64 back; infinite thresholds are ``"inf"``
+and ``"-inf"``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.convert.writers.plain import PlainModel, PlainTree
+from hedgerow.convert.writers.report import Notes
+
+VERSION = 1
+
+
+def write_json(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+    """The text of a model."""
+    schema = plain.schema
+    document = {
+        "format": "hedgerow-json",
+        "version": VERSION,
+        "objective": plain.objective,
+        "link": plain.link or "raw",
+        "classes": None if plain.classes is None else plain.classes.tolist(),
+        "n_outputs": plain.n_outputs,
+        "base_score": plain.forest.base_score.tolist(),
+        "zero_is_missing_up_to": schema.zero_band if schema.zero_missing else None,
+        "columns": [
+            {"name": c.name, "kind": c.kind, "rounding": c.rounding, "levels": list(c.levels)}
+            if c.kind == "category"
+            else {"name": c.name, "kind": c.kind}
+            for c in plain.columns
+        ],
+        "trees": [_tree(plain, t, tree) for t, tree in enumerate(plain.trees())],
+    }
+    return (json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n").encode()
+
+
+def _tree(plain: PlainModel, number: int, tree: PlainTree) -> dict[str, Any]:
+    nodes: list[dict[str, Any]] = []
+    for node in range(tree.n_nodes):
+        if tree.column[node] < 0:
+            nodes.append({"value": float(tree.value[node])})
+            continue
+        split: dict[str, Any] = {"column": int(tree.column[node])}
+        if node in tree.members:
+            split["left_levels"] = tree.members[node].tolist()
+            split["unknown_left"] = tree.unknown_left[node]
+        else:
+            split["up_to"] = _number(float(tree.threshold[node]))
+        split["missing_left"] = bool(tree.missing_left[node])
+        split["left"], split["right"] = int(tree.left[node]), int(tree.right[node])
+        nodes.append(split)
+    return {"output": number % plain.n_outputs, "nodes": nodes}
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def predict_json(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+    """Raw scores by the document alone, row by row; ``matrix`` has codes for categories."""
+    document = json.loads(data)
+    sizes = [len(column.get("levels", ())) for column in document["columns"]]
+    scores = np.tile(np.array(document["base_score"]), (len(matrix), 1))
+    for tree in document["trees"]:
+        nodes = tree["nodes"]
+        sets = [frozenset(node.get("left_levels", ())) for node in nodes]
+        for row, values in enumerate(matrix.tolist()):
+            place = 0
+            while "value" not in nodes[place]:
+                node = nodes[place]
+                x = values[node["column"]]
+                if math.isnan(x):
+                    left = node["missing_left"]
+                elif "up_to" in node:
+                    left = x <= float(node["up_to"])
+                else:
+                    known = x < sizes[node["column"]]
+                    left = int(x) in sets[place] if known else node["unknown_left"]
+                place = node["left"] if left else node["right"]
+            scores[row, tree["output"]] += nodes[place]["value"]
+    return scores

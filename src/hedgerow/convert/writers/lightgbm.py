@@ -1,0 +1,223 @@
+"""A model as LightGBM's text (version 4).
+
+Every number is written with the digits that give it back.  Missing values are of type NaN,
+with a side at each split.  Of a set LightGBM sends unknown and missing values right, so
+where they go left here the other categories are listed and the sides exchanged.  The base
+score is a first tree of one leaf: LightGBM's raw scores are equal to ours to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.convert.readers.lightgbm_trees import ZERO
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.report import Notes
+from hedgerow.errors import ParameterError
+
+_TARGET = "LightGBM's text"
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_ZERO, _NAN = 1 << 2, 2 << 2
+_WORD = 32
+
+_OBJECTIVES = {
+    "squared_error": "regression",
+    "absolute_error": "regression_l1",
+    "huber": "huber",
+    "quantile": "quantile",
+    "mape": "mape",
+    "poisson": "poisson",
+    "gamma": "gamma",
+    "tweedie": "tweedie",
+    "cross_entropy": "cross_entropy",
+    "lambdarank": "lambdarank",
+    "rank_xendcg": "rank_xendcg",
+}
+_BY_LINK = {"identity": "regression", "log": "poisson", "logit": "binary sigmoid:1"}
+
+
+def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+    """The text of a model.
+
+    Raises
+    ------
+    ParameterError
+        If it has what LightGBM cannot express; the message names it.
+    """
+    schema = plain.schema
+    if schema.zero_missing and schema.zero_band != ZERO:
+        if not approximate:
+            raise refuse(
+                "zero_as_missing, where LightGBM takes all numbers up to 1e-35 for zeros,",
+                _TARGET,
+                ": approximate=True writes it",
+            )
+        notes.add("numbers of a magnitude up to 1e-35 are missing values in LightGBM, as 0 is.")
+    blocks = [_one_leaf(base) for base in _bases(plain)]
+    blocks += [_tree(plain, tree) for tree in plain.trees()]
+    k = plain.n_outputs
+    names = _names(plain, notes)
+    header = {
+        "version": "v4",
+        "num_class": str(k),
+        "num_tree_per_iteration": str(k),
+        "label_index": "0",
+        "max_feature_idx": str(schema.n_features - 1),
+        "objective": _objective(plain, notes),
+        "feature_names": " ".join(names),
+        "feature_infos": " ".join(_info(plain, j) for j in range(schema.n_features)),
+    }
+    lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), ""]
+    for number, block in enumerate(blocks):
+        lines += [f"Tree={number}", *block, "", ""]
+    lines += ["end of trees", "", _categories(plain), ""]
+    return "\n".join(lines).encode()
+
+
+def _bases(plain: PlainModel) -> list[float]:
+    """Base scores, if one of them is not 0."""
+    bases = plain.forest.base_score.tolist()
+    return bases if any(base != 0.0 for base in bases) else []
+
+
+def _objective(plain: PlainModel, notes: Notes) -> str:
+    if plain.link is None:
+        return ""
+    if plain.link == "softmax":
+        return f"multiclass num_class:{plain.n_outputs}"
+    if plain.link == "logit_each":
+        return f"multiclassova num_class:{plain.n_outputs} sigmoid:1"
+    if plain.link == "shares":
+        raise refuse("a forest that averages probabilities", _TARGET, ": raw=True writes them")
+    if plain.n_outputs > 1:
+        return ""
+    found = _OBJECTIVES.get(plain.model.objective, _BY_LINK[plain.link])
+    if plain.model.objective not in (*_OBJECTIVES, "logistic"):
+        notes.add(f"the objective is written as {found!r}, which has the same link.")
+    return found
+
+
+def _names(plain: PlainModel, notes: Notes) -> list[str]:
+    """Names without spaces, which LightGBM separates names by."""
+    if not plain.schema.named:
+        return [f"Column_{j}" for j in range(plain.schema.n_features)]
+    names = ["_".join(name.split()) or "_" for name in plain.names]
+    if len(set(names)) < len(names):
+        raise ParameterError(
+            "two names of columns are the same without their spaces, which LightGBM does not "
+            "have in names: rename one."
+        )
+    if names != list(plain.names):
+        notes.add("spaces in names of columns became underscores.")
+    return names
+
+
+def _info(plain: PlainModel, j: int) -> str:
+    """Range of a column; LightGBM's readers take a column without one for categories."""
+    column = plain.columns[j]
+    if column.kind != "category":
+        return "[-inf:inf]"
+    return ":".join(map(str, range(max(1, len(column.levels)))))
+
+
+def _categories(plain: PlainModel) -> str:
+    levels = [list(c.levels) for c in plain.columns if c.kind == "category"]
+    return f"pandas_categorical:{json.dumps(levels) if levels else 'null'}"
+
+
+def _one_leaf(value: float) -> list[str]:
+    return [
+        "num_leaves=1",
+        "num_cat=0",
+        f"leaf_value={value!r}",
+        "is_linear=0",
+        "shrinkage=1",
+    ]
+
+
+def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
+    leaf = tree.is_leaf()
+    inner, leaves = np.flatnonzero(~leaf), np.flatnonzero(leaf)
+    if len(inner) == 0:
+        return _one_leaf(float(tree.value[0]))
+    number = np.zeros(tree.n_nodes, dtype=np.int64)
+    number[inner], number[leaves] = np.arange(len(inner)), ~np.arange(len(leaves))
+    left, right = number[tree.left[inner]], number[tree.right[inner]]
+    decision = np.where(tree.missing_left[inner], _DEFAULT_LEFT, 0) | (
+        _ZERO if plain.schema.zero_missing else _NAN
+    )
+    threshold = tree.threshold[inner].copy()
+    words: list[list[int]] = []
+    for place, node in enumerate(inner.tolist()):
+        if node not in tree.members:
+            continue
+        if tree.unknown_left[node] != tree.missing_left[node]:
+            raise refuse(
+                f"a split of column {plain.names[int(tree.column[node])]!r} that sends missing "
+                "categories to one side and unknown ones to the other",
+                _TARGET,
+            )
+        chosen = tree.members[node]
+        if tree.missing_left[node]:
+            every = np.arange(plain.n_levels(int(tree.column[node])))
+            chosen = np.setdiff1d(every, chosen)
+            left[place], right[place] = right[place], left[place]
+        decision[place], threshold[place] = _CATEGORICAL | _NAN, len(words)
+        words.append(_bits(chosen))
+    ends = np.cumsum([0, *map(len, words)])
+    lines = [
+        f"num_leaves={len(leaves)}",
+        f"num_cat={len(words)}",
+        f"split_feature={_ints(tree.column[inner])}",
+        f"split_gain={_floats(tree.gain[inner])}",
+        f"threshold={_floats(threshold)}",
+        f"decision_type={_ints(decision)}",
+        f"left_child={_ints(left)}",
+        f"right_child={_ints(right)}",
+        f"leaf_value={_floats(tree.value[leaves])}",
+        f"leaf_weight={_floats(tree.cover[leaves])}",
+        f"leaf_count={_ints(tree.count[leaves])}",
+        f"internal_value={_floats(tree.value[inner])}",
+        f"internal_weight={_floats(tree.cover[inner])}",
+        f"internal_count={_ints(tree.count[inner])}",
+    ]
+    if words:
+        lines += [
+            f"cat_boundaries={_ints(ends)}",
+            f"cat_threshold={_ints([word for part in words for word in part])}",
+        ]
+    return [*lines, "is_linear=0", "shrinkage=1"]
+
+
+def _bits(codes: Any) -> list[int]:
+    """A set as words of 32 bits, one at least."""
+    last = int(codes[-1]) if len(codes) else 0
+    bits = np.zeros((last // _WORD + 1) * _WORD, dtype=np.uint8)
+    bits[codes] = 1
+    return np.packbits(bits, bitorder="little").view("<u4").tolist()
+
+
+def _ints(values: Iterable[int]) -> str:
+    return " ".join(str(int(value)) for value in values)
+
+
+def _floats(values: FloatArray) -> str:
+    """Shortest decimals that give the numbers back; whole ones without a point."""
+    return " ".join(repr(value) for value in values.tolist())
+
+
+def predict_lightgbm(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+    """Raw scores by LightGBM itself, shape (n_rows, n_outputs)."""
+    import lightgbm
+
+    booster = lightgbm.Booster(model_str=data.decode(), params={"verbosity": -1})
+    found: Any = booster.predict(matrix, raw_score=True)
+    return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
+
+
+__all__: Sequence[str] = ["predict_lightgbm", "write_lightgbm"]

@@ -1,0 +1,322 @@
+"""A model as ONNX: ``TreeEnsemble`` of ai.onnx.ml 5 in double, with sets of categories.
+
+Inputs: ``X``, double (rows, columns), if no column holds text; else one input of the shape
+(rows, 1) for each column, by its name, text where its levels are text.  Outputs: ``raw``
+(rows, outputs), and ``prediction`` or ``label`` and ``probability``.
+
+A set lists the values that go left; what is not listed, unknown ones too, goes right, so
+sides are exchanged where unknown ones go left.  Text becomes codes through ``LabelEncoder``,
+and what is no level becomes a missing value, or -1 where splits say where unknown ones go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.report import Notes
+
+_TARGET = "ONNX"
+_AT_MOST, _MEMBER = 0, 6
+_SUM = 1
+_OPSETS = (("", 18), ("ai.onnx.ml", 5))
+
+
+def write_onnx(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+    """The content of a file.
+
+    Raises
+    ------
+    ParameterError
+        If the model has what ONNX cannot express; the message names it.
+    ImportError
+        If onnx is not installed.
+    """
+    import onnx
+    from onnx import helper
+
+    for column in plain.columns:
+        if column.rounding != "none":
+            notes.add(
+                f"column {column.name!r}: a number with a fraction is an unknown category in ONNX."
+            )
+    if plain.schema.zero_missing:
+        raise refuse("zero_as_missing", _TARGET)
+    graph = _Graph(plain)
+    features = graph.features()
+    graph.add_trees(features)
+    graph.add_link()
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, "hedgerow", graph.inputs, graph.outputs, graph.constants),
+        producer_name="hedgerow",
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in _OPSETS],
+        ir_version=10,
+    )
+    onnx.checker.check_model(model)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+class _Graph:
+    """The parts of a graph as they are made."""
+
+    def __init__(self, plain: PlainModel) -> None:
+        self.plain = plain
+        self.nodes: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+        self.constants: list[Any] = []
+
+    def node(self, kind: str, given: list[str], out: str, domain: str = "", **options: Any) -> str:
+        """Add an operator with one output, and return the output's name."""
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(kind, given, [out], domain=domain, **options))
+        return out
+
+    def constant(self, name: str, values: AnyArray) -> str:
+        """Add a constant."""
+        from onnx import helper
+
+        self.constants.append(_tensor(values, name))
+        assert helper is not None
+        return name
+
+    def output(self, name: str, kind: int, shape: list[Any]) -> None:
+        """Declare an output."""
+        from onnx import helper
+
+        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+
+    def features(self) -> str:
+        """All columns as one table of doubles."""
+        from onnx import TensorProto, helper
+
+        columns = self.plain.columns
+        if not any(_is_text(column) for column in columns):
+            shape: list[str | int | None] = ["rows", len(columns)]
+            self.inputs.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape))
+            return "X"
+        parts = []
+        for j, column in enumerate(columns):
+            kind = TensorProto.STRING if _is_text(column) else TensorProto.DOUBLE
+            self.inputs.append(helper.make_tensor_value_info(column.name, kind, ["rows", 1]))
+            parts.append(self._codes(column, j) if _is_text(column) else column.name)
+        return self.node("Concat", parts, "hedgerow_features", axis=1)
+
+    def _codes(self, column: Any, j: int) -> str:
+        """Codes of a column of text."""
+        unknown = -1.0 if self.plain.schema.unknown == "split" else np.nan
+        return self.node(
+            "LabelEncoder",
+            [column.name],
+            f"hedgerow_codes_{j}",
+            "ai.onnx.ml",
+            keys_tensor=_tensor(np.array(column.levels, dtype=object), "keys"),
+            values_tensor=_tensor(np.arange(len(column.levels), dtype=np.float64), "values"),
+            default_tensor=_tensor(np.array([unknown]), "default"),
+        )
+
+    def add_trees(self, features: str) -> None:
+        """Raw scores: the sum of the trees, and the base score."""
+        from onnx import TensorProto
+
+        k = self.plain.n_outputs
+        trees = _Ensemble(self.plain)
+        for number, tree in enumerate(self.plain.trees()):
+            trees.add(tree, number % k)
+        if self.plain.forest.n_trees == 0:
+            raise refuse("a model without trees", _TARGET)
+        summed = self.node(
+            "TreeEnsemble", [features], "hedgerow_sum", "ai.onnx.ml", **trees.attributes()
+        )
+        base = self.constant("hedgerow_base", self.plain.forest.base_score.reshape(1, k))
+        self.node("Add", [summed, base], "raw")
+        self.output("raw", TensorProto.DOUBLE, ["rows", k])
+
+    def add_link(self) -> None:
+        """Predictions."""
+        from onnx import TensorProto
+
+        link, k = self.plain.link, self.plain.n_outputs
+        if link in ("identity", "log"):
+            self.node("Exp" if link == "log" else "Identity", ["raw"], "prediction")
+            self.output("prediction", TensorProto.DOUBLE, ["rows", k])
+        elif link == "logit" and self.plain.model.objective == "cross_entropy":
+            self.node("Sigmoid", ["raw"], "prediction")
+            self.output("prediction", TensorProto.DOUBLE, ["rows", 1])
+        elif link is not None:
+            self._add_classes(link, k)
+
+    def _add_classes(self, link: str, k: int) -> None:
+        from onnx import TensorProto
+
+        if link == "logit":
+            second = self.node("Sigmoid", ["raw"], "hedgerow_second")
+            one = self.constant("hedgerow_one", np.ones((1, 1)))
+            first = self.node("Sub", [one, second], "hedgerow_first")
+            self.node("Concat", [first, second], "probability", axis=1)
+            zero = self.constant("hedgerow_zero", np.zeros((1, 1)))
+            above = self.node("Greater", ["raw", zero], "hedgerow_above")
+            flat = self.constant("hedgerow_flat", np.array([-1], dtype=np.int64))
+            one_axis = self.node("Reshape", [above, flat], "hedgerow_above_flat")
+            index = self.node("Cast", [one_axis], "hedgerow_index", to=TensorProto.INT64)
+        else:
+            if link == "softmax":
+                self.node("Softmax", ["raw"], "probability", axis=1)
+            else:
+                self.node("Sigmoid" if link == "logit_each" else "Identity", ["raw"], "probability")
+            index = self.node("ArgMax", ["raw"], "hedgerow_index", axis=1, keepdims=0)
+        classes = self.plain.classes
+        labels = np.arange(max(2, k)) if classes is None else classes
+        if labels.dtype.kind in "OU":
+            labels, kind = labels.astype(object), TensorProto.STRING
+        elif labels.dtype.kind == "f":
+            labels, kind = labels.astype(np.float64), TensorProto.DOUBLE
+        else:
+            labels, kind = labels.astype(np.int64), TensorProto.INT64
+        known = self.constant("hedgerow_labels", labels)
+        self.node("Gather", [known, index], "label", axis=0)
+        self.output("label", kind, ["rows"])
+        self.output("probability", TensorProto.DOUBLE, ["rows", max(2, k)])
+
+
+@dataclass(eq=False)
+class _Ensemble:
+    """The attributes of ``TreeEnsemble``, tree after tree."""
+
+    plain: PlainModel
+    roots: list[int] = field(default_factory=list)
+    column: list[int] = field(default_factory=list)
+    mode: list[int] = field(default_factory=list)
+    split: list[float] = field(default_factory=list)
+    missing_true: list[int] = field(default_factory=list)
+    child: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    child_is_leaf: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    members: list[float] = field(default_factory=list)
+    leaf_output: list[int] = field(default_factory=list)
+    leaf_value: list[float] = field(default_factory=list)
+
+    def add(self, tree: PlainTree, output: int) -> None:
+        """Add one tree; inner nodes and leaves are numbered apart."""
+        leaf = tree.is_leaf()
+        first, first_leaf = len(self.column), len(self.leaf_value)
+        number = np.where(leaf, np.cumsum(leaf) - 1 + first_leaf, np.cumsum(~leaf) - 1 + first)
+        self.roots.append(first)
+        for node in np.flatnonzero(~leaf).tolist():
+            sides = [int(tree.left[node]), int(tree.right[node])]
+            missing = bool(tree.missing_left[node])
+            if node in tree.members:
+                values = self._values(tree, node)
+                if tree.unknown_left[node]:
+                    sides, missing = sides[::-1], not missing
+                if len(values):
+                    self._node(int(tree.column[node]), _MEMBER, 0.0, missing)
+                    self.members += [*values, np.nan]
+                else:  # nobody is a member: what is not missing goes to the second side
+                    self._node(int(tree.column[node]), _AT_MOST, -np.inf, missing)
+            else:
+                cut = float(tree.threshold[node])
+                self._node(int(tree.column[node]), _AT_MOST, cut, missing)
+            for side, target in enumerate(sides):
+                self.child[side].append(int(number[target]))
+                self.child_is_leaf[side].append(int(leaf[target]))
+        if leaf[0]:  # a leaf alone is a split whose sides are the same
+            self._node(0, _AT_MOST, 0.0, True)
+            for side in (0, 1):
+                self.child[side].append(first_leaf)
+                self.child_is_leaf[side].append(1)
+        self.leaf_value += tree.value[leaf].tolist()
+        self.leaf_output += [output] * int(leaf.sum())
+
+    def _node(self, column: int, mode: int, split: float, missing: bool) -> None:
+        self.column.append(column)
+        self.mode.append(mode)
+        self.split.append(split)
+        self.missing_true.append(int(missing))
+
+    def _values(self, tree: PlainTree, node: int) -> list[float]:
+        """Values that the set lists: codes of text, numbers themselves."""
+        column = self.plain.columns[int(tree.column[node])]
+        chosen = tree.members[node]
+        if tree.unknown_left[node]:
+            chosen = np.setdiff1d(np.arange(len(column.levels)), chosen)
+        if _is_text(column):
+            return [float(code) for code in chosen.tolist()]
+        values = [column.levels[code] for code in chosen.tolist()]
+        if any(abs(float(value)) > 2.0**53 for value in values):
+            raise refuse(f"categories beyond 2**53 in column {column.name!r}", _TARGET)
+        return [float(value) for value in values]
+
+    def attributes(self) -> dict[str, Any]:
+        """As ONNX calls them."""
+        found = {
+            "aggregate_function": _SUM,
+            "leaf_targetids": self.leaf_output,
+            "leaf_weights": _tensor(np.array(self.leaf_value), "leaf_weights"),
+            "n_targets": self.plain.n_outputs,
+            "nodes_falseleafs": self.child_is_leaf[1],
+            "nodes_falsenodeids": self.child[1],
+            "nodes_featureids": self.column,
+            "nodes_missing_value_tracks_true": self.missing_true,
+            "nodes_modes": _tensor(np.array(self.mode, dtype=np.uint8), "nodes_modes"),
+            "nodes_splits": _tensor(np.array(self.split), "nodes_splits"),
+            "nodes_trueleafs": self.child_is_leaf[0],
+            "nodes_truenodeids": self.child[0],
+            "post_transform": 0,
+            "tree_roots": self.roots,
+        }
+        if self.members:
+            found["membership_values"] = _tensor(np.array(self.members), "membership_values")
+        return found
+
+
+def _tensor(values: AnyArray, name: str) -> Any:
+    from onnx import TensorProto, helper
+
+    if values.dtype == object:
+        texts = [str(value).encode() for value in values.tolist()]
+        content: Any = texts  # which the types of onnx do not know
+        return helper.make_tensor(name, TensorProto.STRING, [len(texts)], content)
+    kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64, "u": TensorProto.UINT8}
+    kind = kinds[values.dtype.kind]
+    return helper.make_tensor(name, kind, list(values.shape), values.reshape(-1).tolist())
+
+
+def _is_text(column: Any) -> bool:
+    return column.kind == "category" and (not column.levels or isinstance(column.levels[0], str))
+
+
+def predict_onnx(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+    """Raw scores by ONNX Runtime, shape (n_rows, n_outputs)."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    found: Any = session.run(["raw"], inputs_of(plain, matrix))[0]
+    return np.asarray(found, dtype=np.float64)
+
+
+def inputs_of(plain: PlainModel, matrix: FloatArray) -> dict[str, AnyArray]:
+    """What the session is fed with for a table of codes."""
+    columns = plain.columns
+    values = matrix.copy()
+    for j, column in enumerate(columns):
+        if column.kind == "category" and not _is_text(column):
+            known = np.append(np.array(column.levels, dtype=np.float64), np.inf)
+            at = ~np.isnan(values[:, j])
+            values[at, j] = known[values[at, j].astype(np.int64)]
+    if not any(_is_text(column) for column in columns):
+        return {"X": values}
+    found: dict[str, AnyArray] = {}
+    for j, column in enumerate(columns):
+        part = values[:, j]
+        if _is_text(column):
+            levels = [*column.levels, "\ufffd unknown", "\ufffd missing"]
+            codes = np.where(np.isnan(part), len(levels) - 1, part).astype(np.int64)
+            part = np.array(levels, dtype=object)[codes]
+        found[column.name] = part.reshape(-1, 1)
+    return found

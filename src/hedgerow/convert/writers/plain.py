@@ -1,0 +1,299 @@
+"""A model as writers read it: trees with one number in a leaf, thresholds as numbers.
+
+What a writer's format has no words for is an error here or there that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.boosting.class_weights import RECORD as CLASS_WEIGHT
+from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.data.schema import Column, Schema
+from hedgerow.data.table import read_table
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.model.forest import UNKNOWN_BIN, Forest, without_vectors
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import CUSTOM, SeveralTargets, objective_of_record
+
+_EXACT = 2**53
+_LINKS = {
+    "logistic": "logit",
+    "cross_entropy": "logit",
+    "softmax": "softmax",
+    **dict.fromkeys(("poisson", "gamma", "tweedie", "cox", "aft"), "log"),
+    **dict.fromkeys(("squared_error", "absolute_error", "huber", "pseudo_huber"), "identity"),
+    **dict.fromkeys(("log_cosh", "expectile", "mape", "quantile"), "identity"),
+    **dict.fromkeys(("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg"), "identity"),
+}
+"""Way from raw score to prediction of the losses that other formats have words for."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlainTree:
+    """One tree; nodes stand behind their parents, the root first.
+
+    Attributes
+    ----------
+    column : int64, one per node
+        Column of the user's table, -1 in a leaf.
+    threshold : float64
+        Largest number that goes left; NaN in a leaf and at a set.
+    missing_left : bool
+    left, right : int64
+    value, gain, cover : float64
+    count : int64
+    members : dict from node to int64
+        Codes (positions of levels) that go left, ascending.
+    unknown_left : dict from node to bool
+        Whether a value that is no level goes left.
+    """
+
+    column: IntArray
+    threshold: FloatArray
+    missing_left: npt.NDArray[np.bool_]
+    left: IntArray
+    right: IntArray
+    value: FloatArray
+    gain: FloatArray
+    cover: FloatArray
+    count: IntArray
+    members: dict[int, IntArray]
+    unknown_left: dict[int, bool]
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.column)
+
+    def is_leaf(self) -> npt.NDArray[np.bool_]:
+        """For each node whether it is a leaf."""
+        return self.column < 0
+
+
+@dataclass(frozen=True, eq=False)
+class PlainModel:
+    """A model and what writers ask of it.
+
+    Attributes
+    ----------
+    model : Model
+    forest : Forest
+        One output for each tree.
+    classes : ndarray or None
+        Labels, by index.
+    link : {"identity", "log", "logit", "softmax"} or None
+        None where the prediction is something else, or raw scores are asked.
+    """
+
+    model: Model
+    forest: Forest
+    classes: AnyArray | None
+    link: str | None
+    raw: bool
+
+    @property
+    def schema(self) -> Schema:
+        return self.model.schema
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns of the table."""
+        return self.model.schema.columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.model.schema.names
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of raw scores."""
+        return self.forest.n_outputs
+
+    @property
+    def objective(self) -> str:
+        """Name of the loss, or of the user's own."""
+        if self.model.objective != CUSTOM:
+            return self.model.objective
+        return str(self.model.training.get("loss_parameters", {}).get("name", CUSTOM))
+
+    def trees(self) -> list[PlainTree]:
+        """All trees, in their order."""
+        return [self._tree(t) for t in range(self.forest.n_trees)]
+
+    def _tree(self, number: int) -> PlainTree:
+        forest, start = self.forest, self.forest.tree_start
+        part = slice(int(start[number]), int(start[number + 1]))
+        feature = forest.feature[part].astype(np.int64)
+        kept = self._kept()
+        column = np.where(feature >= 0, kept[feature], -1)
+        is_set = forest.has_sets[part]
+        threshold = np.full(len(feature), np.nan)
+        for kind in ("float", "int"):
+            chosen = np.array([c.kind == kind for c in self.columns] + [False])[column]
+            keys = forest.threshold[part][chosen]
+            numbers = floats_of_keys(keys) if kind == "float" else self._whole(keys)
+            threshold[chosen] = numbers
+        members, unknown = {}, {}
+        for node in np.flatnonzero(is_set).tolist():
+            members[node], unknown[node] = self._set(part.start + node)
+        return PlainTree(
+            column=column,
+            threshold=threshold,
+            missing_left=forest.missing_left[part] == 1,
+            left=forest.left[part].astype(np.int64),
+            right=forest.right[part].astype(np.int64),
+            value=forest.value[part],
+            gain=forest.gain[part],
+            cover=forest.cover[part],
+            count=forest.count[part],
+            members=members,
+            unknown_left=unknown,
+        )
+
+    def _kept(self) -> IntArray:
+        """Column of each input."""
+        inputs = self.model.inputs
+        kept = range(self.schema.n_features) if inputs is None else inputs.kept
+        return np.array([*kept, -1], dtype=np.int64)
+
+    def _whole(self, keys: IntArray) -> FloatArray:
+        if (np.abs(keys.astype(np.float64)) > _EXACT).any():
+            raise ParameterError(
+                "a column of 64-bit integers is split beyond 2**53, which float64 cannot express: "
+                "only formats with whole numbers could hold this model."
+            )
+        return keys.astype(np.float64)
+
+    def _set(self, node: int) -> tuple[IntArray, bool]:
+        tables = self.forest.categories
+        assert tables is not None
+        words = tables.sets[self.forest.threshold[node]].astype("<u8")
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+        members = np.flatnonzero(bits[tables.bins_of(int(self.forest.feature[node]))])
+        missing_left = bool(self.forest.missing_left[node])
+        unknown = bool(bits[UNKNOWN_BIN]) if tables.unknown_in_sets else missing_left
+        return members.astype(np.int64), unknown
+
+    def n_levels(self, column: int) -> int:
+        """Number of levels of a column."""
+        return self.schema.n_levels(column)
+
+    def matrix(self, X: object) -> FloatArray:
+        """A table as float64 numbers: categories as codes, unknown ones as one code more."""
+        table = read_table(X, self.schema, reader="export")
+        values = np.array(table.values)
+        if values.dtype == np.int64:
+            out = np.empty(values.shape)
+            for j, column in enumerate(self.columns):
+                keys = values[:, j]
+                numbers = np.where(keys == MISSING_KEY, np.nan, keys.astype(np.float64))
+                out[:, j] = numbers if column.kind == "int" else floats_of_keys(keys)
+            values = out
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        if self.schema.zero_missing:
+            number = np.array([column.kind != "category" for column in self.columns])
+            values[(np.abs(values) <= self.schema.zero_band) & number] = np.nan
+        return values
+
+    def scores(self, matrix: FloatArray) -> FloatArray:
+        """Raw scores of a table of :meth:`matrix`, shape (n_rows, n_outputs)."""
+        forest, kept = self.model.forest, self._kept()[:-1]
+        kinds = [self.schema.kinds[j] for j in kept.tolist()]
+        values: AnyArray = matrix
+        if self.schema.has_int:
+            values = keys_of_floats(matrix)
+            for j, kind in enumerate(self.schema.kinds):
+                if kind == "int":
+                    known = ~np.isnan(matrix[:, j])
+                    values[known, j] = matrix[known, j].astype(np.int64)
+        return Predictor(forest, kinds).raw_scores(values[:, kept]).T
+
+
+def plain_model(model: Model, classes: AnyArray | None, raw: bool, target: str) -> PlainModel:
+    """Prepare a model for a writer.
+
+    Parameters
+    ----------
+    model : Model
+    classes : ndarray, optional
+    raw : bool
+        Write raw scores, whatever the prediction is.
+    target : str
+        Name of the format, for messages.
+
+    Raises
+    ------
+    ParameterError
+        If the model has what no other format can express.
+    """
+    _check(model, target)
+    link = None if raw else _link(model, target)
+    return PlainModel(model, without_vectors(model.forest), classes, link, raw)
+
+
+def _check(model: Model, target: str) -> None:
+    """Refuse what no format but ours has."""
+    reasons = []
+    if model.forest.slopes is not None:
+        reasons.append("linear leaves")
+    if model.schema.has_categories and model.schema.unknown == "backoff":
+        reasons.append("unknown_category='backoff'")
+    if model.inputs is not None and model.inputs.statistics:
+        reasons.append("target statistics of categories")
+    if OFFSET_COLUMNS in model.training:
+        reasons.append("offset columns")
+    if CLASS_WEIGHT in model.training:
+        reasons.append("decisions weighted by class_weight")
+    if reasons:
+        raise ParameterError(
+            f"{' and '.join(reasons)} cannot be written to {target}: save the model instead, or "
+            "train it without."
+        )
+
+
+def _link(model: Model, target: str) -> str:
+    objective = objective_of_record(model.objective, model.forest.n_outputs, model.training)
+    if isinstance(objective, SeveralTargets):
+        single = objective.single.name
+        if _LINKS.get(single) == "identity":
+            return "identity"
+    elif model.objective == CUSTOM:
+        given = model.training["loss_parameters"]
+        if given["task"] == "regression" and given["link"] in ("identity", "log"):
+            return str(given["link"]) if model.forest.n_outputs == 1 else "identity"
+        if given["task"] == "classes":
+            return "logit_each" if given["link"] == "logit" else "shares"
+        if given["link"] == "logit":
+            return "logit"
+    elif model.objective in _LINKS and (
+        model.forest.n_outputs == 1 or model.objective == "softmax"
+    ):
+        return _LINKS[model.objective]
+    raise ParameterError(
+        f"predictions of objective {model.objective!r} with {model.forest.n_outputs} output(s) "
+        f"have no words in {target}: raw=True writes the raw scores."
+    )
+
+
+def refuse(what: str, target: str, advice: str = "") -> ParameterError:
+    """An error that names what a format cannot express."""
+    return ParameterError(f"{what} cannot be written to {target}{advice or ''}.")
+
+
+def one_way(tree: PlainTree, node: int, others_left: bool) -> bool:
+    """Whether the sides of a set must be exchanged so that unknown values go to one side."""
+    return tree.unknown_left[node] != others_left
+
+
+def column_text(columns: Sequence[Column], j: int) -> str:
+    """Name of a column for messages."""
+    return repr(columns[j].name)

@@ -1,0 +1,207 @@
+"""A model as a Python module without imports but ``math``: for reading, and for small devices.
+
+Each tree is a function of nested questions.  The module's ``predict(row)`` takes a mapping
+from column to value, or a sequence in the order of ``COLUMNS``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import runpy
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.report import Notes
+
+_TARGET = "Python"
+_MOST_DEPTH = 80
+"""Python reads at most 100 levels of indentation."""
+
+
+def write_python(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+    """The text of a module.
+
+    Raises
+    ------
+    ParameterError
+        If a tree is too deep for Python.
+    """
+    trees = plain.trees()
+    lines = _head(plain)
+    for number, tree in enumerate(trees):
+        lines += ["", "", *_tree(plain, number, tree)]
+    lines += ["", "", *_tail(plain, len(trees))]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _head(plain: PlainModel) -> list[str]:
+    lines = [
+        f'"""{plain.forest.n_trees} trees, objective {plain.objective!a}.',
+        "",
+        "predict(row) gives the prediction, raw_scores(row) the sums of the trees.",
+        '"""',
+        "",
+        "import math",
+        "",
+        "COLUMNS = [",
+        *(f"    {name!a}," for name in plain.names),
+        "]",
+        f"BASE_SCORE = {plain.forest.base_score.tolist()!r}",
+        f"CLASSES = {None if plain.classes is None else plain.classes.tolist()!a}",
+    ]
+    coded = [(j, c) for j, c in enumerate(plain.columns) if c.kind == "category"]
+    lines.append("LEVELS = {")
+    lines += [f"    {j}: {list(column.levels)!a}," for j, column in coded]
+    codes = "CODES = {j: {level: k for k, level in enumerate(some)} for j, some in LEVELS.items()}"
+    lines += ["}", codes]
+    lines.append(f"ROUNDING = {{{', '.join(f'{j}: {c.rounding!r}' for j, c in coded)}}}")
+    lines += ["inf = math.inf", "", "", *_READ]
+    if plain.schema.zero_missing:
+        at = lines.index("        x = float(x)")
+        lines.insert(at + 1, f"        x = math.nan if abs(x) <= {plain.schema.zero_band!r} else x")
+    return lines
+
+
+_READ = [
+    "def read(row):",
+    '    """Values as numbers: NaN if missing, categories as codes, -1 for an unknown one."""',
+    '    if hasattr(row, "keys"):',
+    "        row = [row[name] for name in COLUMNS]",
+    "    return [read_value(j, x) for j, x in enumerate(row)]",
+    "",
+    "",
+    "def read_value(j, x):",
+    "    if x is None or x != x:",
+    "        return math.nan",
+    "    if j not in CODES:",
+    "        x = float(x)",
+    "        return x",
+    '    if ROUNDING[j] != "none" and math.isfinite(x):',
+    '        x = math.floor(x) if ROUNDING[j] == "down" else math.trunc(x)',
+    "    return CODES[j].get(x, -1)",
+]
+
+
+def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:
+    """One function; nodes are visited with a list, so that depth costs no recursion."""
+    lines = [f"def tree_{number}(x):"]
+    waiting: list[tuple[int, int, str]] = [(0, 1, "")]
+    while waiting:
+        node, depth, before = waiting.pop()
+        if depth > _MOST_DEPTH:
+            raise refuse(f"a tree deeper than {_MOST_DEPTH} splits", _TARGET)
+        if before:
+            lines.append("    " * (depth - 1) + before)
+        indent = "    " * depth
+        if tree.column[node] < 0:
+            lines.append(f"{indent}return {float(tree.value[node])!r}")
+            continue
+        name = ascii(plain.names[int(tree.column[node])])
+        lines.append(f"{indent}if {_question(plain, tree, node)}:  # {name}")
+        waiting.append((int(tree.right[node]), depth + 1, "else:"))
+        waiting.append((int(tree.left[node]), depth + 1, ""))
+    return lines
+
+
+def _question(plain: PlainModel, tree: PlainTree, node: int) -> str:
+    """The condition of the left side; a comparison with NaN is false."""
+    x, missing = f"x[{tree.column[node]}]", bool(tree.missing_left[node])
+    if node not in tree.members:
+        cut = float(tree.threshold[node])
+        return f"not {x} > {cut!r}" if missing else f"{x} <= {cut!r}"
+    unknown = tree.unknown_left[node]
+    chosen = tree.members[node].tolist() + ([-1] if unknown else [])
+    listed = "{" + ", ".join(map(str, chosen)) + "}" if chosen else "()"
+    return f"{x} in {listed} or {x} != {x}" if missing else f"{x} in {listed}"
+
+
+def _tail(plain: PlainModel, n_trees: int) -> list[str]:
+    k = plain.n_outputs
+    trees = ", ".join(f"tree_{t}" for t in range(n_trees))
+    return [
+        f"TREES = [{trees}]",
+        "",
+        "",
+        "def raw_scores(row):",
+        '    """The raw score of each output."""',
+        "    x = read(row)",
+        "    scores = list(BASE_SCORE)",
+        "    for number, tree in enumerate(TREES):",
+        f"        scores[number % {k}] += tree(x)",
+        "    return scores",
+        "",
+        "",
+        *_PREDICT[plain.link or "raw"],
+    ]
+
+
+_SIGMOID = [
+    "def sigmoid(z):",
+    "    if z >= 0.0:",
+    "        return 1.0 / (1.0 + math.exp(-z))",
+    "    return math.exp(z) / (1.0 + math.exp(z))",
+    "",
+    "",
+]
+_RAW = [
+    "def predict(row):",
+    "    scores = raw_scores(row)",
+    "    return scores[0] if len(scores) == 1 else scores",
+]
+_PREDICT: dict[str, list[str]] = {
+    "raw": _RAW,
+    "identity": _RAW,
+    "shares": [
+        "def predict(row):",
+        '    """The probability of each class."""',
+        "    return raw_scores(row)",
+    ],
+    "log": ["def predict(row):", "    return math.exp(raw_scores(row)[0])"],
+    "logit": [
+        *_SIGMOID,
+        "def predict(row):",
+        '    """The probability of the second class."""',
+        "    return sigmoid(raw_scores(row)[0])",
+    ],
+    "logit_each": [
+        *_SIGMOID,
+        "def predict(row):",
+        '    """The probability of each class."""',
+        "    return [sigmoid(z) for z in raw_scores(row)]",
+    ],
+    "softmax": [
+        "def predict(row):",
+        '    """The probability of each class."""',
+        "    scores = raw_scores(row)",
+        "    most = max(scores)",
+        "    shares = [math.exp(z - most) for z in scores]",
+        "    return [share / sum(shares) for share in shares]",
+    ],
+}
+
+
+def predict_python(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+    """Raw scores by the module itself, row by row."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.py")
+        with open(path, "wb") as file:
+            file.write(data)
+        module = runpy.run_path(path)
+    rows = [_row(plain, values) for values in matrix.tolist()]
+    found: list[Any] = [module["raw_scores"](row) for row in rows]
+    return np.array(found, dtype=np.float64).reshape(len(matrix), -1)
+
+
+def _row(plain: PlainModel, values: list[float]) -> list[Any]:
+    """A row with the categories themselves; an object is one that no model knows."""
+    return [
+        x
+        if column.kind != "category" or math.isnan(x)
+        else (column.levels[int(x)] if int(x) < len(column.levels) else ("unknown",))
+        for x, column in zip(values, plain.columns, strict=True)
+    ]

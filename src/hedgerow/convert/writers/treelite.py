@@ -1,0 +1,132 @@
+"""A model for treelite, through its builder; the file is a treelite checkpoint.
+
+Thresholds and leaves are float64.  Categories are codes, the positions of the levels; a
+split lists those of one side, and unknown ones are on the other.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.report import Notes
+
+_TARGET = "treelite"
+_POSTPROCESSORS = {
+    "identity": "identity",
+    "log": "exponential",
+    "logit": "sigmoid",
+    "softmax": "softmax",
+    "logit_each": "multiclass_ova",
+    "shares": "identity_multiclass",
+}
+
+
+def write_treelite(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+    """The content of a checkpoint.
+
+    Raises
+    ------
+    ParameterError
+        If the model has what treelite cannot express; the message names it.
+    ImportError
+        If treelite is not installed.
+    """
+    if plain.schema.zero_missing:
+        raise refuse("zero_as_missing", _TARGET)
+    builder = _builder(plain)
+    for tree in plain.trees():
+        _add(plain, tree, builder)
+    model: Any = builder.commit()
+    if plain.schema.has_categories:
+        notes.add("categories are codes: positions among the levels of the model, ascending.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.tl")
+        model.serialize(path)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _builder(plain: PlainModel) -> Any:
+    from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
+
+    k, n_trees = plain.n_outputs, plain.forest.n_trees
+    classes = plain.link in ("softmax", "logit_each", "shares")
+    task = "kMultiClf" if classes else "kBinaryClf" if plain.link == "logit" else "kRegressor"
+    of_output = [number % k for number in range(n_trees)]
+    none = [0] * n_trees
+    return ModelBuilder(
+        threshold_type="float64",
+        leaf_output_type="float64",
+        metadata=Metadata(
+            num_feature=plain.schema.n_features,
+            task_type=task,
+            average_tree_output=False,
+            num_target=1 if classes else k,
+            num_class=[k] if classes else [1] * k,
+            leaf_vector_shape=(1, 1),
+        ),
+        tree_annotation=TreeAnnotation(
+            num_tree=n_trees,
+            target_id=none if classes else of_output,
+            class_id=of_output if classes else none,
+        ),
+        postprocessor=PostProcessorFunc(name=_POSTPROCESSORS.get(plain.link or "", "identity")),
+        base_scores=plain.forest.base_score.tolist(),
+    )
+
+
+def _add(plain: PlainModel, tree: PlainTree, builder: Any) -> None:
+    builder.start_tree()
+    for node in range(tree.n_nodes):
+        builder.start_node(node)
+        if tree.column[node] < 0:
+            builder.leaf(float(tree.value[node]))
+        else:
+            _split(plain, tree, node, builder)
+        builder.end_node()
+    builder.end_tree()
+
+
+def _split(plain: PlainModel, tree: PlainTree, node: int, builder: Any) -> None:
+    column = int(tree.column[node])
+    left, right = int(tree.left[node]), int(tree.right[node])
+    if node not in tree.members:
+        builder.numerical_test(
+            feature_id=column,
+            threshold=float(tree.threshold[node]),
+            default_left=bool(tree.missing_left[node]),
+            opname="<=",
+            left_child_key=left,
+            right_child_key=right,
+        )
+        return
+    chosen, to_right = tree.members[node], tree.unknown_left[node]
+    if to_right:  # list those on the other side, so that unknown ones are not on it
+        chosen = np.setdiff1d(np.arange(plain.n_levels(column)), chosen)
+    builder.categorical_test(
+        feature_id=column,
+        default_left=bool(tree.missing_left[node]),
+        category_list=chosen.tolist(),
+        category_list_right_child=to_right,
+        left_child_key=left,
+        right_child_key=right,
+    )
+
+
+def predict_treelite(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+    """Raw scores by treelite's own interpreter, shape (n_rows, n_outputs)."""
+    import treelite
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.tl")
+        with open(path, "wb") as file:
+            file.write(data)
+        model = treelite.Model.deserialize(path)
+    found: Any = treelite.gtil.predict(model, matrix, pred_margin=True)
+    return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)

@@ -1,0 +1,312 @@
+"""A model as XGBoost's JSON (the schema of version 3).
+
+XGBoost holds thresholds and leaves in float32 and rounds values to it.  A threshold that
+another cut of float32 does not replace exactly, and a leaf that float32 does not hold, are
+errors without ``approximate=True``; with it thresholds are exact for float32 values.
+XGBoost takes no infinite values: a cut that all finite ones lie below is infinite.
+Categories that a split lists go right, all others, unknown ones too, left.  The base score
+is a first tree of one leaf for each output, and XGBoost's own is the one that adds 0.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.convert.thresholds import keys_below_float32, rounded_down
+from hedgerow.convert.writers.plain import PlainModel, PlainTree, refuse
+from hedgerow.convert.writers.report import Notes
+from hedgerow.data.schema import Column
+from hedgerow.kernels.keys import floats_of_keys
+
+_TARGET = "XGBoost's JSON"
+_NO_PARENT = 2147483647
+_I64, _F64 = 15, 8
+"""Types of arrays of categories in XGBoost."""
+
+_OBJECTIVES = {
+    "squared_error": "reg:squarederror",
+    "absolute_error": "reg:absoluteerror",
+    "cross_entropy": "reg:logistic",
+    "logistic": "binary:logistic",
+    "poisson": "count:poisson",
+    "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie",
+    "softmax": "multi:softprob",
+    "lambdarank": "rank:ndcg",
+    "rank_map": "rank:map",
+    "rank_pairwise": "rank:pairwise",
+}
+_BY_LINK = {"identity": "reg:squarederror", "log": "reg:gamma", "logit": "binary:logistic"}
+_NO_BASE = {"logit": 0.5, "log": 1.0}
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "reg:squarederror": {"reg_loss_param": {"scale_pos_weight": "1"}},
+    "reg:logistic": {"reg_loss_param": {"scale_pos_weight": "1"}},
+    "binary:logistic": {"reg_loss_param": {"scale_pos_weight": "1"}},
+    "count:poisson": {"poisson_regression_param": {"max_delta_step": "0.7"}},
+    "reg:tweedie": {"tweedie_regression_param": {"tweedie_variance_power": "1.5"}},
+    **{name: {"lambdarank_param": {}} for name in ("rank:ndcg", "rank:map", "rank:pairwise")},
+}
+
+
+class _Rounding:
+    """What had to be rounded, and how much."""
+
+    def __init__(self, approximate: bool) -> None:
+        self.approximate = approximate
+        self.cuts, self.leaves, self.most = 0, 0, 0.0
+
+    def leaf(self, values: FloatArray) -> FloatArray:
+        """Values of leaves in float32."""
+        with np.errstate(over="ignore"):
+            rounded = values.astype(np.float32).astype(np.float64)
+        if not np.isfinite(rounded).all():
+            raise refuse("a leaf beyond the range of float32", _TARGET)
+        difference = np.abs(rounded - values)
+        self.leaves += int(np.count_nonzero(difference))
+        self.most = max(self.most, float(difference.max(initial=0.0)))
+        if self.leaves and not self.approximate:
+            raise refuse(
+                "leaves of float64", _TARGET, " exactly: approximate=True rounds them to float32"
+            )
+        return rounded
+
+    def cut(self, threshold: FloatArray, whole: Any) -> FloatArray:
+        """The float32 ``c`` with ``float32(x) < c`` where ``x <= threshold``."""
+        cut = np.nextafter(rounded_down(threshold), np.float32(np.inf))
+        exact = floats_of_keys(keys_below_float32(cut)) == threshold
+        # Whole numbers up to 2**24 are what they are in float32.
+        exact |= whole & (np.abs(threshold) < 2.0**24)
+        exact |= np.isposinf(threshold)
+        self.cuts += int(np.count_nonzero(~exact))
+        if self.cuts and not self.approximate:
+            raise refuse(
+                "cuts of float64 columns",
+                _TARGET,
+                " exactly, as it rounds values to float32: approximate=True writes cuts that are "
+                "exact for float32 values",
+            )
+        return cut.astype(np.float64)
+
+    def tell(self, notes: Notes) -> None:
+        """Say what was rounded."""
+        if self.cuts:
+            notes.add(f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds.")
+        if self.leaves:
+            notes.add(f"{self.leaves} leaves were rounded to float32, by {self.most:.3g} at most.")
+        notes.add("XGBoost adds leaves in float32.")
+
+
+def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
+    """The text of a model.
+
+    Raises
+    ------
+    ParameterError
+        If it has what XGBoost cannot express; the message names it.
+    """
+    if plain.schema.zero_missing:
+        raise refuse("zero_as_missing", _TARGET)
+    for column in plain.columns:
+        if column.rounding == "to_zero":
+            raise refuse(f"column {column.name!r}, whose numbers are cut towards zero,", _TARGET)
+    rounding, k = _Rounding(approximate), plain.n_outputs
+    trees = [_leaf_tree(plain, rounding, float(base)) for base in plain.forest.base_score]
+    if not plain.forest.base_score.any():
+        trees = []
+    trees += [_tree(plain, tree, rounding) for tree in plain.trees()]
+    for number, tree in enumerate(trees):
+        tree["id"] = number
+    rounding.tell(notes)
+    name = _objective(plain, notes)
+    base = _NO_BASE.get(plain.link or "", 0.0)
+    many = plain.link == "softmax"
+    model = {
+        "cats": _cats(plain),
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+        "iteration_indptr": list(range(0, len(trees) + 1, k)),
+        "tree_info": [number % k for number in range(len(trees))],
+        "trees": trees,
+    }
+    learner = {
+        "attributes": {},
+        "feature_names": list(plain.names) if plain.schema.named else [],
+        "feature_types": [_TYPES[column.kind] for column in plain.columns],
+        "gradient_booster": {"model": model, "name": "gbtree"},
+        "learner_model_param": {
+            "base_score": "[" + ",".join([repr(base)] * k) + "]",
+            "boost_from_average": "1",
+            "num_class": str(k if many else 0),
+            "num_feature": str(plain.schema.n_features),
+            "num_target": str(1 if many else k),
+        },
+        "objective": {"name": name, **_PARAMETERS.get(name, {})},
+    }
+    if many:
+        learner["objective"]["softmax_multiclass_param"] = {"num_class": str(k)}  # type: ignore[index]
+    return json.dumps({"learner": learner, "version": [3, 2, 0]}, separators=(",", ":")).encode()
+
+
+_TYPES = {"float": "float", "int": "int", "category": "c"}
+
+
+def _objective(plain: PlainModel, notes: Notes) -> str:
+    if plain.link is None or (plain.n_outputs > 1 and plain.link == "identity"):
+        return "reg:squarederror"
+    if plain.link in ("shares", "logit_each"):
+        raise refuse("probabilities of classes that are no softmax", _TARGET, ": use raw=True")
+    found = _OBJECTIVES.get(plain.model.objective, _BY_LINK.get(plain.link, "multi:softprob"))
+    if plain.model.objective not in _OBJECTIVES:
+        notes.add(f"the objective is written as {found!r}, which has the same link.")
+    return found
+
+
+def _leaf_tree(plain: PlainModel, rounding: _Rounding, base: float) -> dict[str, Any]:
+    value = rounding.leaf(np.array([base]))
+    return _arrays(plain, value, np.full(1, -1), np.full(1, -1), np.zeros(1, np.int64), {})
+
+
+def _tree(plain: PlainModel, tree: PlainTree, rounding: _Rounding) -> dict[str, Any]:
+    leaf = tree.is_leaf()
+    is_int = np.array([c.kind == "int" for c in plain.columns] + [False])
+    number = ~leaf & ~np.isin(np.arange(tree.n_nodes), list(tree.members))
+    condition = np.zeros(tree.n_nodes)
+    condition[number] = rounding.cut(tree.threshold[number], is_int[tree.column[number]])
+    condition[leaf] = rounding.leaf(tree.value[leaf])
+    left, right = np.where(leaf, -1, tree.left), np.where(leaf, -1, tree.right)
+    listed: dict[int, IntArray] = {}
+    missing = tree.missing_left.copy()
+    for node, chosen in tree.members.items():
+        if tree.unknown_left[node]:
+            every = np.arange(plain.n_levels(int(tree.column[node])))
+            listed[node] = np.setdiff1d(every, chosen)
+        else:
+            listed[node] = chosen
+            left[node], right[node] = right[node], left[node]
+            missing[node] = not missing[node]
+        listed[node] = _codes(plain.columns[int(tree.column[node])], listed[node])
+    order = _siblings_together(left, right)
+    place = np.full(tree.n_nodes + 1, -1)  # a leaf's child is the last entry
+    place[order] = np.arange(tree.n_nodes)
+    found = _arrays(
+        plain,
+        condition[order],
+        place[left[order]],
+        place[right[order]],
+        np.where(leaf, 0, tree.column)[order],
+        {int(place[node]): codes for node, codes in listed.items()},
+    )
+    found["default_left"] = missing[order].astype(int).tolist()
+    found["loss_changes"] = _rounded(tree.gain[order])
+    found["sum_hessian"] = _rounded(tree.cover[order])
+    return found
+
+
+def _siblings_together(left: IntArray, right: IntArray) -> IntArray:
+    """Nodes level by level: XGBoost's right child of a number stands behind the left one."""
+    order = [0]
+    for node in order:  # which grows
+        if left[node] >= 0:
+            order += [int(left[node]), int(right[node])]
+    return np.array(order, dtype=np.int64)
+
+
+def _rounded(values: FloatArray) -> list[float]:
+    most = float(np.finfo(np.float32).max)
+    return np.clip(values, -most, most).astype(np.float32).astype(np.float64).tolist()
+
+
+def _codes(column: Column, positions: IntArray) -> IntArray:
+    """What XGBoost calls levels: their positions, or the numbers themselves."""
+    if column.rounding != "down":
+        return positions
+    return np.array([column.levels[k] for k in positions.tolist()], dtype=np.int64)
+
+
+def _arrays(
+    plain: PlainModel,
+    condition: FloatArray,
+    left: IntArray,
+    right: IntArray,
+    column: IntArray,
+    listed: dict[int, IntArray],
+) -> dict[str, Any]:
+    n = len(condition)
+    parents = np.full(n, _NO_PARENT)
+    for child in (left, right):
+        parents[child[child >= 0]] = np.flatnonzero(child >= 0)
+    nodes = sorted(listed)
+    sizes = [len(listed[node]) for node in nodes]
+    return {
+        "base_weights": condition.tolist(),
+        "categories": [code for node in nodes for code in listed[node].tolist()],
+        "categories_nodes": nodes,
+        "categories_segments": np.cumsum([0, *sizes])[:-1].tolist(),
+        "categories_sizes": sizes,
+        "default_left": [0] * n,
+        "id": 0,
+        "left_children": left.tolist(),
+        "loss_changes": [0.0] * n,
+        "parents": parents.tolist(),
+        "right_children": right.tolist(),
+        "split_conditions": condition.tolist(),
+        "split_indices": column.tolist(),
+        "split_type": [int(node in listed) for node in range(n)],
+        "sum_hessian": [0.0] * n,
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(plain.schema.n_features),
+            "num_nodes": str(n),
+            "size_leaf_vector": "1",
+        },
+    }
+
+
+def _cats(plain: PlainModel) -> dict[str, Any]:
+    """Categories that XGBoost encodes itself; none where numbers are the categories."""
+    columns = plain.columns
+    held = [c.kind == "category" and c.rounding == "none" for c in columns]
+    if not any(held):
+        return {"enc": [], "feature_segments": [], "sorted_idx": []}
+    encodings, order, ends = [], [], [0]
+    for column, is_held in zip(columns, held, strict=True):
+        levels = list(column.levels) if is_held else []
+        encodings.append(_encoding(levels))
+        order += list(range(len(levels)))  # levels ascend
+        ends.append(ends[-1] + len(levels))
+    return {"enc": encodings, "feature_segments": ends, "sorted_idx": order}
+
+
+def _encoding(levels: list[Any]) -> dict[str, Any]:
+    if levels and isinstance(levels[0], int):
+        return {"type": _I64, "values": levels}
+    if levels and isinstance(levels[0], float):
+        return {"type": _F64, "values": levels}
+    texts = [level.encode() for level in levels]
+    letters = np.frombuffer(b"".join(texts), dtype=np.int8).tolist()
+    ends = np.cumsum([0, *map(len, texts)]).tolist() if texts else []
+    return {"offsets": ends, "values": letters}
+
+
+def predict_xgboost(data: bytes, plain: PlainModel, matrix: FloatArray) -> FloatArray:
+    """Raw scores by XGBoost itself, shape (n_rows, n_outputs)."""
+    import xgboost
+
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(data))
+    types = [_TYPES[column.kind] for column in plain.columns]
+    names = list(plain.names) if plain.schema.named else None
+    values = matrix.copy()
+    for j, column in enumerate(plain.columns):
+        if column.rounding == "down":
+            numbers = np.append(np.array(column.levels, dtype=np.float64), 2.0**24)
+            at = ~np.isnan(values[:, j])
+            values[at, j] = numbers[values[at, j].astype(np.int64)]
+    table = xgboost.DMatrix(
+        values, feature_names=names, feature_types=types, enable_categorical=True
+    )
+    found: Any = booster.predict(table, output_margin=True)
+    return np.asarray(found, dtype=np.float64).reshape(len(matrix), -1)
