@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from hedgerow.plot.explained import (
         plot_beeswarm,
         plot_dependence,
-        plot_interactions,
         plot_waterfall,
     )
     from hedgerow.plot.importance import plot_importance
     from hedgerow.plot.labels import Labelled
+    from hedgerow.plot.pairs import plot_interactions
     from hedgerow.plot.picture import plot_tree
     from hedgerow.plot.text import forest_frame, tree_rules, tree_text
 
@@ -52,7 +52,7 @@ _HOME_OF = {
     "plot_history": "curves",
     "plot_importance": "importance",
     "plot_waterfall": "explained",
-    "plot_interactions": "explained",
+    "plot_interactions": "pairs",
     "plot_dependence": "explained",
     "plot_beeswarm": "explained",
     "plot_partial_dependence": "effects",

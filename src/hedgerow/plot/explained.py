@@ -1,4 +1,4 @@
-"""Pictures of SHAP values: all rows at once, one row, one column, pairs of columns.
+"""Pictures of SHAP values: all rows at once, one row, one column.
 
 They take an explanation (``explain`` of boosters and estimators): ``values`` of shape (rows,
 columns) or (rows, columns, outputs), with interactions (rows, columns, columns[, outputs]),
@@ -14,7 +14,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import ParameterError
 from hedgerow.inspection.effects import place_of_name
-from hedgerow.inspection.friedman import Interactions
 from hedgerow.plot.effects import MOST_CATEGORIES, checked_output
 from hedgerow.plot.importance import checked_most
 from hedgerow.plot.style import (
@@ -28,6 +27,7 @@ from hedgerow.plot.style import (
     MOST_LINES,
     PALE,
     RAISES,
+    SHADES,
     SMALL,
     cell_text,
     finish,
@@ -44,7 +44,6 @@ from hedgerow.plot.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SHADES = "cividis"
 _BINS = 120
 """Parts of the axis within which points of a beeswarm are stacked."""
 
@@ -168,7 +167,7 @@ def _draw_points(ax: Axes, at: tuple[FloatArray, FloatArray], column: AnyArray) 
     if ranks is None or len(ranks) == 0:
         return None
     return ax.scatter(
-        x[~missing], y[~missing], s=size, c=ranks, cmap=_SHADES, vmin=0.0, vmax=1.0, lw=0,
+        x[~missing], y[~missing], s=size, c=ranks, cmap=SHADES, vmin=0.0, vmax=1.0, lw=0,
         rasterized=many,
     )  # fmt: skip
 
@@ -461,82 +460,5 @@ def _shade_points(ax: Axes, x: FloatArray, y: FloatArray, shades: AnyArray | Non
     present = shades[~missing]
     low, high = np.percentile(present, [2, 98]) if len(present) else (0.0, 1.0)
     return ax.scatter(
-        x[~missing], y[~missing], c=present, cmap=_SHADES, vmin=low, vmax=high, **style
+        x[~missing], y[~missing], c=present, cmap=SHADES, vmin=low, vmax=high, **style
     )
-
-
-def plot_interactions(
-    found: Any, ax: Axes | None = None, *, most: int = 12, output: int | None = None
-) -> Axes:
-    """Draw how strongly pairs of columns act together, as a table of shades.
-
-    Parameters
-    ----------
-    found : hedgerow.explain.Explanation or hedgerow.inspection.Interactions
-        An explanation with ``interactions=True``: mean absolute SHAP interaction values of
-        pairs (both halves together).  Of Friedman's H the strength: the standard deviation
-        of what two columns do together.
-    ax : matplotlib Axes, optional
-    most : int, default=12
-        Columns at most, those with the strongest interactions.
-    output : int, optional
-        The number of the output, where there are several.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    ParameterError
-        If ``most`` or ``output`` is out of range, or there are no interactions.
-    """
-    most = checked_most(most)
-    table, names, unit = _table_of_pairs(found, output)
-    np.fill_diagonal(table, 0.0)
-    order = np.argsort(-table.max(axis=1), kind="stable")[:most]
-    table, shown = table[np.ix_(order, order)], short_names((names[k] for k in order), 24)
-    n = len(order)
-    ax = new_axes("plot_interactions", ax, 2.6 + 0.46 * n, 2.2 + 0.42 * n)
-    below = np.tril(np.ones((n, n), dtype=np.bool_), -1)
-    mesh = ax.imshow(
-        np.ma.masked_where(~below, table), cmap=_SHADES, vmin=0.0, vmax=float(table.max()) or 1.0
-    )
-    for i, j in zip(*np.nonzero(below), strict=True):
-        dark = table[i, j] < 0.55 * table.max()
-        text = f"{table[i, j]:.2g}" if table[i, j] > 0.0 else "0"
-        ax.text(
-            j, i, text, ha="center", va="center", fontsize=SMALL - 1.5,
-            color="white" if dark else INK,
-        )  # fmt: skip
-    finish(ax)
-    ax.spines[["left", "bottom"]].set_visible(False)
-    ax.set_xticks(range(n), shown, rotation=90, parse_math=False, fontsize=SMALL)
-    ax.set_yticks(range(n), shown, parse_math=False, fontsize=SMALL)
-    ax.set_xlim(-0.5, max(n - 1.5, 0.5))
-    ax.set_ylim(n - 0.5, min(0.5, n - 1.5))
-    ax.tick_params(length=0)
-    bar = ax.figure.colorbar(mesh, ax=ax, aspect=30, pad=0.02, shrink=0.8)
-    bar.outline.set_visible(False)
-    bar.set_label(unit, color=INK, fontsize=SMALL)
-    bar.ax.tick_params(colors=FAINT, labelsize=SMALL)
-    return ax
-
-
-def _table_of_pairs(found: Any, output: int | None) -> tuple[FloatArray, tuple[str, ...], str]:
-    if isinstance(found, Interactions):
-        n = len(found.names)
-        strength = found.strength.reshape(n, n, -1)
-        (chosen,) = checked_output(0 if strength.shape[2] == 1 else output or 0, strength.shape[2])
-        return strength[..., chosen].copy(), found.names, "strength of the interaction"
-    if not found.interactions:
-        raise ParameterError(
-            "this explanation holds no interactions: explain with interactions=True, or give what "
-            "interactions() of the model returns."
-        )
-    values, _, _ = values_of_output(found, output)
-    # Each of the two halves of a pair holds half of it.
-    sizes = np.abs(values + np.swapaxes(values, 1, 2)).mean(axis=0)
-    return sizes, tuple(found.feature_names), "mean |SHAP interaction value|"

@@ -28,6 +28,9 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 MOST_LINES = len(COLOURS)
 LETTERS = 32
+SHADES = "cividis"
+"""Colours of an ordered scale."""
+
 SMALL, MEDIUM, TITLE = 8.0, 9.0, 11.0
 """Sizes of letters in points."""
 

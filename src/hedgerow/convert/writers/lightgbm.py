@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,7 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
     if words:
         lines += [
             f"cat_boundaries={_ints(ends)}",
-            f"cat_threshold={_ints([word for part in words for word in part])}",
+            f"cat_threshold={_ints([*chain.from_iterable(words)])}",
         ]
     return [*lines, "is_linear=0", "shrinkage=1"]
 

@@ -101,6 +101,7 @@ class PlainModel:
 
     @property
     def schema(self) -> Schema:
+        """Columns, and what is made of zeros and unknown categories."""
         return self.model.schema
 
     @property
