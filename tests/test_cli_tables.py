@@ -216,17 +216,25 @@ def test_guessed_task(column: np.ndarray, task: str) -> None:
     assert features.guess_task(column)[0] == task
 
 
-def test_feature_matrix_keeps_large_whole_numbers() -> None:
+def numbered(table: tables.NamedColumns, names: list[str]) -> np.ndarray:
+    y, train = np.arange(float(table.n_rows)), np.arange(table.n_rows)
+    return features.numbered_matrix(table, names, y, train, "regression")[0]
+
+
+def test_numbered_matrix_keeps_large_whole_numbers() -> None:
     large = np.array([2**53 + 1, 1])
     table = tables.NamedColumns("t", {"a": large, "b": np.array([0.5, np.nan])})
-    matrix = features.feature_matrix(table, ["b", "a"])
+    matrix = numbered(table, ["b", "a"])
     assert matrix[0, 1] == 2**53 + 1
-    assert features.feature_matrix(table, ["b"]).dtype == np.float64
+    assert numbered(table, ["b"]).dtype == np.float64
+    with pytest.raises(UsageError, match=r"t lacks 1 column\(s\) of the model: 'z'"):
+        numbered(table, ["z"])
 
 
-def test_feature_matrix_names_what_is_wrong() -> None:
-    table = tables.NamedColumns("t.csv", {"a": np.array([None, "x"], dtype=object)})
-    with pytest.raises(UsageError, match=r"'a' holds text \('x' in row 2\).*--drop a"):
-        features.feature_matrix(table, ["a"])
-    with pytest.raises(UsageError, match=r"t\.csv lacks 1 column\(s\) of the model: 'z'"):
-        features.feature_matrix(table, ["z"])
+def test_levels_are_numbered_by_the_targets_of_training_rows_alone() -> None:
+    column = np.array(["a", "b", "c", None, "b", "d"], dtype=object)
+    table = tables.NamedColumns("t", {"x": column})
+    y = np.array([5.0, 1.0, 3.0, 0.0, 100.0, 7.0])
+    matrix, n_text = features.numbered_matrix(table, ["x"], y, np.array([0, 1, 2, 3]), "regression")
+    assert n_text == 1
+    np.testing.assert_array_equal(matrix[:, 0], [2.0, 0.0, 1.0, np.nan, 0.0, np.nan])

@@ -69,7 +69,6 @@ def test_a_model_is_inspected(model: str, capsys: pytest.CaptureFixture[str]) ->
 WRONG = {
     "target that is not there": ["train", "TABLE", "--target", "nope", "--model", "MODEL"],
     "text of weights": ["train", "TABLE", "--target", f"y{EVIL}", "--weight", "w", "--model", "M"],
-    "text in ladder": ["ladder", "TABLE", "--target", f"y{EVIL}"],
     "name of file": ["train", f"no{EVIL}.csv", "--target", "y", "--model", "MODEL"],
     "name of model": ["inspect", f"no{EVIL}"],
     "columns of other names": ["predict", "MODEL", "ODD", "-o", "OUT"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -18,7 +19,7 @@ from hedgerow.data import Column
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.estimators.multilabel import label_classes
-from hedgerow.metrics import task_of
+from hedgerow.metrics import scored_as, task_of
 from hedgerow.model.model import Model
 from hedgerow.plot.curves import score_at
 
@@ -116,7 +117,10 @@ def finished(estimator: Estimator) -> Estimator:
 
 
 def score_lines(estimator: Estimator) -> list[str]:
-    """The validation scores of a fit, as the user should see them."""
+    """The scores of a fit on rows that it was not trained on, as the user should see them.
+
+    Those of validation rows, or of the folds that have told when to stop; none without.
+    """
     booster: Booster = estimator.booster_
     best = booster.best_iteration
     at = "" if best is None else f" (best round: {best})"
@@ -126,7 +130,66 @@ def score_lines(estimator: Estimator) -> list[str]:
             number = booster.num_rounds if best is None else best
             score = score_at(booster.model, "validation", name, scores, number)
             lines.append(f"validation {name}: {score:.5g}{at}")
+    folds = booster.model.training.get("folds", {})
+    for name, scores in booster.evals_result.get("cv", {}).items():
+        if scores and folds.get("folds"):
+            stride = folds.get("stride", 1.0)
+            place = min(len(scores), max(1, round((best or 1) / stride))) - 1
+            n_folds, n_tested = folds["folds"]
+            of = "" if n_tested == n_folds else f", {n_tested} of them tested"
+            lines.append(
+                f"{name} of rows not trained on, by {n_folds} folds{of}: {scores[place]:.5g}"
+            )
     return lines
+
+
+def fold_lines(estimator: Estimator, job: Job) -> list[str]:
+    """Scores by five folds, for a fit that has set no rows aside; none where folds cannot be."""
+    from sklearn.base import clone
+
+    from hedgerow.estimators.cross import cross_fit
+
+    if {"init_model", "offset"} & set(job.more) or "position" in job.queries:
+        return []
+    y: Any = job.y
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = cross_fit(
+                clone(estimator),
+                job.X,
+                y,
+                5,
+                sample_weight=job.weight,
+                groups=job.more.get("groups"),
+                qid=job.queries.get("qid"),
+                model=None,
+            )
+    except HedgerowError:  # of a class there is one row, say: the model is there all the same
+        return []
+    lines = [
+        f"{name} of rows not trained on, by 5 folds: {np.mean(scores):.5g} ± {np.std(scores):.2g}"
+        for name, scores in found.scores.items()
+    ]
+    told = _usual_score(found.oof_prediction, y, job)
+    return lines if told is None else [*lines, told]
+
+
+def _usual_score(prediction: AnyArray, y: AnyArray, job: Job) -> str | None:
+    """Accuracy or R2 of out-of-fold predictions."""
+    known = np.isfinite(prediction if prediction.ndim == 1 else prediction[:, 0])
+    weight = None if job.weight is None else job.weight[known]
+    if job.task == "classification":
+        classes = np.unique(y)
+        right = classes[prediction[known].argmax(axis=1)] == y[known]
+        return f"accuracy of the same rows: {np.average(right, weights=weight):.5g}"
+    if job.task == "regression" and prediction.ndim == 1:
+        target = y[known]
+        mean = np.average(target, weights=weight)
+        spread = np.average((target - mean) ** 2, weights=weight)
+        left = np.average((target - prediction[known]) ** 2, weights=weight)
+        return None if spread == 0.0 else f"R2 of the same rows: {1.0 - left / spread:.5g}"
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +217,11 @@ def open_model(path: str) -> SavedModel:
     if known is None:  # written by a booster of `train`, which knows classes by their index
         known = np.arange(n_classes_of(objective) or 0)
     return SavedModel(booster, known.tolist(), shown)
+
+
+def task_of_booster(booster: Booster) -> str:
+    """``"ranking"`` for a model of rankings, else what its metrics are for."""
+    return scored_as(objective_of(booster.model))
 
 
 def prediction_columns(model: SavedModel, X: Any, kind: str) -> dict[str, AnyArray]:

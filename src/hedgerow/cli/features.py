@@ -24,25 +24,60 @@ def text_columns(columns: Mapping[str, AnyArray]) -> frozenset[str]:
     return frozenset(name for name, column in columns.items() if column.dtype == object)
 
 
-def feature_matrix(table: NamedColumns, names: Sequence[str]) -> AnyArray:
-    """Columns of numbers side by side, in the order of ``names``.
+def numbered_matrix(
+    table: NamedColumns, names: Sequence[str], y: AnyArray, train: AnyArray, task: str
+) -> tuple[AnyArray, int]:
+    """Columns side by side as numbers; those of text by the mean target of their levels.
+
+    Parameters
+    ----------
+    table : NamedColumns
+    names : sequence of str
+        In this order.
+    y : array of shape (n_rows,)
+        Targets: numbers, or labels of classes, of which more than two count by the share of
+        the most frequent one.
+    train : int64
+        Rows whose targets may be looked at.
+    task : {"classification", "regression"}
 
     Returns
     -------
-    array of shape (n_rows, len(names))
+    X : array of shape (n_rows, len(names))
         float64; of Python numbers if some column holds whole numbers that no
-        float64 holds.
+        float64 holds.  Missing, and levels that no row of ``train`` has: NaN.
+    n_text : int
+        How many columns hold text.
     """
     _check_present(table, names)
-    columns = [table.columns[name] for name in names]
-    for name, column in zip(names, columns, strict=True):
-        if column.dtype == object:
-            _refuse_text(table, name, column)
+    target = np.zeros(len(y))
+    if task == "regression":
+        target = y.astype(np.float64)
+    else:
+        labels, counts = np.unique(y[train], return_counts=True)
+        target[y == labels[counts.argmax()]] = 1.0
+    texts = text_columns({name: table.columns[name] for name in names})
+    columns = [
+        _numbered(table.columns[name], target, train) if name in texts else table.columns[name]
+        for name in names
+    ]
     wide = any(column.dtype != np.float64 for column in columns)
     matrix = np.empty((table.n_rows, len(names)), dtype=object if wide else np.float64)
     for position, column in enumerate(columns):
         matrix[:, position] = column
-    return matrix
+    return matrix, len(texts)
+
+
+def _numbered(column: AnyArray, target: AnyArray, train: AnyArray) -> AnyArray:
+    """The place of each level, by the mean target of its training rows."""
+    sums: dict[str, list[float]] = {}
+    for row in train.tolist():
+        if column[row] is not None:
+            sums.setdefault(column[row], []).append(float(target[row]))
+    means = {level: sum(values) / len(values) for level, values in sums.items()}
+    order = sorted(means, key=lambda level: (means[level], level))
+    place = {level: float(number) for number, level in enumerate(order)}
+    return np.array([place.get(value, np.nan) for value in column])
 
 
 def _check_present(table: NamedColumns, names: Sequence[str]) -> None:
@@ -50,16 +85,6 @@ def _check_present(table: NamedColumns, names: Sequence[str]) -> None:
     if missing:
         shown = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
         raise UsageError(f"{table.path} lacks {len(missing)} column(s) of the model: {shown}")
-
-
-def _refuse_text(table: NamedColumns, name: str, column: AnyArray) -> None:
-    row, value = next(
-        ((row, value) for row, value in enumerate(column) if value is not None), (0, None)
-    )
-    raise UsageError(
-        f"{table.path}: column {name!r} holds text ({value!r} in row {row + 1}); encode it as "
-        f"numbers, or leave it out with --drop {name}"
-    )
 
 
 def target(table: NamedColumns, name: str) -> AnyArray:

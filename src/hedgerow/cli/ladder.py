@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hedgerow.cli.inputs import add_input_options, readable
 from hedgerow.cli.usage import UsageError, say
 
 
@@ -18,7 +20,12 @@ def add_command(commands: Any) -> None:
         "rows it has not seen. Without DATA: the shipped Pima diabetes table.",
         epilog="Example: hedgerow ladder people.csv --target income --report ladder.html",
     )
-    parser.add_argument("data", nargs="?", metavar="DATA", help="table (.csv, .parquet, ...)")
+    parser.add_argument(
+        "data",
+        nargs="?",
+        metavar="DATA",
+        help="table (.csv, .parquet, ...), or - for standard input",
+    )
     parser.add_argument("--target", metavar="COL", help="column to predict")
     parser.add_argument(
         "--task",
@@ -37,15 +44,24 @@ def add_command(commands: Any) -> None:
         "--seed", type=int, default=0, help="draw of the test rows (default: %(default)s)"
     )
     parser.add_argument("--report", metavar="FILE", help="also write a page (.html)")
+    parser.add_argument(
+        "--drop", action="append", default=[], metavar="COL", help="column to leave out"
+    )
+    add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
+    _check(options)
+    with readable(options, "data"):
+        _climb(options)
+
+
+def _climb(options: argparse.Namespace) -> None:
     from hedgerow.cli import tables
     from hedgerow.report.ladder import climb, ladder_header, ladder_row
 
-    _check(options)
     title, split = _read(options)
     say(
         f"{title}: {split.task}, {len(split.y_train)} rows to train on, {len(split.y_test)} to "
@@ -85,6 +101,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def _read(options: argparse.Namespace) -> tuple[str, Any]:
     """Title of the table, and its split."""
+    import numpy as np
+
     from hedgerow.cli import features, tables
     from hedgerow.datasets import load_pima
     from hedgerow.report import split_table
@@ -98,12 +116,20 @@ def _read(options: argparse.Namespace) -> tuple[str, Any]:
     table = tables.read_table(options.data)
     y = features.target(table, options.target)
     task = features.guess_task(y)[0] if options.task == "auto" else options.task
-    names = list(table.without([options.target]).columns)
+    names = list(table.without([options.target, *options.drop]).columns)
     if not names:
         raise UsageError(f"{options.data}: no column is left to predict from")
-    X = features.feature_matrix(table, names)
     labels = features.class_labels(y, task, options.data, options.target)
-    return Path(options.data).name, split_table(X, labels, task, names, options.test, options.seed)
+    rows = np.arange(len(labels))[:, None]
+    split = split_table(rows, labels, task, names, options.test, options.seed)
+    train, test = split.X_train[:, 0], split.X_test[:, 0]
+    X, n_text = features.numbered_matrix(table, names, labels, train, task)
+    if n_text:
+        say(
+            f"{n_text} column(s) of text: levels are numbered by the mean target of their training "
+            "rows, so that every rung can split them"
+        )
+    return Path(options.data).name, replace(split, X_train=X[train], X_test=X[test])
 
 
 def _compile_first(split: Any) -> None:

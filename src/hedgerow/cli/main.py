@@ -16,6 +16,7 @@ from hedgerow import __version__
 from hedgerow.cli import (
     bench,
     demo,
+    evaluation,
     explanation,
     inspection,
     ladder,
@@ -27,7 +28,18 @@ from hedgerow.cli import (
 from hedgerow.cli.usage import Parser, UsageError, one_line, printable_warnings
 from hedgerow.errors import HedgerowError
 
-_COMMANDS = (demo, training, prediction, explanation, inspection, report, ladder, warmup, bench)
+_COMMANDS = (
+    demo,
+    training,
+    prediction,
+    evaluation,
+    explanation,
+    inspection,
+    report,
+    ladder,
+    warmup,
+    bench,
+)
 
 
 def build_parser() -> Parser:

@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import Any
 
+from hedgerow.cli.inputs import STANDARD, add_input_options, readable, tell, writable
+
 
 def add_command(commands: Any) -> None:
     """Describe the command to the parser."""
@@ -21,14 +23,15 @@ def add_command(commands: Any) -> None:
         "data",
         metavar="DATA",
         nargs="+",
-        help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), or folders of them",
+        help="tables to predict (.csv, .parquet, .arrow, .libsvm, ...), folders of them, or - for "
+        "standard input",
     )
     parser.add_argument(
         "-o",
         "--out",
         required=True,
         metavar="OUT",
-        help="table to write (.csv, .tsv, .parquet, .arrow)",
+        help="table to write (.csv, .tsv, .parquet, .arrow), or - for CSV on standard output",
     )
     parser.add_argument(
         "--kind",
@@ -45,30 +48,40 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--batch-rows", type=int, metavar="N", help="rows in memory at a time (default: 65536)"
     )
+    add_input_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
-    from hedgerow.cli import engine
-    from hedgerow.cli.usage import UsageError, say
-    from hedgerow.io.file_predictions import make_job, write_predictions
-    from hedgerow.io.streaming import BATCH_ROWS
+    from hedgerow.cli.usage import UsageError
     from hedgerow.io.table_files import check_output
 
-    check_output(options.out)
-    if options.out in (options.model, *options.data):
+    if options.out != STANDARD:
+        check_output(options.out)
+    if options.out != STANDARD and options.out in (options.model, *options.data):
         raise UsageError(f"-o {options.out} would replace an input; name another file")
+    with readable(options, "data"), writable(options.out) as path:
+        _predict(options, path)
+
+
+def _predict(options: argparse.Namespace, path: str) -> None:
+    from hedgerow.cli import engine
+    from hedgerow.io.file_predictions import make_job, write_predictions
+    from hedgerow.io.streaming import BATCH_ROWS
+
     model = engine.open_model(options.model)
     job = make_job(
         model.booster.model,
         options.data,
-        options.out,
+        path,
         batch_rows=BATCH_ROWS if options.batch_rows is None else options.batch_rows,
         columns=options.columns.split(",") if options.columns else (),
         progress=sys.stderr.isatty(),
     )
     n_rows = write_predictions(job, lambda X: engine.prediction_columns(model, X, options.kind))
-    say(f"{n_rows} predictions written to {options.out}")
+    out = "standard output" if options.out == STANDARD else options.out
+    tell(f"{n_rows} predictions written to {out}", options.out)
     for name, count in model.booster.unseen_categories.items():
-        say(f"column {name!r}: {count} row(s) with a category that no training row had")
+        text = f"column {name!r}: {count} row(s) with a category that no training row had"
+        tell(text, options.out)

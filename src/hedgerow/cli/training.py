@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from hedgerow.cli.inputs import add_input_options, readable
 from hedgerow.cli.usage import UsageError, say
 from hedgerow.errors import InterruptedFitWarning
 
@@ -31,7 +32,8 @@ def add_command(commands: Any) -> None:
         "data",
         metavar="DATA",
         nargs="+",
-        help="tables to train on: files (.csv, .parquet, .libsvm, ...), folders or patterns",
+        help="tables to train on: files (.csv, .parquet, .libsvm, ...), folders or patterns, or - "
+        "for standard input",
     )
     parser.add_argument(
         "--target", metavar="COL", help="column to predict (LibSVM files say it themselves)"
@@ -60,6 +62,11 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--drop", action="append", default=[], metavar="COL", help="column to leave out"
     )
+    parser.add_argument(
+        "--no-score",
+        action="store_true",
+        help="do not judge the model by folds where no rows are set aside",
+    )
     _add_columns(parser)
     parser.add_argument(
         "--init-model", metavar="FILE", help="model to go on from: n_estimators rounds are added"
@@ -70,6 +77,13 @@ def add_command(commands: Any) -> None:
         metavar="DIR",
         help="keep finished rounds in this folder: the same command goes on where it was stopped",
     )
+    _add_memory(parser)
+    add_input_options(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_memory(parser: Any) -> None:
+    """Where rows are kept."""
     parser.add_argument("--memory-limit", metavar="SIZE", help=LIMIT_HELP)
     parser.add_argument(
         "--cache-dir",
@@ -78,7 +92,6 @@ def add_command(commands: Any) -> None:
         help="where binned rows go that do not fit into memory; may be repeated for several disks "
         "(default: the folder for temporary files)",
     )
-    parser.set_defaults(run=run)
 
 
 def _add_columns(parser: Any) -> None:
@@ -102,25 +115,34 @@ def _add_columns(parser: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Carry out the command."""
-    from hedgerow.cli import batches, tables
+    from hedgerow.cli import tables
 
     tables.check_output(options.model)
     if options.model in (*options.data, options.valid):
         raise UsageError(f"--model {options.model} is the table itself; name another file")
+    with readable(options, "data", "valid"):
+        _train(options)
+
+
+def _train(options: argparse.Namespace) -> None:
+    from hedgerow.cli import batches, engine
+
     _check_paths(options)
     way = batches.choose_way(options.data, options.memory_limit)
     train = _train_in_memory if way.in_memory else _train_out_of_core
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InterruptedFitWarning)  # told below
-        start, estimator = train(options, way)
+        start, estimator, job = train(options, way)
     trees = estimator.booster_.num_trees
     say(f"trained {trees} trees in {time.perf_counter() - start:.2f} s")
-    from hedgerow.cli import engine
-
-    for line in engine.score_lines(estimator):
-        say(line)
+    interrupted = estimator.stopped_by_ == "interrupt"
     estimator.save(options.model)
-    if estimator.stopped_by_ == "interrupt":
+    lines = engine.score_lines(estimator)
+    if not lines and job is not None and not (options.no_score or interrupted):
+        lines = engine.fold_lines(estimator, job)
+    for line in lines:
+        say(line)
+    if interrupted:
         raise KeyboardInterrupt(
             f"interrupted: the model of the first {estimator.n_iter_} rounds is written to "
             f"{options.model}"
@@ -152,8 +174,8 @@ def _is_libsvm(paths: Sequence[str]) -> bool:
     return find_files(list(paths))[0].format == "libsvm"
 
 
-def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]:
-    """Read all rows, then fit; the time at which the fit began, and the estimator."""
+def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
+    """Read all rows, then fit; the time at which the fit began, the estimator, and the job."""
     from hedgerow.cli import batches, engine, features, tables
     from hedgerow.cli.settings import parse_settings
 
@@ -197,7 +219,7 @@ def _train_in_memory(options: argparse.Namespace, way: Any) -> tuple[float, Any]
     )
     say(f"{task} ({why}): {len(y)} rows, {n_columns} columns\n{way}")
     start = time.perf_counter()
-    return start, engine.fit(job)
+    return start, engine.fit(job), job
 
 
 def _ranking(options: argparse.Namespace, sparse: bool) -> str:
@@ -240,8 +262,8 @@ def _queries(options: argparse.Namespace, table: Any) -> dict[str, Any]:
     return found
 
 
-def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any]:
-    """Fit with rows in files; as :func:`_train_in_memory`."""
+def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, Any, Any]:
+    """Fit with rows in files; as :func:`_train_in_memory`, without a job."""
     from hedgerow.cli import batches, engine
     from hedgerow.cli.settings import parse_settings
     from hedgerow.data.sources import Roles
@@ -274,7 +296,7 @@ def _train_out_of_core(options: argparse.Namespace, way: Any) -> tuple[float, An
     columns = f", {len(names)} columns" if names else ""
     say(f"{task} ({why}): {facts.n_rows} rows{columns}")
     start = time.perf_counter()
-    return start, batches.fit(estimator, data, facts, valid, options.checkpoint)
+    return start, batches.fit(estimator, data, facts, valid, options.checkpoint), None
 
 
 def _validation(options: argparse.Namespace, task: str, X: Any, sparse: bool) -> Any:

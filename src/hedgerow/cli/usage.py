@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,11 @@ def one_line(message: object) -> str:
 def say(text: object) -> None:
     """Print a text at once; nothing else in the command line prints to standard output."""
     print(printable(str(text)), flush=True)
+
+
+def remark(text: object) -> None:
+    """Print a text to standard error, where it is in no way of what a program writes."""
+    print(printable(str(text)), file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -1,0 +1,136 @@
+"""``hedgerow evaluate MODEL DATA --target COL``: scores of a model on tables with targets."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from hedgerow.cli.inputs import add_input_options, readable
+from hedgerow.cli.usage import UsageError, say
+
+_USUAL = {
+    "classification": ("accuracy", "loss"),
+    "regression": ("rmse", "mae", "r2"),
+    "ranking": ("ndcg", "ndcg@10"),
+}
+
+
+def add_command(commands: Any) -> None:
+    """Describe the command to the parser."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="score a model on tables with targets",
+        description="Score a model that `hedgerow train` wrote on tables whose targets are known.",
+        epilog="Example: hedgerow evaluate model.hedgerow test.csv --target income --metric rmse",
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="+",
+        help="tables with targets (.csv, .parquet, .arrow, .libsvm, ...), folders of them, or - "
+        "for standard input",
+    )
+    parser.add_argument(
+        "--target", metavar="COL", help="column with the targets (LibSVM files say it themselves)"
+    )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="NAME",
+        help="score to print, by its name in docs/metrics.md; may be repeated",
+    )
+    parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
+    parser.add_argument("--qid", metavar="COL", help="for rankings: column with the queries")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_input_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out the command."""
+    with readable(options, "data"):
+        _evaluate(options)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    import json
+
+    from hedgerow.cli import batches, engine
+
+    model = engine.open_model(options.model)
+    booster = model.booster
+    way = batches.choose_way(options.data, None)
+    is_ranking = engine.task_of_booster(booster) == "ranking"
+    if is_ranking and options.qid is None:
+        raise UsageError("the model is of a ranking: name the column with the queries (--qid COL)")
+    if not is_ranking and options.qid is not None:
+        raise UsageError("--qid is for models of rankings: leave it out")
+    rows: Any = _rows_in_memory(options, booster) if way.in_memory else _rows_in_files(options, way)
+    task = "ranking" if is_ranking else model.task
+    usual = list(_USUAL[task])
+    if task == "classification" and booster.model.forest.n_outputs == 1:
+        usual.append("auc")
+    if booster.target_names is not None:
+        usual = ["loss"]
+    scores = booster.eval(rows, options.metric or usual)
+    if options.json:
+        say(json.dumps(scores, indent=2))
+        return
+    for name, score in scores.items():
+        say(f"{name}: {score:.6g}")
+
+
+def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
+    import os
+
+    from hedgerow.boosting.dataset import Dataset
+    from hedgerow.cli import batches, engine, features, tables
+    from hedgerow.data.sources import Roles
+
+    one = len(options.data) == 1 and options.data[0].lower().endswith(
+        (*tables.CSV_SUFFIXES, *tables.ARROW_SUFFIXES)
+    )
+    if one and not os.path.isdir(options.data[0]):
+        table: Any = tables.read_table(options.data[0], engine.text_columns(booster))
+    else:
+        table = batches.read_tables(options.data, Roles())
+    if isinstance(table, tuple):
+        X, y = table
+        if X.shape[1] < booster.num_features:
+            X.resize((X.shape[0], booster.num_features))
+        return Dataset(X, y)
+    if options.target is None:
+        raise UsageError("--target COL is needed: the column with the targets")
+    y = features.target(table, options.target)
+    task = "regression" if booster.classes is None else "classification"
+    names = [*booster.feature_names, *booster.offset_columns]
+    if not booster.model.schema.named and not set(names) <= set(table.columns):
+        aside = {options.target, options.weight, options.qid}
+        names = [name for name in table.columns if name not in aside]
+        X = np_columns(features.feature_columns(table, names))
+    else:
+        X = features.feature_columns(table, names)
+    return Dataset(
+        X,
+        features.class_labels(y, task, options.data[0], options.target),
+        None if options.weight is None else features.weights(table, options.weight),
+        qid=None if options.qid is None else table.column(options.qid),
+    )
+
+
+def np_columns(columns: dict[str, Any]) -> Any:
+    """Columns of numbers side by side, for a model that knows no names."""
+    import numpy as np
+
+    return np.column_stack(list(columns.values()))
+
+
+def _rows_in_files(options: argparse.Namespace, way: Any) -> Any:
+    from hedgerow.cli import batches
+    from hedgerow.data.sources.base import make_roles
+
+    if options.qid is not None:
+        raise UsageError("--qid ranks rows in memory, and these do not fit: give fewer")
+    roles = make_roles(options.target, options.weight, None, (), None)
+    return batches.open_dataset(options.data, roles, way, None)

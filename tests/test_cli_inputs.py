@@ -1,0 +1,292 @@
+"""Standard input and output, dialects of text, ``evaluate``, unasked scores, text on the ladder."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error, roc_auc_score
+
+from hedgerow import HedgerowClassifier, load
+from hedgerow.cli.dialects import Dialect, Told, decimal_columns, dialect_of
+from hedgerow.cli.main import main
+
+pytest.importorskip("pyarrow")
+
+
+def make_columns(n_rows: int = 120) -> dict[str, np.ndarray]:
+    r = np.random.default_rng(0)
+    size = r.normal(size=n_rows).round(3)
+    city = r.choice(["Bonn", "Köln", "Ulm"], n_rows)
+    price = (3.0 * size + (city == "Ulm") + r.normal(scale=0.2, size=n_rows)).round(3)
+    return {"size": size, "city": city, "price": price}
+
+
+def written(
+    columns: dict[str, np.ndarray],
+    separator: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
+) -> bytes:
+    def text(value: object) -> str:
+        return str(value).replace(".", decimal) if isinstance(value, float) else str(value)
+
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    lines = [separator.join(columns), *(separator.join(map(text, row)) for row in rows)]
+    return ("\n".join(lines) + "\n").encode(encoding)
+
+
+COLUMNS = make_columns()
+TRAIN = ["--target", "price", "--set", "n_estimators=5", "--no-score"]
+
+
+def trained(tmp_path: Path, name: str, content: bytes, *more: str) -> bytes:
+    file = tmp_path / name
+    file.write_bytes(content)
+    model = tmp_path / "model"
+    assert main(["train", str(file), *TRAIN, "--model", str(model), *more]) == 0
+    return model.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("separator", "decimal", "encoding"),
+    [
+        (";", ".", "utf-8"),
+        (";", ",", "utf-8"),
+        ("\t", ",", "utf-8-sig"),
+        ("|", ".", "utf-8"),
+        (",", ".", "utf-16"),
+        (";", ",", "utf-16"),
+        (";", ",", "utf-32"),
+    ],
+)
+def test_dialects_are_recognised(
+    tmp_path: Path, separator: str, decimal: str, encoding: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = trained(tmp_path, "rows.csv", written(COLUMNS))
+    capsys.readouterr()
+    odd = trained(tmp_path, "rows.csv", written(COLUMNS, separator, decimal, encoding))
+    assert odd == plain
+    assert encoding.partition("-sig")[0] in capsys.readouterr().err
+    packed = tmp_path / "rows.csv.gz"
+    packed.write_bytes(gzip.compress(written(COLUMNS, separator, decimal, encoding)))
+    assert main(["train", str(packed), *TRAIN, "--model", str(tmp_path / "other")]) == 0
+    assert (tmp_path / "other").read_bytes() == plain
+
+
+def test_an_encoding_that_cannot_be_known_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = written(COLUMNS, encoding="cp1252")
+    file = tmp_path / "rows.csv"
+    file.write_bytes(content)
+    assert main(["train", str(file), *TRAIN, "--model", str(tmp_path / "m")]) == 2
+    error = capsys.readouterr().err
+    assert "--encoding cp1252" in error
+    assert "'ö'" in error
+    plain = trained(tmp_path, "rows.csv", written(COLUMNS))
+    assert trained(tmp_path, "rows.csv", content, "--encoding", "cp1252") == plain
+
+
+def test_options_say_what_is_not_seen(tmp_path: Path) -> None:
+    plain = trained(tmp_path, "rows.csv", written(COLUMNS))
+    odd = written(COLUMNS, " ", ",")
+    assert trained(tmp_path, "rows.csv", odd, "--separator", "space", "--decimal", ",") == plain
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--encoding", "utf-99"), ("--separator", "ab"), ("--decimal", ";")]
+)
+def test_wrong_options(tmp_path: Path, option: str, value: str) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes(written(COLUMNS))
+    assert main(["train", str(file), *TRAIN, option, value]) == 2
+
+
+def test_plain_files_stay_where_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    for content in (b"a,b\n1,2\n", b"a\n1\n", b"a;x,b\n1,2\n", b'a,b\n"1,5",2\n', b"", b"a,b\n1\n"):
+        file.write_bytes(content)
+        assert dialect_of(str(file), Told()).is_plain(str(file)), content
+    named = tmp_path / "rows.tsv"
+    named.write_bytes(b"a\tb\n1\t2\n")
+    assert dialect_of(str(named), Told()) == Dialect(separator="\t")
+
+
+def test_decimal_commas_are_judged_by_whole_columns() -> None:
+    rows = [
+        ["1,5", "1,5", "1.234,5", "3", "NA", "1,5,6"],
+        ["-2", "x", "12", "4", "0,5e3", "1,5"],
+        [",5", "1,5", "1.234.567", "5", "", "2"],
+    ]
+    assert decimal_columns(rows, 6) == [True, False, True, False, True, False]
+
+
+def test_text_with_commas_stays_text(tmp_path: Path) -> None:
+    code = np.array(["1,5", "x"] * 60)
+    content = written({**COLUMNS, "code": code}, "\t", ",")
+    trained(tmp_path, "rows.tsv", content)
+    schema = load(tmp_path / "model").model.schema
+    assert schema.columns[0].kind == "float"
+    assert schema.columns[2].levels == ("1,5", "x")
+
+
+def standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_standard_input_and_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    model, file = tmp_path / "model", tmp_path / "rows.csv"
+    plain = trained(tmp_path, "rows.csv", written(COLUMNS))
+    standard_input(monkeypatch, written(COLUMNS, ";", ","))
+    assert main(["train", "-", *TRAIN, "--model", str(model)]) == 0
+    assert model.read_bytes() == plain
+    assert main(["predict", str(model), str(file), "-o", str(tmp_path / "out.csv")]) == 0
+    capfdbinary.readouterr()
+    standard_input(monkeypatch, written(COLUMNS))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.FileIO(1, "w", closefd=False)))
+    assert main(["predict", str(model), "-", "-o", "-", "--columns", "city"]) == 0
+    out, err = capfdbinary.readouterr()
+    assert b"120 predictions written to standard output" in err
+    lines = out.decode().splitlines()
+    assert lines[0] == "city,prediction"
+    expected = (tmp_path / "out.csv").read_text().splitlines()[1:]
+    assert [line.partition(",")[2] for line in lines[1:]] == expected
+
+
+def test_standard_input_of_other_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    plain = trained(tmp_path, "rows.csv", written(COLUMNS))
+    pyarrow.parquet.write_table(pa.table(COLUMNS), tmp_path / "rows.parquet")
+    for content in ((tmp_path / "rows.parquet").read_bytes(), gzip.compress(written(COLUMNS))):
+        standard_input(monkeypatch, content)
+        assert main(["train", "-", *TRAIN, "--model", str(tmp_path / "m")]) == 0
+        assert (tmp_path / "m").read_bytes() == plain
+    standard_input(monkeypatch, b"1 0:0.5 2:1\n0 1:2\n" * 30)
+    assert main(["train", "-", "--model", str(tmp_path / "m"), "--no-score"]) == 0
+    assert load(tmp_path / "m").num_features == 3
+
+
+def test_errors_name_standard_input(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for content, words in (
+        (b"", "standard input is empty"),
+        (b"a,b\n1,2\n", "standard input: no column 'price'"),
+    ):
+        standard_input(monkeypatch, content)
+        assert main(["train", "-", *TRAIN, "--model", str(tmp_path / "m")]) == 2
+        error = capsys.readouterr().err
+        assert words in error
+        assert "/hedgerow-" not in error
+    standard_input(monkeypatch, written(COLUMNS))
+    command = ["train", "-", "--valid", "-", *TRAIN, "--model", str(tmp_path / "m")]
+    assert main(command) == 2
+    assert "give it once" in capsys.readouterr().err
+
+
+def test_errors_name_the_file_that_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes(b"a;b\n1;2\n3;4\n")
+    assert main(["train", str(file), *TRAIN, "--model", str(tmp_path / "m")]) == 2
+    assert f"{file}: no column 'price'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_train_prints_a_score_unasked(
+    tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.csv"
+    target = "price" if task == "regression" else "city"
+    file.write_bytes(written(COLUMNS))
+    command = ["train", str(file), "--target", target, "--model", str(tmp_path / "m")]
+    assert main([*command, "--set", "n_estimators=20"]) == 0
+    out = capsys.readouterr().out
+    assert "loss of rows not trained on, by 5 folds: " in out
+    assert ("R2 of the same rows: 0.8" if task == "regression" else "accuracy of the") in out
+    before = (tmp_path / "m").read_bytes()
+    assert main([*command, "--set", "n_estimators=20", "--no-score"]) == 0
+    assert "loss" not in capsys.readouterr().out
+    assert (tmp_path / "m").read_bytes() == before
+    assert main(command) == 0  # folds have told when to stop
+    assert "loss of rows not trained on, by 5 folds" in capsys.readouterr().out
+
+
+def test_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, model = tmp_path / "rows.csv", tmp_path / "model"
+    trained(tmp_path, "rows.csv", written(COLUMNS))
+    capsys.readouterr()
+    assert main(["evaluate", str(model), str(file), "--target", "price", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    booster = load(model)
+    table = {name: COLUMNS[name] for name in ("size", "city")}
+    expected = mean_absolute_error(COLUMNS["price"], booster.predict(table))
+    assert scores["mae"] == pytest.approx(expected)
+    assert set(scores) == {"rmse", "mae", "r2"}
+    command = ["evaluate", str(model), str(file), "--target", "price", "--metric", "nonsense"]
+    assert main(command) == 2
+    assert "nonsense" in capsys.readouterr().err
+    assert main(["evaluate", str(model), str(file)]) == 2
+    assert "--target" in capsys.readouterr().err
+    odd = tmp_path / "odd.csv"
+    odd.write_bytes(written(COLUMNS, ";", ","))
+    assert main(["evaluate", str(model), str(odd), "--target", "price", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == scores
+
+
+def test_evaluate_classes_rankings_and_libsvm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    y = np.where(COLUMNS["price"] > 0, "dear", "cheap")
+    table = {name: COLUMNS[name] for name in ("size", "city")}
+    model = HedgerowClassifier(n_estimators=5).fit(table, y)
+    model.save(tmp_path / "m")
+    (tmp_path / "rows.csv").write_bytes(written({**table, "y": y}))
+    command = ["evaluate", str(tmp_path / "m"), str(tmp_path / "rows.csv"), "--target", "y"]
+    assert main([*command, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    expected = roc_auc_score(y == "dear", model.predict_proba(table)[:, 1])
+    assert scores["auc"] == pytest.approx(expected)
+    assert scores["accuracy"] == pytest.approx(model.score(table, y))
+    assert main([*command, "--qid", "size"]) == 2
+    capsys.readouterr()
+    grades = {"a": COLUMNS["size"], "g": np.arange(120) % 3, "q": np.arange(120) // 10}
+    (tmp_path / "rank.csv").write_bytes(written(grades))
+    rank = ["--target", "g", "--qid", "q"]
+    file = str(tmp_path / "rank.csv")
+    assert main(["train", file, *rank, "--model", str(tmp_path / "r"), "--no-score"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "r"), file, *rank, "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"ndcg", "ndcg@10"}
+    (tmp_path / "rows.libsvm").write_text("1 0:0.5 2:1\n0 1:2\n" * 30)
+    file = str(tmp_path / "rows.libsvm")
+    assert main(["train", file, "--model", str(tmp_path / "s"), "--no-score"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "s"), file, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_ladder_takes_text(tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = make_columns(300)
+    if task == "classification":
+        columns["price"] = np.where(columns["price"] > 0, "dear", "cheap")
+    file = tmp_path / "rows.csv"
+    file.write_bytes(written(columns))
+    assert main(["ladder", str(file), "--target", "price"]) == 0
+    out = capsys.readouterr().out
+    assert "1 column(s) of text" in out
+    assert "leaf-wise" in out
+    assert main(["ladder", str(file), "--target", "price", "--drop", "city"]) == 0
+    assert "column(s) of text" not in capsys.readouterr().out
