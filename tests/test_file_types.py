@@ -227,7 +227,11 @@ def test_other_encodings_are_named(
     path = tmp_path / name
     path.write_bytes((CSV if name.endswith("csv") else SVM.decode()).encode(encoding))
     target = ["--target", "y"] if name.endswith("csv") else []
-    assert main(["train", str(path), "--model", str(tmp_path / "m"), *target]) == 2
+    code = main(["train", str(path), "--model", str(tmp_path / "m"), *target])
+    if target and encoding in ("utf-16", "utf-32"):  # which say so in their first bytes
+        assert code == 0
+        return
+    assert code == 2
     shown = capsys.readouterr().err
     assert f"{path}" in shown
     assert "UTF-" in shown, shown

@@ -98,7 +98,8 @@ class Cells:
             bins = np.unique(tables.bins_of(column))
             bits = (words[bins >> 6] >> (bins & 63).astype(np.uint64)) & np.uint64(1)
             unknown = [words[3] >> np.uint64(UNKNOWN_BIN & 63) & np.uint64(1) == 1]
-            return np.concatenate((bits == 1, unknown[: int(self.stays)], [missing_left]))
+            ends = [*unknown[: int(self.stays)], missing_left]
+            return np.concatenate((bits == 1, np.array(ends, dtype=np.bool_)))
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
 
     def stops(self, node: int) -> BoolArray:
