@@ -29,7 +29,7 @@ from hedgerow.plot import (
     plot_waterfall,
 )
 from hedgerow.plot.classifier import calibration_of, wilson_interval
-from hedgerow.plot.explained import strongest_partner
+from hedgerow.plot.dependence import strongest_partner
 from hedgerow.plot.style import LETTERS, cell_text, rounded, short, short_names, signed
 
 LONG = "a_very_long_column_name_that_never_ends_and_goes_on_and_on"
@@ -311,6 +311,19 @@ def test_waterfall_goes_from_the_base_to_the_raw_score() -> None:
             plot_waterfall(found, wrong)  # type: ignore[arg-type]
     last = plot_waterfall(found, -1)
     assert last.get_title(loc="left").startswith("row 199")
+
+
+def test_waterfall_with_offsets_begins_where_the_row_does() -> None:
+    found = explained(5)
+    offset = Explained(found.values, np.arange(5.0), found.data, NAMES)
+    axes = plot_waterfall(offset, 3)
+    assert axes.patches[-1].get_xy()[0, 0] == pytest.approx(3.0)
+    several = explained(5, ("low", "high"))
+    offset = Explained(
+        several.values, np.arange(10.0).reshape(5, 2), several.data, NAMES, ("low", "high")
+    )
+    axes = plot_waterfall(offset, 3, output=1)
+    assert axes.patches[-1].get_xy()[0, 0] == pytest.approx(7.0)
 
 
 def test_dependence_of_numbers_and_categories() -> None:

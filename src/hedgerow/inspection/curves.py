@@ -153,7 +153,8 @@ def accumulated_effects(
     Apley and Zhu (2020): between two quantiles of the column, the mean change of the
     prediction over the rows that lie between them, added up from left to right.  Other than
     partial dependence it asks for no rows that the data do not have, so it can be trusted
-    where columns depend on each other.  The mean over the rows is 0.
+    where columns depend on each other.  The mean over the rows is 0, a row counting as the
+    middle of its step.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def accumulated_effects(
     >>> X = [[0.0], [1.0], [2.0]]
     >>> booster = train(params, Dataset(X, [0.0, 1.0, 2.0]))
     >>> accumulated_effects(booster.model, X)["x0"].values.round(6).tolist()
-    [-1.0, 0.0, 1.0]
+    [-0.833333, 0.166667, 1.166667]
     """
     kind = check_kind(kind, model)
     check_points(n_points)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hedgerow.plot.classifier import plot_calibration, plot_confusion
     from hedgerow.plot.curves import plot_history
+    from hedgerow.plot.dependence import plot_dependence
     from hedgerow.plot.divisions import Division
     from hedgerow.plot.dot import tree_dot
     from hedgerow.plot.effects import plot_curves, plot_joint_dependence, plot_partial_dependence
     from hedgerow.plot.explained import (
         plot_beeswarm,
-        plot_dependence,
         plot_waterfall,
     )
     from hedgerow.plot.importance import plot_importance
@@ -53,7 +53,7 @@ _HOME_OF = {
     "plot_importance": "importance",
     "plot_waterfall": "explained",
     "plot_interactions": "pairs",
-    "plot_dependence": "explained",
+    "plot_dependence": "dependence",
     "plot_beeswarm": "explained",
     "plot_partial_dependence": "effects",
     "plot_joint_dependence": "effects",

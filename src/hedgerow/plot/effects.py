@@ -110,7 +110,7 @@ def plot_partial_dependence(
     >>> booster = train({"n_estimators": 20}, Dataset(X, y, feature_names=names))
     >>> figure = plot_partial_dependence(booster.partial_dependence(X), most=4)
     >>> [axes.get_xlabel() for axes in figure.axes][:2]
-    ['glucose', 'bmi']
+    ['Glucose', 'BMI']
     """
     most = checked_most(most)
     if isinstance(found, Effect):
@@ -340,8 +340,8 @@ def plot_curves(curves: IndividualCurves, ax: Axes | None = None, *, output: int
     >>> from hedgerow.plot import plot_curves
     >>> X, y, names, _ = load_pima()
     >>> booster = train({"n_estimators": 20}, Dataset(X, y, feature_names=names))
-    >>> plot_curves(booster.individual_curves(X[:50], "bmi")).get_xlabel()
-    'bmi'
+    >>> plot_curves(booster.individual_curves(X[:50], "BMI")).get_xlabel()
+    'BMI'
     """
     (chosen,) = checked_output(output, curves.effect.n_outputs)
     ax = new_axes("plot_curves", ax, 5.2, 3.8)

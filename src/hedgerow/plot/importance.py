@@ -80,7 +80,7 @@ def plot_importance(importances: Importances, ax: Axes | None = None, *, most: i
     >>> booster = train({"n_estimators": 20}, Dataset(X, y, feature_names=names))
     >>> axes = plot_importance(booster.importance("gain"), most=3)
     >>> [label.get_text() for label in axes.get_yticklabels()]
-    ['glucose', 'bmi', 'age', '5 other columns']
+    ['Glucose', 'BMI', 'Age', '5 other columns']
     """
     most = checked_most(most)
     shown = importances.top(most)

@@ -113,8 +113,8 @@ class Findings:
     warnings : tuple of str
     explanation : Explanation or None
         Of the rows of the surprises, where the booster can explain.
-    explained : Importances or None
-        By SHAP values.
+    overview : Explanation or None
+        Of a sample of the rows.
     """
 
     booster: Booster
@@ -131,7 +131,7 @@ class Findings:
     surprises: tuple[Surprise, ...]
     warnings: tuple[str, ...]
     explanation: Any
-    explained: Importances | None
+    overview: Any
 
 
 def find(
@@ -193,10 +193,10 @@ def find(
         Surprise(int(row), labels[row], predicted[row], float(losses[row])) for row in order
     )
     shifts = shifts_of(booster, part)
-    explanation, explained = _explained(booster, columns, part, order)
+    explanation, overview = _explained(booster, columns, part, order)
     found = Findings(
         booster, columns, labels, known, probability, predicted, scores, importance, effects,
-        shifts, unseen, surprises, (), explanation, explained,
+        shifts, unseen, surprises, (), explanation, overview,
     )  # fmt: skip
     return _with_warnings(found)
 
@@ -334,15 +334,13 @@ def shifts_of(booster: Booster, X: Mapping[str, AnyArray]) -> dict[str, float]:
 
 def _explained(
     booster: Booster, X: Mapping[str, AnyArray], part: Mapping[str, AnyArray], rows: IntArray
-) -> tuple[Any, Importances | None]:
-    """SHAP values of the surprising rows, and importances by those of the sample."""
-    from hedgerow.inspection import explained_importance
-
+) -> tuple[Any, Any]:
+    """SHAP values of the surprising rows, and of the sample."""
     explain = getattr(booster, "explain", None)
     if explain is None or booster.num_trees == 0:
         return None, None
     surprising = explain({name: column[rows] for name, column in X.items()})
-    return surprising, explained_importance(explain(part))
+    return surprising, explain(part)
 
 
 def _with_warnings(found: Findings) -> Findings:

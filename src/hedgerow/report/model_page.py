@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.booster import Booster
-from hedgerow.inspection import Effect, Importances
+from hedgerow.inspection import Effect, Importances, explained_importance
 from hedgerow.plot.classifier import plot_calibration, plot_confusion
 from hedgerow.plot.curves import plot_history
 from hedgerow.plot.effects import draw_effect
@@ -201,8 +201,9 @@ def _importances(found: Findings) -> list[str]:
         (found.permutation, _OF_PERMUTATIONS),
         (found.booster.importance("gain"), "Share of each column in what the splits have saved."),
     ]
-    if found.explained is not None:
-        known.insert(1, (found.explained, "Mean absolute SHAP value, with 95% intervals."))
+    if found.overview is not None:
+        shap = explained_importance(found.overview)
+        known.insert(1, (shap, "Mean absolute SHAP value, with 95% intervals."))
     drawn = [
         inline_figure(_importance_figure(own), caption)
         for own, caption in known
@@ -223,12 +224,12 @@ def _importance_figure(found: Importances) -> Any:
 
 
 def _beeswarm(found: Findings) -> list[str]:
-    explanation = found.explanation
-    if explanation is None or explanation.output_names or len(explanation.values) < 20:
+    explanation = found.overview
+    if explanation is None or explanation.output_names:
         return []
     figure = new_figure(7.2, 1.2 + 0.36 * min(15, len(explanation.feature_names)))
     plot_beeswarm(explanation, figure.add_subplot())
-    return [inline_figure(figure, "SHAP values of the most surprising rows.", "wide")]
+    return [inline_figure(figure, "SHAP values of the rows, by the value of the column.", "wide")]
 
 
 def _dependence(found: Findings) -> list[str]:
@@ -311,7 +312,7 @@ def _surprises(found: Findings) -> list[str]:
         axes = figure.add_subplot()
         output = _output_of(found, surprise)
         plot_waterfall(found.explanation, place, axes, output=output)
-        axes.set_title("")
+        axes.set_title("", loc="left")
         caption = f"Row {surprise.row}: true {surprise.target}, predicted {surprise.predicted}"
         drawn.append(inline_figure(figure, caption, "wide"))
     return [*parts, *drawn]
