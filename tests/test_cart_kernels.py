@@ -14,7 +14,8 @@ import naive_cart
 from hedgerow.estimators.cart_training import masses
 from hedgerow.growing.cart_columns import sort_column, thresholds_between
 from hedgerow.growing.pruning import prune
-from hedgerow.kernels import cart
+from hedgerow.kernels import cart, cart_deviations
+from hedgerow.kernels.cart_limits import Limits
 from hedgerow.kernels.category import order_column, scratch_groups, sort_groups
 from hedgerow.kernels.impurity import (
     ABSOLUTE_ERROR,
@@ -112,6 +113,9 @@ def nodes(draw):
     return np.array(values), np.array(target), weight, draw(st.integers(1, 3))
 
 
+NO_LIMITS = Limits(np.int64(0), np.int64(0), -np.inf, np.inf)
+
+
 def scan(criterion, values, target, weight, least, n_classes=0, categorical=False):
     """Best cut by the kernels: (score, rows on the left)."""
     n = len(values)
@@ -138,7 +142,7 @@ def scan(criterion, values, target, weight, least, n_classes=0, categorical=Fals
     best, found = -np.inf, None
     for side in range(2 if missing else 1):
         if criterion == ABSOLUTE_ERROR:
-            score, cut = cart.scan_deviations(
+            score, cut = cart_deviations.scan_deviations(
                 column, rows, limits, side, totals, best, y[order], scratch
             )
         elif n_classes > 2 or criterion == ENTROPY:
@@ -146,7 +150,9 @@ def scan(criterion, values, target, weight, least, n_classes=0, categorical=Fals
                 column, rows, limits, side, totals, best, criterion, n_classes, scratch.counts
             )
         else:
-            score, cut = cart.scan_shares(column, rows, limits, side, totals, best)
+            score, cut = cart.scan_shares(
+                column, rows, limits, side, totals, best, criterion, NO_LIMITS
+            )
         if cut >= 0:
             flags = np.zeros(n, dtype=np.uint8)
             cart.raise_flags(column, cut, side, flags)

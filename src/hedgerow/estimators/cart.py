@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.classes import indices_of
 from hedgerow.boosting.sample import check_vector, check_weight
-from hedgerow.data import read_table
-from hedgerow.errors import DataError, shown_name
+from hedgerow.boosting.targets import has_columns, read_targets
+from hedgerow.data import Table, read_any
+from hedgerow.errors import DataError, ParameterError, shown_name
 from hedgerow.estimators import labels
-from hedgerow.estimators.cart_base import CartEstimator, MaxFeatures
+from hedgerow.estimators.cart_base import CartEstimator, MaxFeatures, columns_of, dense_table
 from hedgerow.estimators.cart_training import CartSample
 from hedgerow.estimators.classifier import ClassWeight
+from hedgerow.params import MonotoneConstraints
 
 LARGEST_SPREAD = 1e100
 """Targets of regression may not differ by more: impurities hold their squares."""
@@ -70,6 +72,14 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     n_jobs : int or None, default=None
         Threads of fit and predict: None for all available processors (or
         ``OMP_NUM_THREADS``), -1 for all.  The tree is the same for any number.
+    splitter : {"best", "random"}, default="best"
+        ``"random"``: of each feature one cut, at a threshold drawn between its lowest and
+        highest value in the node (extremely randomised trees; Geurts, Ernst and Wehenkel
+        2006), for ensembles such as ``BaggingRegressor(CARTRegressor(splitter="random"),
+        bootstrap=False)``.
+    monotonic_cst : dict of column to direction, sequence of n_features directions, or None
+        1 or ``"increasing"``: the chance of the second class never falls as the column grows; -1 or
+        ``"decreasing"``: it never rises; 0: anything.  For two classes and ``criterion="gini"``.
 
     Attributes
     ----------
@@ -105,10 +115,16 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     8
     """
 
-    classes_: AnyArray
-    n_classes_: int
+    classes_: Any
+    n_classes_: Any
 
     _criteria: ClassVar[tuple[str, ...]] = ("gini", "entropy", "log_loss")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        several = self.criterion == "gini"
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = several
+        return tags
 
     def __init__(
         self,
@@ -126,6 +142,8 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         ccp_alpha: float = 0.0,
         categorical_features: Sequence[int | str] | None = None,
         n_jobs: int | None = None,
+        splitter: str = "best",
+        monotonic_cst: MonotoneConstraints = None,
     ) -> None:
         super().__init__(
             criterion=criterion,
@@ -140,6 +158,8 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
             ccp_alpha=ccp_alpha,
             categorical_features=categorical_features,
             n_jobs=n_jobs,
+            splitter=splitter,
+            monotonic_cst=monotonic_cst,
         )
         self.class_weight = class_weight
 
@@ -150,11 +170,13 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers; NaN, null and ``None`` are missing values, infinities are
-            values.
-        y : array-like of shape (n_rows,)
-            Labels: text, integers, booleans, or whole floats.
+            values.  Of a sparse matrix all values are held in memory.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Labels: text, integers, booleans, or whole floats.  Of several columns each
+            has classes of its own, and a cut is judged by the mean of their Gini indices;
+            ``classes_``, ``n_classes_`` and ``predict_proba`` are then lists.
         sample_weight : array-like of shape (n_rows,), optional
             Not negative; a row of weight 0 counts as absent.
 
@@ -168,16 +190,47 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for text, sparse matrices, objects.
+            (``TypeError``) for text, objects.
         """
         reader = type(self).__name__
-        table = read_table(X, reader=reader, categorical=None)
-        given = labels.read_labels(y, table.n_rows, "y", reader)
+        table = dense_table(read_any(X, reader=reader, categorical=None))
         weight = check_weight(sample_weight, table.n_rows)
+        columns = columns_of(y)
+        if columns is not None:
+            return self._fit_columns(table, columns, weight)
+        given = labels.read_labels(y, table.n_rows, "y", reader)
         classes, codes = labels.encode(given, weight)
         by_class = labels.class_weights(self.class_weight, classes, codes, weight)
         sample = CartSample(table, codes, labels.weights_by_class(weight, codes, by_class))
         return self._adopt(sample, len(classes), classes_=classes, n_classes_=len(classes))
+
+    def _fit_columns(
+        self, table: Table, columns: list[AnyArray], weight: FloatArray | None
+    ) -> Self:
+        """Grow a tree on several columns of classes, by the squares of their indicators.
+
+        The Gini index is the sum of the variances of the indicators of the classes.
+        """
+        if self.class_weight is not None:
+            raise ParameterError(
+                f"class_weight={self.class_weight!r} is for one column of y: use sample_weight."
+            )
+        indicators, classes = [], []
+        for number, column in enumerate(columns):
+            given = labels.read_labels(
+                column, table.n_rows, f"y (column {number})", "CARTClassifier"
+            )
+            own, codes = labels.encode(given, weight, least=1)
+            indicators.append(codes[:, None] == np.arange(len(own)))
+            classes.append(own)
+        target = np.concatenate(indicators, axis=1).astype(np.float64)
+        sample = CartSample(table, target, weight, len(columns))
+        return self._adopt(sample, 0, classes_=classes, n_classes_=[len(own) for own in classes])
+
+    def _shares(self) -> list[FloatArray]:
+        """Shares of the classes in each node, for each column of y."""
+        ends = np.cumsum(self.n_classes_)[:-1]
+        return np.split(self.tree_.value, ends, axis=1)
 
     def predict(self, X: Any) -> AnyArray:
         """Most probable class of each row; of equal ones the first.
@@ -192,9 +245,12 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
             Of the type of ``classes_``.
         """
         leaf = self._leaves(X)
-        return self.classes_[self.tree_.value.argmax(axis=1)[leaf]]
+        if self.n_outputs_ == 1:
+            return self.classes_[self.tree_.value.argmax(axis=1)[leaf]]
+        parts = zip(self.classes_, self._shares(), strict=True)
+        return np.stack([known[share.argmax(axis=1)[leaf]] for known, share in parts], axis=1)
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any) -> Any:
         """Probability of each class: its share in the weight of the leaf.
 
         Parameters
@@ -204,23 +260,32 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
         Returns
         -------
         ndarray of float64, shape (n_rows, n_classes)
-            In the order of ``classes_``.
+            In the order of ``classes_``; for several columns of y a list of these.
         """
         leaf = self._leaves(X)
-        return self.tree_.value[leaf]
+        if self.n_outputs_ == 1:
+            return self.tree_.value[leaf]
+        return [share[leaf] for share in self._shares()]
 
     def _leaf_words(self) -> list[str]:
         """Commonest class of each node and its share."""
+        if self.n_outputs_ > 1:
+            known = list(zip(self.classes_, self._shares(), strict=True))
+            return [
+                ", ".join(shown_name(str(own[share[node].argmax()])) for own, share in known)
+                for node in range(self.tree_.node_count)
+            ]
         best = self.tree_.value.argmax(axis=1)
         return [
             f"{shown_name(str(self.classes_[k]))} {share:.3g}"
             for k, share in zip(best, self.tree_.value.max(axis=1), strict=True)
         ]
 
-    def predict_log_proba(self, X: Any) -> FloatArray:
+    def predict_log_proba(self, X: Any) -> Any:
         """Logarithm of :meth:`predict_proba`."""
+        found = self.predict_proba(X)
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return [np.log(part) for part in found] if self.n_outputs_ > 1 else np.log(found)
 
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         check_is_fitted(self, "tree_")
@@ -234,7 +299,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
 
 
 class CARTRegressor(RegressorMixin, CartEstimator):
-    """A decision tree for regression.
+    r"""A decision tree for regression.
 
     At each node the cut of one feature is made that leaves the least error in
     the two parts.  With continuous data the tree is that of scikit-learn's
@@ -243,9 +308,11 @@ class CARTRegressor(RegressorMixin, CartEstimator):
 
     Parameters
     ----------
-    criterion : {"squared_error", "absolute_error"}, default="squared_error"
-        Error of a node: mean squared deviation from its mean, or mean absolute
-        deviation from its median.
+    criterion : {"squared_error", "friedman_mse", "absolute_error", "poisson"}, \
+default="squared_error"
+        Error of a node: mean squared deviation from its mean (Friedman's improvement puts cuts
+        in the same order), mean absolute deviation from its median, or half the deviance
+        of Poisson, for counts and frequencies.
     max_depth : int >= 1 or None, default=None
         Most splits on the way to a leaf.
     min_samples_split : int >= 2 or float in (0, 1], default=2
@@ -276,6 +343,14 @@ class CARTRegressor(RegressorMixin, CartEstimator):
     n_jobs : int or None, default=None
         Threads of fit and predict: None for all available processors (or
         ``OMP_NUM_THREADS``), -1 for all.  The tree is the same for any number.
+    splitter : {"best", "random"}, default="best"
+        ``"random"``: of each feature one cut, at a threshold drawn between its lowest and
+        highest value in the node (extremely randomised trees; Geurts, Ernst and Wehenkel
+        2006), for ensembles such as ``BaggingRegressor(CARTRegressor(splitter="random"),
+        bootstrap=False)``.
+    monotonic_cst : dict of column to direction, sequence of n_features directions, or None
+        1 or ``"increasing"``: the prediction never falls as the column grows; -1 or
+        ``"decreasing"``: it never rises; 0: anything.  Not for the absolute error.
 
     Attributes
     ----------
@@ -304,7 +379,14 @@ class CARTRegressor(RegressorMixin, CartEstimator):
     array([1., 5.])
     """
 
-    _criteria: ClassVar[tuple[str, ...]] = ("squared_error", "absolute_error")
+    _criteria: ClassVar[tuple[str, ...]] = (
+        *("squared_error", "friedman_mse", "absolute_error", "poisson"),
+    )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self.criterion in ("squared_error", "friedman_mse")
+        return tags
 
     def __init__(
         self,
@@ -321,6 +403,8 @@ class CARTRegressor(RegressorMixin, CartEstimator):
         ccp_alpha: float = 0.0,
         categorical_features: Sequence[int | str] | None = None,
         n_jobs: int | None = None,
+        splitter: str = "best",
+        monotonic_cst: MonotoneConstraints = None,
     ) -> None:
         super().__init__(
             criterion=criterion,
@@ -335,6 +419,8 @@ class CARTRegressor(RegressorMixin, CartEstimator):
             ccp_alpha=ccp_alpha,
             categorical_features=categorical_features,
             n_jobs=n_jobs,
+            splitter=splitter,
+            monotonic_cst=monotonic_cst,
         )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -344,11 +430,12 @@ class CARTRegressor(RegressorMixin, CartEstimator):
 
         Parameters
         ----------
-        X : array, data frame or list of rows, shape (n_rows, n_features)
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
             Numbers; NaN, null and ``None`` are missing values, infinities are
-            values.
-        y : array-like of shape (n_rows,)
-            Finite numbers.
+            values.  Of a sparse matrix all values are held in memory.
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Finite numbers, not negative for ``"poisson"``.  With several targets a cut
+            is judged by the mean of their squared errors.
         sample_weight : array-like of shape (n_rows,), optional
             Not negative; a row of weight 0 counts as absent.
 
@@ -362,12 +449,13 @@ class CARTRegressor(RegressorMixin, CartEstimator):
             (``ValueError``) if data or a parameter cannot be used; the message
             names the column, row or parameter.
         DataTypeError
-            (``TypeError``) for text, sparse matrices, objects.
+            (``TypeError``) for text, objects.
         """
-        table = read_table(X, reader=type(self).__name__, categorical=None)
+        table = dense_table(read_any(X, reader=type(self).__name__, categorical=None))
         target, _ = self._target(y, table.n_rows)
         weight = check_weight(sample_weight, table.n_rows)
-        return self._adopt(CartSample(table, target, weight), 0)
+        n_columns = 1 if target.ndim == 1 else target.shape[1]
+        return self._adopt(CartSample(table, target, weight, n_columns), 0)
 
     def predict(self, X: Any) -> FloatArray:
         """Mean (median, with the absolute error) of the leaf of each row.
@@ -378,10 +466,10 @@ class CARTRegressor(RegressorMixin, CartEstimator):
 
         Returns
         -------
-        ndarray of float64, shape (n_rows,)
+        ndarray of float64, shape (n_rows,) or (n_rows, n_targets)
         """
         leaf = self._leaves(X)
-        return self.tree_.value[leaf, 0]
+        return self.tree_.value[leaf, 0] if self.n_outputs_ == 1 else self.tree_.value[leaf]
 
     def _target(self, y: Any, n_rows: int) -> tuple[FloatArray, int]:
         if y is None:
@@ -389,7 +477,13 @@ class CARTRegressor(RegressorMixin, CartEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None."
             )
-        target = check_vector(column_or_1d(y, warn=True), n_rows, "y")
+        if has_columns(y):
+            target = read_targets(y, n_rows, "y").values
+            return np.stack([self._checked(target[:, t]) for t in range(target.shape[1])], 1), 0
+        return self._checked(check_vector(column_or_1d(y, warn=True), n_rows, "y")), 0
+
+    def _checked(self, target: FloatArray) -> FloatArray:
+        """A target that sums can be made of without a loss."""
         outside = ~(np.abs(target - target[0]) <= LARGEST_SPREAD)
         if outside.any():
             row = int(np.argmax(outside))
@@ -397,4 +491,9 @@ class CARTRegressor(RegressorMixin, CartEstimator):
                 f"y must lie within {LARGEST_SPREAD:g} of each other, but row 0 has "
                 f"{target[0]:g} and row {row} has {target[row]:g}: divide the target by a factor."
             )
-        return target, 0
+        if self.criterion == "poisson" and (target.min() < 0.0 or not target.any()):
+            raise DataError(
+                "criterion='poisson' needs targets that are not negative, with a sum above 0; the "
+                f"least is {target.min():g}."
+            )
+        return target

@@ -16,29 +16,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.sample import check_weight
-from hedgerow.data import Schema, Table, read_table
+from hedgerow.boosting.targets import has_columns
+from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.estimators.cart_table import split_table
 from hedgerow.estimators.cart_training import (
+    CRITERIA,
     UNLIMITED,
     CartParams,
     CartSample,
     pruning_states,
     train_tree,
 )
+from hedgerow.estimators.cart_views import CartViews
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.growing.constraints import read_signs
 from hedgerow.inspection.views import Inspected
+from hedgerow.kernels.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.model.model import Model
-from hedgerow.params import Interval
+from hedgerow.params import Interval, MonotoneConstraints
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.threads import resolve_threads
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from hedgerow.plot import Division, Labelled
+    from scipy.sparse import csr_matrix
 
 MaxFeatures: TypeAlias = "int | float | Literal['sqrt', 'log2'] | None"
 
@@ -51,17 +54,19 @@ _RANGES = {
 }
 
 
-class CartEstimator(BaseEstimator, InspectionPictures):
+class CartEstimator(CartViews, BaseEstimator, InspectionPictures):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
     max_features_: int
+    n_outputs_: int
 
     _criteria: ClassVar[tuple[str, ...]]
     _fitted: ClassVar[tuple[str, ...]] = (
         "tree_", "n_features_in_", "feature_names_in_", "max_features_", "classes_", "n_classes_",
+        "n_outputs_",
     )  # fmt: skip
 
     def __init__(
@@ -79,8 +84,11 @@ class CartEstimator(BaseEstimator, InspectionPictures):
         ccp_alpha: float,
         categorical_features: Sequence[int | str] | None,
         n_jobs: int | None,
+        splitter: str,
+        monotonic_cst: MonotoneConstraints,
     ) -> None:
         self.criterion = criterion
+        self.splitter = splitter
         self.max_depth = max_depth
         self.min_samples_split = min_samples_split
         self.min_samples_leaf = min_samples_leaf
@@ -92,11 +100,12 @@ class CartEstimator(BaseEstimator, InspectionPictures):
         self.ccp_alpha = ccp_alpha
         self.categorical_features = categorical_features
         self.n_jobs = n_jobs
+        self.monotonic_cst = monotonic_cst
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = False
+        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 
@@ -116,6 +125,8 @@ class CartEstimator(BaseEstimator, InspectionPictures):
                 f"criterion of a {type(self).__name__} must be one of "
                 f"{', '.join(map(repr, self._criteria))}; got {self.criterion!r}.{hint}"
             )
+        if self.splitter not in ("best", "random"):
+            raise ParameterError(f"splitter must be 'best' or 'random'; got {self.splitter!r}.")
         for name, allowed in _RANGES.items():
             if getattr(self, name) not in allowed:
                 raise ParameterError(f"{name} must be {allowed}; got {getattr(self, name)!r}.")
@@ -134,7 +145,26 @@ class CartEstimator(BaseEstimator, InspectionPictures):
             ccp_alpha=float(self.ccp_alpha),
             max_features=self._n_features(table.n_features),
             seed=seed_of(self.random_state),
+            draws=self.splitter == "random",
+            sign=self._signs(table.schema, n_classes),
         )
+
+    def _signs(self, schema: Schema, n_classes: int) -> IntArray | None:
+        """1 for each column that predictions may not fall with, -1 for the opposite."""
+        signs = read_signs(self.monotonic_cst, schema, "monotonic_cst")
+        if signs is None:
+            return None
+        if n_classes > 2:
+            raise ParameterError(
+                f"monotonic_cst orders a number or the chance of one of two classes, but y has "
+                f"{n_classes} classes: leave it out."
+            )
+        if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR, POISSON):
+            raise ParameterError(
+                f"monotonic_cst is for means, which criterion={self.criterion!r} does not compare: "
+                "use 'gini', 'squared_error' or 'poisson'."
+            )
+        return np.array(signs, dtype=np.int64)
 
     def _limit(self, name: str, low: int) -> int | None:
         value = getattr(self, name)
@@ -211,11 +241,14 @@ class CartEstimator(BaseEstimator, InspectionPictures):
         schema = sample.table.schema
         params = self._params(sample.table, n_classes)
         n_threads = resolve_threads(self.n_jobs)
-        tree = train_tree(sample, params, self._categorical(schema), n_threads)
+        categorical = self._categorical(schema)
+        self._check_together(sample, params, categorical)
+        tree = train_tree(sample, params, categorical, n_threads)
         fitted: dict[str, Any] = {
             "tree_": tree,
             "n_features_in_": schema.n_features,
             "max_features_": params.max_features,
+            "n_outputs_": sample.n_columns,
             **more,
         }
         if schema.named:
@@ -223,6 +256,34 @@ class CartEstimator(BaseEstimator, InspectionPictures):
         kept = {name: value for name, value in vars(self).items() if name not in self._fitted}
         self.__dict__ = kept | fitted
         return self
+
+    def _check_together(
+        self, sample: CartSample, params: CartParams, categorical: AnyArray
+    ) -> None:
+        """Raise ``ParameterError`` for what does not go together."""
+        if params.draws and self.criterion == "absolute_error":
+            raise ParameterError(
+                "splitter='random' judges a cut by means, and criterion='absolute_error' by "
+                "medians: use 'squared_error'."
+            )
+        if params.sign is not None and (params.sign[categorical == 1] != 0).any():
+            raise ParameterError("monotonic_cst names a column of categories, which has no order.")
+        if sample.target.ndim == 1:
+            return
+        if CRITERIA[self.criterion] not in (GINI, SQUARED_ERROR):
+            usual = self._criteria[0]
+            raise ParameterError(
+                f"criterion={self.criterion!r} is for one target, but y has {sample.n_columns} "
+                f"columns: use {usual!r}."
+            )
+        for name, used in (
+            ("monotonic_cst", params.sign is not None),
+            ("categorical_features", bool(categorical.any())),
+        ):
+            if used:
+                raise ParameterError(
+                    f"{name} is for one target, but y has {sample.n_columns} columns: leave it out."
+                )
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Bunch:
         """Values of ``ccp_alpha`` at which the pruned tree changes.
@@ -251,7 +312,7 @@ class CartEstimator(BaseEstimator, InspectionPictures):
         schema = self.tree_.schema
         if type(X) is not np.ndarray or schema.named:
             warn_about_names(X, schema, type(self).__name__)
-        return read_table(X, schema, reader=type(self).__name__)
+        return dense_table(read_any(X, schema, reader=type(self).__name__))
 
     def apply(self, X: Any) -> IntArray:
         """Leaf that each row reaches.
@@ -270,6 +331,38 @@ class CartEstimator(BaseEstimator, InspectionPictures):
     def _leaves(self, X: Any) -> IntArray:
         table = self._read(X)
         return self.tree_.apply(table, resolve_threads(self.n_jobs))
+
+    def decision_path(self, X: Any) -> csr_matrix:
+        """The nodes that each row passes.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of int64, shape (n_rows, n_nodes)
+            1 where the row passes the node, the root and the leaf among them.
+        """
+        from scipy.sparse import csr_matrix
+
+        leaf, tree = self._leaves(X), self.tree_
+        parents = np.full(tree.node_count, -1, dtype=np.int64)
+        inner = np.flatnonzero(tree.feature >= 0)
+        parents[tree.children_left[inner]] = inner
+        parents[tree.children_right[inner]] = inner
+        paths: dict[int, list[int]] = {}
+        for node in np.unique(leaf).tolist():
+            passed, at = [], node
+            while at >= 0:
+                passed.append(at)
+                at = int(parents[at])
+            paths[node] = sorted(passed)
+        listed = [paths[node] for node in leaf.tolist()]
+        start = np.concatenate([[0], np.cumsum([len(path) for path in listed])])
+        column = np.concatenate(listed).astype(np.int64)
+        shape = (len(leaf), tree.node_count)
+        return csr_matrix((np.ones(len(column), dtype=np.int64), column, start), shape=shape)
 
     def get_depth(self) -> int:
         """Splits on the longest way from the root to a leaf."""
@@ -338,6 +431,8 @@ class CartEstimator(BaseEstimator, InspectionPictures):
             raise ParameterError(
                 f"node must be an integer from 0 to {self.tree_.node_count - 1}; got {node!r}."
             )
+        if self.n_outputs_ > 1:
+            raise ParameterError("split_table is for trees of one target.")
         target, n_classes = self._target(y, table.n_rows)
         sample = CartSample(table, target, self._weight(sample_weight, target, table.n_rows))
         reached = self.tree_.apply(table, resolve_threads(self.n_jobs))
@@ -355,67 +450,17 @@ class CartEstimator(BaseEstimator, InspectionPictures):
         """Weights with everything that is multiplied to them."""
         return check_weight(weight, n_rows)
 
-    def to_text(self, max_depth: int | None = None) -> str:
-        """Draw the tree with characters (:func:`hedgerow.plot.tree_text`).
 
-        A leaf of a classifier shows its commonest class and the share of it.
-        """
-        from hedgerow.plot import tree_text
-
-        return tree_text(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
-
-    def to_rules(self) -> list[str]:
-        """Write the tree as rules, one for each leaf (:func:`hedgerow.plot.tree_rules`).
-
-        ``or missing`` and ``or other`` stand where missing values, and categories
-        that training has not seen, take this way.
-        """
-        from hedgerow.plot import tree_rules
-
-        return tree_rules(self._drawing(), schema=self.tree_.schema)
-
-    def to_dot(self, max_depth: int | None = None) -> str:
-        """Write the tree in the language of Graphviz (:func:`hedgerow.plot.tree_dot`)."""
-        from hedgerow.plot import tree_dot
-
-        return tree_dot(self._drawing(), max_depth=max_depth, schema=self.tree_.schema)
-
-    def plot_tree(self, ax: Axes | None = None, *, max_depth: int | None = None) -> Axes:
-        """Draw the tree with matplotlib (:func:`hedgerow.plot.plot_tree`)."""
-        from hedgerow.plot import plot_tree
-
-        return plot_tree(self._drawing(), ax=ax, max_depth=max_depth, schema=self.tree_.schema)
-
-    def _drawing(self) -> Labelled:
-        """The tree with the words for its leaves and its categorical splits."""
-        from hedgerow.plot import Labelled
-
-        check_is_fitted(self, "tree_")
-        tree = self.tree_
-        forest = tree.copies([tree.value.shape[1] - 1])
-        return Labelled(forest, self._leaf_words(), _divisions(tree))
-
-    def _leaf_words(self) -> list[str] | None:
-        """What each node predicts, in words; None for numbers."""
+def columns_of(y: Any) -> list[AnyArray] | None:
+    """The columns of a table of targets; None if y is a single target."""
+    if not has_columns(y):
         return None
+    table: AnyArray = y.toarray() if hasattr(y, "toarray") else np.asarray(y)
+    return [table[:, place] for place in range(table.shape[1])]
 
 
-def _divisions(tree: CartTree) -> dict[int, Division]:
-    """The categorical splits; a category that its node has not seen goes to the larger child."""
-    from hedgerow.plot import Division
-
-    nodes = np.flatnonzero(tree.is_categorical)
-    sides = {node: tree.categories(node) for node in nodes.tolist()}
-    divisions: dict[int, Division] = {}
-    for feature in np.unique(tree.feature[nodes]).tolist():
-        here = nodes[tree.feature[nodes] == feature].tolist()
-        levels = np.unique(np.concatenate([side for node in here for side in sides[node]]))
-        for node in here:
-            left, right = tree.children_left[node], tree.children_right[node]
-            larger_left = bool(tree.n_node_samples[left] > tree.n_node_samples[right])
-            listed, others = sides[node][0], sides[node][1]
-            goes_left = ~np.isin(levels, others) if larger_left else np.isin(levels, listed)
-            divisions[node] = Division(
-                levels.tolist(), goes_left, "left" if larger_left else "right"
-            )
-    return divisions
+def dense_table(table: AnyTable) -> Table:
+    """The table with all of its values: columns are sorted whole, recorded or not."""
+    if not isinstance(table, SparseTable):
+        return table
+    return Table(table.dense(np.arange(table.n_features)), table.schema)

@@ -18,8 +18,8 @@ from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError
 from hedgerow.estimators.cart_training import CRITERIA, CartSample
 from hedgerow.growing.cart_columns import ABOVE_ALL, thresholds_between
-from hedgerow.kernels.cart import prefix_deviations
-from hedgerow.kernels.impurity import GINI, SQUARED_ERROR
+from hedgerow.kernels.cart_deviations import prefix_deviations
+from hedgerow.kernels.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.cart_tree import CartTree
 
@@ -142,6 +142,13 @@ def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatA
         moment = np.cumsum(w * y)
         return np.maximum(np.cumsum(w * y * y) - moment * moment / np.cumsum(w), 0.0)
 
+    def of_deviances(rows: IntArray) -> FloatArray:
+        y, w = target[rows], weight[rows]
+        total, mass = np.cumsum(w * y), np.cumsum(w)
+        mean = np.where(total > 0.0, total / mass, 1.0)
+        own = np.cumsum(w * y * np.log(np.where(y > 0.0, y, 1.0)))
+        return np.maximum(own - total * np.log(mean), 0.0)
+
     def of_deviations(rows: IntArray) -> FloatArray:
         y, w = target[rows], np.ascontiguousarray(weight[rows])
         order = np.argsort(y, kind="stable")
@@ -154,6 +161,8 @@ def _prefixes(criterion: int, n_classes: int, target: FloatArray, weight: FloatA
 
     if n_classes > 0:
         return of_classes
+    if criterion == POISSON:
+        return of_deviances
     return of_squares if criterion == SQUARED_ERROR else of_deviations
 
 

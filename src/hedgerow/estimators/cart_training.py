@@ -10,10 +10,10 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import Table
 from hedgerow.growing.cart_columns import SortedTable, node_thresholds, rank_rows, sort_table
 from hedgerow.growing.cart_grower import GrownTree, grow_tree
-from hedgerow.growing.cart_nodes import CartRules, Samples
+from hedgerow.growing.cart_state import CartRules, Samples
 from hedgerow.growing.pruning import prune
 from hedgerow.kernels.cart import MISSING_RANK, Least
-from hedgerow.kernels.impurity import ABSOLUTE_ERROR, ENTROPY, GINI, SQUARED_ERROR
+from hedgerow.kernels.impurity import ABSOLUTE_ERROR, ENTROPY, GINI, POISSON, SQUARED_ERROR
 from hedgerow.model.cart_tree import CartTree
 
 CRITERIA = {
@@ -21,7 +21,10 @@ CRITERIA = {
     "entropy": ENTROPY,
     "log_loss": ENTROPY,
     "squared_error": SQUARED_ERROR,
+    # Friedman's improvement l r / (l + r) (mean_l - mean_r)^2 is the decrease of squares.
+    "friedman_mse": SQUARED_ERROR,
     "absolute_error": ABSOLUTE_ERROR,
+    "poisson": POISSON,
 }
 """Names of the criteria, and what the kernels call them."""
 
@@ -36,7 +39,8 @@ class CartParams:
     """Parameters of a tree, validated and resolved.
 
     ``min_samples_split`` and ``min_samples_leaf`` are numbers of rows,
-    ``max_features`` a number of features; ``n_classes`` is 0 in regression.
+    ``max_features`` a number of features; ``n_classes`` is 0 in regression.  ``draws``:
+    thresholds are drawn; ``sign``: 1 and -1 for monotone features.
     """
 
     criterion: str
@@ -50,6 +54,8 @@ class CartParams:
     ccp_alpha: float
     max_features: int
     seed: int
+    draws: bool = False
+    sign: IntArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,13 +66,17 @@ class CartSample:
     ----------
     table : Table
     target : float64
-        Class indices in classification.
+        Class indices in classification; of several targets, or indicators of classes of
+        several columns, shape (n_rows, n_targets).
     weight : float64 or None
+    n_columns : int
+        Columns of y.
     """
 
     table: Table
     target: FloatArray
     weight: FloatArray | None
+    n_columns: int = 1
 
     def without_zero_weights(self) -> CartSample:
         """Leave out rows of weight 0; weights that are all 1 become None."""
@@ -77,7 +87,7 @@ class CartSample:
         if not kept.all():
             table = Table(table.values[kept], table.schema)
             target, weight = target[kept], weight[kept]
-        return CartSample(table, target, None if (weight == 1.0).all() else weight)
+        return CartSample(table, target, None if (weight == 1.0).all() else weight, self.n_columns)
 
 
 def train_tree(
@@ -109,19 +119,23 @@ def train_tree(
         max_features=np.int64(params.max_features),
         seed=np.uint64(params.seed),
         large=np.int64(0),
+        n_targets=np.int64(1 if sample.target.ndim == 1 else sample.target.shape[1]),
+        n_columns=np.int64(sample.n_columns),
+        is_random=np.int64(params.draws),
+        is_monotone=np.int64(params.sign is not None),
         least=Least(np.int64(params.min_samples_leaf), np.float64(lightest * scale)),
     )
     none = np.empty(0)
     is_classes = params.n_classes > 0
     samples = Samples(
         sample.target.astype(np.uint32) if is_classes else np.empty(0, dtype=np.uint32),
-        none if is_classes else np.ascontiguousarray(sample.target),
+        none if is_classes else np.ascontiguousarray(sample.target.T).reshape(-1),
         none if weight is None else weight,
     )
-    data = sort_table(table, categorical, n_threads)
+    data = sort_table(table, categorical, n_threads, params.sign, draws=params.draws)
     ranks = {int(j): rank_rows(data, int(j)) for j in np.flatnonzero(categorical)}
     grown = grow_tree(samples, mass, data, rules, n_threads)
-    tree = _make_tree(grown, samples, data, ranks, params.n_classes, table)
+    tree = _make_tree(grown, sample, samples, data, ranks, params)
     if params.ccp_alpha > 0.0:
         tree = tree.pruned(pruning_states(tree, params.ccp_alpha)[2])
     return tree
@@ -160,17 +174,26 @@ def masses(weight: FloatArray | None) -> tuple[FloatArray, float]:
 
 def _make_tree(
     grown: GrownTree,
+    sample: CartSample,
     samples: Samples,
     data: SortedTable,
     ranks: dict[int, IntArray],
-    n_classes: int,
-    table: Table,
+    params: CartParams,
 ) -> CartTree:
     start, category, category_left = _categories(grown, data, ranks)
-    value = _class_shares(grown, samples, n_classes) if n_classes > 0 else grown.value[:, None]
+    if params.n_classes == 2 and params.sign is not None:  # in order to the last bit
+        value = np.stack((1.0 - grown.value, grown.value), axis=1)
+    elif params.n_classes > 0:
+        value = _class_shares(grown, samples, params.n_classes)
+    elif sample.target.ndim == 2:
+        value = _means(grown, sample.target, samples.weight)
+    else:
+        value = grown.value[:, None]
     return CartTree(
         feature=grown.feature.astype(np.int32),
-        threshold_key=node_thresholds(data, grown.feature, grown.last_left, grown.first_right),
+        threshold_key=node_thresholds(
+            data, grown.feature, grown.last_left, grown.first_right, grown.drawn
+        ),
         missing_left=grown.missing_left.astype(np.uint8),
         children_left=grown.left.astype(np.int32),
         children_right=grown.right.astype(np.int32),
@@ -181,8 +204,21 @@ def _make_tree(
         category_start=start,
         category=category,
         category_left=category_left,
-        schema=table.schema,
+        schema=sample.table.schema,
     )
+
+
+def _means(grown: GrownTree, target: FloatArray, weight: FloatArray) -> FloatArray:
+    """Mean of each target in each node; exact where all rows of a node have one value."""
+    value = np.empty((len(grown.feature), target.shape[1]))
+    for node, (start, count) in enumerate(zip(grown.start, grown.count, strict=True)):
+        rows = grown.rows[start : start + count]
+        own = target[rows]
+        base = own[0]
+        value[node] = base + np.average(
+            own - base, axis=0, weights=weight[rows] if len(weight) else None
+        )
+    return value
 
 
 def _class_shares(grown: GrownTree, samples: Samples, n_classes: int) -> FloatArray:

@@ -75,7 +75,9 @@ def _refuse_missing(labels: AnyArray, name: str) -> None:
             )
 
 
-def encode(labels: AnyArray, weight: FloatArray | None) -> tuple[AnyArray, FloatArray]:
+def encode(
+    labels: AnyArray, weight: FloatArray | None, least: int = 2
+) -> tuple[AnyArray, FloatArray]:
     """Classes in order, and the index of each row's class.
 
     Only rows of positive weight make a class; the others get index 0.
@@ -83,7 +85,7 @@ def encode(labels: AnyArray, weight: FloatArray | None) -> tuple[AnyArray, Float
     Raises
     ------
     DataError
-        If there are fewer than two classes.
+        If there are fewer than ``least`` classes.
     DataTypeError
         If labels of different types cannot be ordered.
     """
@@ -94,7 +96,7 @@ def encode(labels: AnyArray, weight: FloatArray | None) -> tuple[AnyArray, Float
         raise DataTypeError(
             f"y mixes labels of types that cannot be ordered ({error}): make them one type."
         ) from error
-    if len(classes) < 2:
+    if len(classes) < least:
         without = " among rows of positive sample_weight" if not counted.all() else ""
         raise DataError(
             f"y has only one class, {classes.tolist()[0]!r}{without}: "

@@ -30,6 +30,15 @@ import numpy as np
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.cart_nodes import (
+    add_node,
+    is_constant,
+    is_terminal,
+    limits_of,
+    node_column,
+    prepare_node,
+    settle_node,
+)
+from hedgerow.growing.cart_state import (
     AT_CHOSEN,
     AT_EXPANSIONS,
     AT_FRONTIER,
@@ -49,22 +58,24 @@ from hedgerow.growing.cart_nodes import (
     Samples,
     Tree,
     Work,
-    add_node,
-    is_constant,
-    is_terminal,
-    node_column,
-    prepare_node,
-    settle_node,
 )
 from hedgerow.kernels.cart import (
+    Column,
     Scratch,
     divide_cells,
+    rank_of,
     scan_counts,
-    scan_deviations,
     scan_shares,
 )
+from hedgerow.kernels.cart_deviations import scan_deviations
+from hedgerow.kernels.cart_limits import Limits
+from hedgerow.kernels.cart_targets import drawn_threshold, first_above, scan_targets, score_cut
 from hedgerow.kernels.category import order_column
+from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.impurity import ABSOLUTE_ERROR, ENTROPY
+
+CART_CUT_STREAM = 14 << 40
+"""Random numbers by which thresholds are drawn (:mod:`hedgerow.kernels.hashing`)."""
 
 DONE, SEARCH, DIVIDE, ROOM, GROW = range(5)
 """Why the loop has returned: the tree is grown; search or divide the columns of the
@@ -79,25 +90,34 @@ def search_columns(
     rules: CartRules,
     work: Work,
     scratch: Scratch,
-    table: IntArray,
+    tree: Tree,
     node: int,
     found: Found,
     first: int,
     last: int,
 ) -> None:
-    """Best cut of the node's chosen features ``first .. last``."""
+    """Best cut of the node's chosen features ``first .. last``, or one that is drawn of each."""
     for i in range(first, last):
         feature = work.chosen[i]
-        column = node_column(columns, table, node, feature)
+        column = node_column(columns, tree.table, node, feature)
+        limits = limits_of(columns, rules, work, tree, node, feature)
+        found.drawn[i] = np.nan
         if columns.categorical[feature] == 1:
             column = order_column(
                 column, work.read, rules.least, rules.criterion, rules.n_classes, scratch
             )
+        elif rules.is_random == 1:
+            draw_cut(columns, rules, work, scratch, node, found, i, column, limits)
+            continue
         best, n_first, best_side = -np.inf, np.int64(-1), np.int64(0)
         for side in range(2 if column.n_missing > 0 else 1):
             if rules.criterion == ABSOLUTE_ERROR:
                 score, cut = scan_deviations(
                     column, work.read, rules.least, side, work.totals, best, work.heights, scratch
+                )
+            elif rules.n_targets > 1:
+                score, cut = scan_targets(
+                    column, work.read, rules.least, side, work.totals, best, scratch.counts
                 )
             elif rules.n_classes > 2 or rules.criterion == ENTROPY:
                 score, cut = scan_counts(
@@ -105,13 +125,51 @@ def search_columns(
                     rules.criterion, rules.n_classes, scratch.counts,
                 )  # fmt: skip
             else:
-                score, cut = scan_shares(column, work.read, rules.least, side, work.totals, best)
+                score, cut = scan_shares(
+                    column, work.read, rules.least, side, work.totals, best, rules.criterion,
+                    limits,
+                )  # fmt: skip
             if cut >= 0:
                 best, n_first, best_side = score, cut, np.int64(side)
         if column.n_missing == 0 and n_first >= 0:
             # Missing values that come later go with the larger side.
             best_side = np.int64(2 * n_first > column.n_present)
         found.score[i], found.n_first[i], found.missing_left[i] = best, n_first, best_side
+
+
+@kernel(inner=True)
+def draw_cut(
+    columns: Columns, rules: CartRules, work: Work, scratch: Scratch, node: int, found: Found,
+    i: int, column: Column, limits: Limits,
+) -> None:  # fmt: skip
+    """One cut of a feature, at a threshold drawn between its lowest and highest value.
+
+    Missing values go to a side that is drawn.  (Geurts, Ernst and Wehenkel 2006)
+    """
+    feature, start = work.chosen[i], column.start
+    stop = start + column.n_present
+    values = columns.value[columns.value_start[feature] : columns.value_start[feature + 1]]
+    found.score[i], found.n_first[i], found.missing_left[i] = -np.inf, -1, 0
+    if column.n_present == 0:
+        return
+    bits = hash64(rules.seed, CART_CUT_STREAM, node * columns.n_features + feature)
+    side = np.int64(bits & np.uint64(1)) if column.n_missing > 0 else np.int64(0)
+    low = values[np.int64(rank_of(column.cells[start]))]
+    high = values[np.int64(rank_of(column.cells[stop - 1]))]
+    threshold = drawn_threshold(low, high, np.float64(bits >> np.uint64(11)) * 2.0**-53)
+    n_first = first_above(column.cells, start, stop, values, threshold) - start
+    if n_first == column.n_present:  # one value, and missing ones
+        threshold, side = np.nan, np.int64(0)
+    score = score_cut(
+        column, work.read, rules.least, n_first, side, work.totals, rules.criterion,
+        rules.n_classes, rules.n_targets, limits, scratch,
+    )  # fmt: skip
+    if score == -np.inf:
+        return
+    if column.n_missing == 0:
+        side = np.int64(2 * n_first > column.n_present)
+    found.score[i], found.n_first[i], found.missing_left[i] = score, n_first, side
+    found.drawn[i] = threshold
 
 
 @kernel(inner=True)
@@ -193,7 +251,9 @@ def expand_node(rules: CartRules, tree: Tree, progress: IntArray, node: int) -> 
 @kernel(inner=True)
 def plant(samples: Samples, rules: CartRules, work: Work, tree: Tree, progress: IntArray) -> None:
     """Make the root, the node to be examined first."""
-    progress[AT_NODE] = add_node(samples, rules, work, tree, progress, 0, len(work.rows), 0)
+    progress[AT_NODE] = add_node(
+        samples, rules, work, tree, progress, 0, len(work.rows), 0, -np.inf, np.inf
+    )
     progress[AT_SIBLING] = -1
     progress[AT_LEAVES] = 1
     progress[AT_PHASE] = _EXAMINE
@@ -238,7 +298,7 @@ def grow(
             progress[AT_PHASE] = _SEARCHED
             if n_chosen > 0 and table[node, NODE_COUNT] >= rules.large:
                 return SEARCH
-            search_columns(columns, rules, work, scratch, table, node, found, 0, n_chosen)
+            search_columns(columns, rules, work, scratch, tree, node, found, 0, n_chosen)
         else:
             if settle_node(samples, columns, rules, work, scratch, tree, progress, found):
                 push_node(tree, progress, best_first, node)
@@ -272,7 +332,7 @@ def run(
     """
     node = progress[AT_NODE]
     if task == SEARCH:
-        search_columns(columns, rules, work, scratch, tree.table, node, found, first, last)
+        search_columns(columns, rules, work, scratch, tree, node, found, first, last)
     elif task == DIVIDE:
         divide_columns(columns, work, scratch, tree.table, node, first, last)
     else:

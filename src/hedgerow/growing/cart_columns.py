@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.table import Table
-from hedgerow.growing.cart_nodes import Columns
+from hedgerow.growing.cart_state import Columns
 from hedgerow.kernels.cart import MISSING_RANK
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.threads import run_blocks
@@ -32,7 +32,14 @@ class SortedTable(NamedTuple):
     kinds: tuple[ColumnKind, ...]
 
 
-def sort_table(table: Table, categorical: AnyArray, n_threads: int) -> SortedTable:
+def sort_table(
+    table: Table,
+    categorical: AnyArray,
+    n_threads: int,
+    sign: IntArray | None = None,
+    *,
+    draws: bool = False,
+) -> SortedTable:
     """Sort every column of a table once.
 
     Parameters
@@ -42,6 +49,10 @@ def sort_table(table: Table, categorical: AnyArray, n_threads: int) -> SortedTab
     categorical : uint8, shape (n_features,)
         1 for columns whose values are categories.
     n_threads : int
+    sign : int64, shape (n_features,), optional
+        1 and -1 for columns with monotone constraints.
+    draws : bool, default=False
+        Whether thresholds are drawn, between values that growth then has to know.
     """
     n_rows, n_features = table.values.shape
     cells = np.empty(n_rows * n_features, dtype=np.uint64)
@@ -53,7 +64,21 @@ def sort_table(table: Table, categorical: AnyArray, n_threads: int) -> SortedTab
             different[j] = sort_column(table.values[:, j], part)
 
     run_blocks(sort_some, n_features, n_threads, max(1, 50_000 // n_rows))
-    columns = Columns(cells, np.int64(n_rows), np.int64(n_features), categorical)
+    signs = np.zeros(n_features, dtype=np.int64) if sign is None else sign
+    sizes = [len(keys) for keys in different] if draws else [0] * n_features
+    value = np.empty(0)
+    if draws:
+        kinds = table.schema.kinds
+        value = np.concatenate(
+            [
+                keys.astype(np.float64) if kind == "int" else floats_of_keys(keys)
+                for keys, kind in zip(different, kinds, strict=True)
+            ]
+        )
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    columns = Columns(
+        cells, np.int64(n_rows), np.int64(n_features), categorical, signs, value, start
+    )
     return SortedTable(columns, different, table.schema.kinds)
 
 
@@ -97,9 +122,16 @@ def thresholds_between(low: IntArray, high: IntArray, kind: ColumnKind) -> IntAr
 
 
 def node_thresholds(
-    data: SortedTable, feature: AnyArray, last_left: IntArray, first_right: IntArray
+    data: SortedTable,
+    feature: AnyArray,
+    last_left: IntArray,
+    first_right: IntArray,
+    drawn: FloatArray,
 ) -> IntArray:
-    """Thresholds of splits whose ranks are given; 0 where there is no numeric split."""
+    """Thresholds of splits whose ranks are given; 0 where there is no numeric split.
+
+    Those that were drawn are taken as they are, but for columns of wide integers.
+    """
     thresholds = np.zeros(len(feature), dtype=np.int64)
     for j in np.unique(feature[feature >= 0]):
         keys = data.different[j]
@@ -109,6 +141,9 @@ def node_thresholds(
         thresholds[cut] = thresholds_between(
             keys[last_left[cut]], keys[first_right[cut]], data.kinds[j]
         )
+        if data.kinds[j] != "int":
+            known = cut[~np.isnan(drawn[cut])]
+            thresholds[known] = keys_of_floats(drawn[known])
     return thresholds
 
 

@@ -15,7 +15,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.cart import DONE, GROW, ROOM, SEARCH, run
 from hedgerow.growing.cart_columns import SortedTable
-from hedgerow.growing.cart_nodes import (
+from hedgerow.growing.cart_state import (
     AT_CHOSEN,
     AT_FIELDS,
     AT_NODE,
@@ -29,6 +29,7 @@ from hedgerow.growing.cart_nodes import (
     NODE_LEFT,
     NODE_MISSING_LEFT,
     NODE_START,
+    NUMBER_DRAWN,
     NUMBER_IMPURITY,
     NUMBER_VALUE,
     NUMBER_WEIGHT,
@@ -62,7 +63,9 @@ class GrownTree:
         Ranks of the values around the cut; -1 where there is none.
     missing_left : int64
     weight, impurity, value : float64
-        ``value`` of regression only.
+        ``value`` of regression with one target, and the share of the second of two classes.
+    drawn : float64
+        Threshold of a cut that was drawn; NaN of others.
     start, count : int64
         Rows of a node: ``rows[start : start + count]``.
     rows : uint32
@@ -77,6 +80,7 @@ class GrownTree:
     weight: FloatArray
     impurity: FloatArray
     value: FloatArray
+    drawn: FloatArray
     start: IntArray
     count: IntArray
     rows: AnyArray
@@ -107,8 +111,9 @@ def grow_tree(
     rules = rules._replace(large=large)
     work = _make_work(samples, mass, rules, n_rows, n_features)
     found = Found(
-        np.empty(n_features), np.empty(n_features, np.int64), np.empty(n_features, np.int64)
-    )
+        np.empty(n_features), np.empty(n_features, np.int64), np.empty(n_features, np.int64),
+        np.empty(n_features),
+    )  # fmt: skip
     most_categories = max(
         (len(data.different[j]) for j in np.flatnonzero(columns.categorical)), default=0
     )
@@ -150,7 +155,7 @@ def _make_work(
         share = samples.code.astype(np.float64)
         share = share * mass if len(mass) else share
     else:
-        share = np.empty(n_rows)
+        share = np.empty(int(rules.n_targets) * n_rows)
     by_target = np.argsort(samples.target, kind="stable") if absolute else np.empty(0)
     return Work(
         rows=np.arange(n_rows, dtype=np.uint32),
@@ -159,7 +164,7 @@ def _make_work(
         flags=np.zeros(n_rows, dtype=np.uint8),
         read=Rows(samples.code, mass, share, np.empty(n_placed, dtype=np.uint32)),
         heights=np.empty(n_placed),
-        totals=np.zeros(2 + int(rules.n_classes)),
+        totals=np.zeros(4 + int(rules.n_classes) + int(rules.n_targets)),
         counts=np.zeros(int(rules.n_classes)),
         chosen=np.zeros(n_features, dtype=np.int64),
     )
@@ -169,7 +174,7 @@ def _make_scratch(rules: CartRules, n_rows: int, most_categories: int) -> Scratc
     n_placed = n_rows if rules.criterion == ABSOLUTE_ERROR else 0
     n_classes = int(rules.n_classes)
     return Scratch(
-        np.empty(4 * n_classes),
+        np.empty(max(4 * n_classes, int(rules.n_targets))),
         np.empty(2 * n_placed + 2),
         np.empty(n_placed),
         np.empty(n_rows, dtype=np.uint64),
@@ -241,6 +246,7 @@ def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) 
         weight=numbers[:, NUMBER_WEIGHT].copy(),
         impurity=numbers[:, NUMBER_IMPURITY].copy(),
         value=numbers[:, NUMBER_VALUE].copy(),
+        drawn=np.where(is_inner, numbers[:, NUMBER_DRAWN], np.nan),
         start=rows[:, NODE_START].copy(),
         count=rows[:, NODE_COUNT].copy(),
         rows=work.rows,

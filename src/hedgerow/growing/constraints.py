@@ -82,6 +82,19 @@ def resolve_bins(params: BoostParams, schema: Schema) -> BoostParams:
     )
 
 
+def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
+    """1 and -1 for columns that predictions rise and fall with, by names or positions.
+
+    None where nothing is asked.
+
+    Raises
+    ------
+    ParameterError
+    """
+    signs = _by_column(given, name, schema, 0, read_direction)
+    return signs if signs is not None and any(signs) else None
+
+
 def _is_finite(value: object) -> bool:
     if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
         return False

@@ -11,8 +11,9 @@ score     what the best split has most of, for two sides of the same rows::
               Gini     sum_k l_k^2 / l + sum_k r_k^2 / r
               entropy  sum_k f(l_k) - f(l) + sum_k f(r_k) - f(r),   f(x) = x log x
               squares  (sum y)^2 / l + (sum y)^2 / r
+              Poisson  f(sum y) - (sum y) log l + f(sum y) - (sum y) log r
 
-          The first and the last are constant minus the weighted impurity of the
+          All but the second are constant minus the weighted impurity of the
           sides, the second is minus it.
 
 A score depends on the sums of both sides only, and not on which side is the
@@ -28,7 +29,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 
-GINI, ENTROPY, SQUARED_ERROR, ABSOLUTE_ERROR = range(4)
+GINI, ENTROPY, SQUARED_ERROR, ABSOLUTE_ERROR, POISSON = range(5)
 
 _LN2 = 0.6931471805599453
 _SQRT2 = 1.4142135623730951
@@ -92,6 +93,22 @@ def squares_score(left: float, left_mass: float, right: float, right_mass: float
     """``left^2 / left_mass + right^2 / right_mass`` with one division."""
     above = left * left * right_mass + right * right * left_mass
     return above / (left_mass * right_mass)
+
+
+@kernel(inline=True, inner=True)
+def poisson_score(left: float, left_mass: float, right: float, right_mass: float) -> float:
+    """``left log(left / left_mass) + right log(right / right_mass)``; sums of y, above 0."""
+    return left * logarithm(left / left_mass) + right * logarithm(right / right_mass)
+
+
+@kernel(inline=True, inner=True)
+def shares_score(
+    criterion: int, left: float, left_mass: float, right: float, right_mass: float
+) -> float:
+    """Score of two sides by their sums of shares; minus infinity if they cannot be."""
+    if criterion != POISSON:
+        return squares_score(left, left_mass, right, right_mass)
+    return poisson_score(left, left_mass, right, right_mass) if min(left, right) > 0.0 else -np.inf
 
 
 @kernel(inner=True)
