@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.dataset import Dataset
     from hedgerow.boosting.memory_estimate import estimate_memory
+    from hedgerow.convert.exporting import ExportError, ExportReport
+    from hedgerow.convert.settings.catboost import from_catboost_params
+    from hedgerow.convert.settings.lightgbm import from_lightgbm_params
+    from hedgerow.convert.settings.xgboost import from_xgboost_params
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
         DaskHedgerowRanker,
@@ -59,6 +63,8 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "Dataset",
+    "ExportError",
+    "ExportReport",
     "FoldsWarning",
     "HedgerowClassifier",
     "HedgerowError",
@@ -72,9 +78,12 @@ __all__ = [
     "cross_fit",
     "estimate_memory",
     "from_catboost",
+    "from_catboost_params",
     "from_lightgbm",
+    "from_lightgbm_params",
     "from_sklearn",
     "from_xgboost",
+    "from_xgboost_params",
     "load",
     "train",
 ]
@@ -99,6 +108,10 @@ _HOMES = {
         "ModelFormatError",
         "ParameterError",
     ),
+    "hedgerow.convert.exporting": ("ExportError", "ExportReport"),
+    "hedgerow.convert.settings.catboost": ("from_catboost_params",),
+    "hedgerow.convert.settings.lightgbm": ("from_lightgbm_params",),
+    "hedgerow.convert.settings.xgboost": ("from_xgboost_params",),
     "hedgerow.foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
     "hedgerow.training": ("train",),
     "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),

@@ -20,11 +20,11 @@ from hedgerow.boosting.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.refitting import Refitting
 from hedgerow.boosting.sample import check_offset
 from hedgerow.boosting.survival import SurvivalPredictions
+from hedgerow.convert.exports import Exports
+from hedgerow.convert.reading import load_any
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
-from hedgerow.convert.exports import Exports
-from hedgerow.convert.reading import load_any
 from hedgerow.io import model_from_bytes, model_to_bytes, save_model
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -410,7 +410,7 @@ def given_model(given: Any, name: str = "init_model") -> tuple[Model, Any]:
     if isinstance(given, Booster):
         return given.model, given
     if isinstance(given, str | os.PathLike):
-        return load_model(given)
+        return load_any(given)
     booster = getattr(given, "booster_", None)
     if isinstance(booster, Booster):
         return booster.model, given

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data import AnyTable, SparseTable, Table, UnknownCategory, drop_unused_levels, recode
+from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
 from hedgerow.errors import DataError, DataTypeError
 
 
@@ -114,7 +114,7 @@ def with_own_levels(
     table = drop_unused_levels(train.table, weight=train.weight)
     if table.schema is not train.table.schema and validation is not None:
         assert isinstance(validation.table, Table)  # sparse data hold no categories
-        policy: UnknownCategory = table.schema.unknown
+        policy: UnknownPolicy = table.schema.unknown
         policy = "missing" if lenient and policy == "error" else policy
         validation = replace(validation, table=recode(validation.table, table.schema, policy))
     return replace(train, table=table), validation

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Sequence
 
 from hedgerow import __version__
-from hedgerow.cli import bench, demo, inspection, ladder, prediction, training, warmup
+from hedgerow.cli import bench, convert, demo, inspection, ladder, prediction, training, warmup
 from hedgerow.cli.usage import Parser, UsageError, one_line, printable_warnings
 from hedgerow.errors import HedgerowError
 
-_COMMANDS = (demo, training, prediction, inspection, ladder, warmup, bench)
+_COMMANDS = (demo, training, prediction, inspection, convert, ladder, warmup, bench)
 
 
 def build_parser() -> Parser:

@@ -56,14 +56,14 @@ def export_model(
     model: Model,
     classes: AnyArray | None,
     path: str | os.PathLike[str],
-    format: str | None,
+    chosen: str | None,
     *,
     check: Any,
     approximate: bool,
     raw: bool,
 ) -> ExportReport:
     """Write a model; see :meth:`hedgerow.Booster.export`."""
-    name = _format_of(path, format)
+    name = _format_of(path, chosen)
     plain, notes = plain_model(model, classes, raw, name), Notes()
     try:
         data = _TARGETS[name].write(plain, approximate, notes)
@@ -79,8 +79,8 @@ def export_model(
     return report
 
 
-def _format_of(path: str | os.PathLike[str], format: str | None) -> str:
-    if format is None:
+def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
+    if chosen is None:
         found = SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower())
         if found is None:
             raise ParameterError(
@@ -88,12 +88,12 @@ def _format_of(path: str | os.PathLike[str], format: str | None) -> str:
                 f"{', '.join(map(repr, _TARGETS))}."
             )
         return found
-    if format not in get_args(ExportFormat):
+    if chosen not in get_args(ExportFormat):
         raise ParameterError(
-            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {format!r}."
-            f"{did_you_mean(str(format), _TARGETS)}"
+            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {chosen!r}."
+            f"{did_you_mean(str(chosen), _TARGETS)}"
         )
-    return format
+    return str(chosen)
 
 
 def _checked(

@@ -23,7 +23,7 @@ from hedgerow.data.levels import (
     canonical,
     take_levels,
 )
-from hedgerow.data.schema import Column, Schema, UnknownCategory
+from hedgerow.data.schema import Column, Schema, UnknownPolicy
 from hedgerow.data.table import Table, unknown_category
 from hedgerow.errors import DataError
 from hedgerow.kernels.keys import floats_of_keys
@@ -89,7 +89,7 @@ def drop_unused_levels(
     return _with_codes(table, schema, new_codes, schema.unknown)
 
 
-def recode(table: Table, schema: Schema, unknown: UnknownCategory | None = None) -> Table:
+def recode(table: Table, schema: Schema, unknown: UnknownPolicy | None = None) -> Table:
     """Write the categories of a table in the codes of another schema.
 
     Parameters
@@ -148,7 +148,7 @@ def codes_in(table: Table, j: int) -> IntArray:
 
 
 def _with_codes(
-    table: Table, schema: Schema, new_codes: dict[int, IntArray], unknown: UnknownCategory
+    table: Table, schema: Schema, new_codes: dict[int, IntArray], unknown: UnknownPolicy
 ) -> Table:
     values: AnyArray = table.values.copy(order="K")
     for j, codes in new_codes.items():

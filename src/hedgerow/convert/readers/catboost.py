@@ -69,9 +69,7 @@ def read_catboost(record: dict[str, Any]) -> Imported:
     classes = _classes(record, meaning, n_outputs)
     source = {"format": "catboost", "objective": loss}
     schema = splits.columns.schema()
-    return finished(
-        table, schema, bias.tolist(), meaning, source, classes, splits.statistics
-    )
+    return finished(table, schema, bias.tolist(), meaning, source, classes, splits.statistics)
 
 
 _REFUSED = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError
 
 _MOST_COLUMNS = 2**24
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _LEFT = {"AsIs": True, "AsFalse": True, "AsTrue": False}
 
 
@@ -79,10 +81,8 @@ def _as_numbers(texts: list[str]) -> list[Any]:
     """Whole numbers if all texts are such, 0 and 1 for truth values, else the texts."""
     if texts and set(texts) <= {"True", "False"}:
         return [int(text == "True") for text in texts]
-    short = all(len(text) <= 18 and text.lstrip("-").isdigit() and text.isascii() for text in texts)
-    if texts and short and all(str(int(text)) == text for text in texts if text.count("-") < 2):
-        if all(text.count("-") < 2 for text in texts):
-            return [int(text) for text in texts]
+    if texts and all(_WHOLE.fullmatch(text) for text in texts):
+        return [int(text) for text in texts]
     return texts
 
 

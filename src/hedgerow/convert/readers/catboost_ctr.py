@@ -181,7 +181,9 @@ def hashes_of(parts: Sequence[IntArray]) -> Hashes:
     combined = np.zeros(len(parts[0]), dtype=np.uint64)
     for part in parts:
         with np.errstate(over="ignore"):
-            combined = _MULTIPLIER * (combined + _MULTIPLIER * part.astype(np.int64).view(np.uint64))
+            combined = _MULTIPLIER * (
+                combined + _MULTIPLIER * part.astype(np.int64).view(np.uint64)
+            )
     return combined
 
 

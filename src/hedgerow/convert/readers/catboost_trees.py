@@ -37,7 +37,11 @@ class _Builder:
         return self.set_numbers[split]
 
     def add(
-        self, asked: list[Split | None], left: IntArray, value: FloatArray, cover: FloatArray,
+        self,
+        asked: list[Split | None],
+        left: IntArray,
+        value: FloatArray,
+        cover: FloatArray,
         right: IntArray,
     ) -> None:
         """Add a tree; ``asked`` is None in leaves."""
@@ -52,7 +56,13 @@ class _Builder:
         """All trees."""
         width = (self.n_outputs,) if self.n_outputs > 1 else ()
         integers, none = np.zeros(0, np.int64), np.zeros(0)
-        empty = (*[integers] * 2, *[integers != 0] * 2, *[integers] * 2, np.zeros((0, *width)), none)
+        empty = (
+            *[integers] * 2,
+            *[integers != 0] * 2,
+            *[integers] * 2,
+            np.zeros((0, *width)),
+            none,
+        )
         columns = [np.concatenate(part) for part in zip(*(self.parts or [empty]), strict=True)]
         feature, key, missing, is_set, left, right, value, cover = columns
         sets = CategorySets(is_set, self.sets, np.zeros(len(self.sets), dtype=np.bool_))
@@ -64,7 +74,7 @@ class _Builder:
 
 
 def symmetric_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Trees that ask one split on each level: leaf ``b`` has bit k of ``b`` set if split k is true."""
+    """Trees that ask one split on each level: bit k of a leaf's number is that of split k."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
         asked = [splits.read(item) for item in records.listed(record, "splits", missing=True)]

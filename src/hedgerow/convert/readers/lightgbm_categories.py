@@ -67,14 +67,14 @@ def categories_of(text: LightGBMText, nodes: Nodes, n_features: int) -> Categori
         codes.setdefault(j, set()).update(found.tolist())
     places = _places(text, codes, n_features) if text.pandas_categorical is not None else {}
     categories = Categories({}, {}, {})
-    for j, found in codes.items():
+    for j, known in codes.items():
         if j not in places:
-            categories.levels[j] = _checked(sorted(found), j)
+            categories.levels[j] = _checked(sorted(known), j)
             categories.rounding[j] = "to_zero"
             continue
         assert text.pandas_categorical is not None
         levels = _levels_of_pandas(text.pandas_categorical[places[j]], j)
-        if found and max(found) >= len(levels):
+        if known and max(known) >= len(levels):
             raise ModelFormatError(f"column {j} has fewer categories than its splits name.")
         categories.levels[j] = tuple(canonical(sorted(levels)))
         categories.rounding[j] = "none"
@@ -89,8 +89,7 @@ def category_sets(nodes: Nodes, categories: Categories) -> CategorySets:
     is_set[nodes.inner] = nodes.is_set
     columns = nodes.feature[nodes.is_set].tolist()
     members = [
-        categories.positions(found, j)
-        for j, found in zip(columns, members_of(nodes), strict=True)
+        categories.positions(found, j) for j, found in zip(columns, members_of(nodes), strict=True)
     ]
     return CategorySets(is_set, members, np.zeros(len(members), dtype=np.bool_))
 
@@ -110,7 +109,9 @@ def members_of(nodes: Nodes) -> list[IntArray]:
     before = np.concatenate(([0], np.cumsum(ends)))
     found, total = [], 0
     which = nodes.threshold[nodes.is_set]
-    for tree, number in zip(nodes.tree_of_inner[nodes.is_set].tolist(), which.tolist(), strict=True):
+    for tree, number in zip(
+        nodes.tree_of_inner[nodes.is_set].tolist(), which.tolist(), strict=True
+    ):
         if not (0 <= number < nodes.n_cat[tree]) or number != int(number):
             raise ModelFormatError(f"tree {tree}: a split of categories has no set.")
         at = int(first[tree]) + int(number)

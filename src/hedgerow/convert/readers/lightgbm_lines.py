@@ -53,4 +53,6 @@ def read_lines(nodes: Nodes, table: TreeTable, n_features: int) -> Slopes | None
 
 def _flat(trees: list[dict[str, str]], name: str) -> str:
     """The numbers of all leaves; those without any leave more than one space."""
-    return " ".join(" ".join(tree.get(name, "").split()) for tree in trees).strip().replace("  ", " ")
+    return (
+        " ".join(" ".join(tree.get(name, "").split()) for tree in trees).strip().replace("  ", " ")
+    )

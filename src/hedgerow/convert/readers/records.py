@@ -99,9 +99,7 @@ def text_number(record: dict[str, Any], name: str, default: str = "") -> float:
     return value
 
 
-def text_whole(
-    record: dict[str, Any], name: str, low: int, high: int, default: str = ""
-) -> int:
+def text_whole(record: dict[str, Any], name: str, low: int, high: int, default: str = "") -> int:
     """A whole number within bounds that is written as text."""
     found = record.get(name, default)
     short = isinstance(found, str) and found.isascii() and found.isdigit() and len(found) <= 18

@@ -92,9 +92,7 @@ def _columns(model: Any) -> tuple[dict[int, tuple[Any, IntArray]], IntArray]:
 def _levels(categories: AnyArray) -> tuple[Any, IntArray]:
     """Levels in ascending order, and the position of each code among them (-1 if missing)."""
     plain = [item.item() if isinstance(item, np.generic) else item for item in categories]
-    known = [
-        k for k, item in enumerate(plain) if item is not None and item == item  # noqa: PLR0124
-    ]
+    known = [k for k, item in enumerate(plain) if item is not None and item == item]
     order = sorted(known, key=plain.__getitem__)
     position = np.full(len(plain), -1, dtype=np.int64)
     position[order] = np.arange(len(order))
@@ -102,9 +100,7 @@ def _levels(categories: AnyArray) -> tuple[Any, IntArray]:
     return tuple(canonical(values)), position
 
 
-def _table(
-    predictors: list[Any], order: IntArray, positions: dict[int, IntArray]
-) -> TreeTable:
+def _table(predictors: list[Any], order: IntArray, positions: dict[int, IntArray]) -> TreeTable:
     nodes = np.concatenate([predictor.nodes for predictor in predictors])
     sizes = [len(predictor.nodes) for predictor in predictors]
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
@@ -112,7 +108,7 @@ def _table(
     feature = np.where(inner, order[np.where(inner, nodes["feature_idx"], 0)], -1)
     is_set = inner & (nodes["is_categorical"] != 0)
     key = keys_up_to(np.where(inner & ~is_set, nodes["num_threshold"], 0.0))
-    members = []
+    members: list[IntArray] = []
     tree = np.repeat(np.arange(len(predictors)), sizes)
     for node in np.flatnonzero(is_set).tolist():
         words = predictors[tree[node]].raw_left_cat_bitsets[nodes["bitset_idx"][node]]

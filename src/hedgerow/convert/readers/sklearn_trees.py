@@ -127,8 +127,7 @@ def table_of(trees: Sequence[Any]) -> TreeTable:
     left = all_of("children_left").astype(np.int64)
     inner = left >= 0
     missing = [
-        np.asarray(getattr(tree, "missing_go_to_left", np.zeros(tree.node_count)))
-        for tree in trees
+        np.asarray(getattr(tree, "missing_go_to_left", np.zeros(tree.node_count))) for tree in trees
     ]
     cut = np.where(inner, all_of("threshold"), 0.0)
     return TreeTable(

@@ -32,7 +32,7 @@ from hedgerow.convert.readers import records, ubjson
 from hedgerow.convert.readers.xgboost_categories import Coded, coded_columns
 from hedgerow.convert.readers.xgboost_trees import Tree, read_tree, table_of
 from hedgerow.convert.trees import TreeTable
-from hedgerow.data.schema import Column, Schema
+from hedgerow.data.schema import Column, Schema, UnknownPolicy
 from hedgerow.errors import ModelFormatError
 from hedgerow.objectives import CUSTOM
 from hedgerow.objectives.targets import FOR_SEVERAL
@@ -66,20 +66,16 @@ def read_record(record: Any) -> Imported:
     n_outputs = max(classes, targets, 1)
     booster, weights = _booster(records.member(learner, "gradient_booster"))
     model = records.member(booster, "model")
-    trees = [
-        read_tree(tree, n_features, n_outputs) for tree in records.objects(model, "trees")
-    ]
+    trees = [read_tree(tree, n_features, n_outputs) for tree in records.objects(model, "trees")]
     outputs = records.ints(model, "tree_info", len(trees))
     order = _in_turns(outputs.tolist(), trees, n_outputs)
     if weights is not None and len(weights) != len(trees):
         raise ModelFormatError("weight_drop must have one number for each tree.")
     trees = [trees[t].scaled(1.0 if weights is None else float(weights[t])) for t in order]
-    names, named = column_names(
-        records.texts(learner, "feature_names") or None, n_features, "f{}"
-    )
+    names, named = column_names(records.texts(learner, "feature_names") or None, n_features, "f{}")
     coded = coded_columns(model.get("cats"), learner, trees, n_features)
     columns = tuple(_column(name, coded.get(j)) for j, name in enumerate(names))
-    unknown = "split" if any(column.kind == "category" for column in columns) else "missing"
+    unknown: UnknownPolicy = "split" if coded else "missing"
     schema = Schema(columns, named, unknown)
     table: TreeTable = table_of(trees, coded, n_outputs)
     objective = records.member(learner, "objective")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,10 @@ def _levels(encoding: dict[str, Any], j: int) -> list[Any]:
         if np.isnan(values).any():
             raise ModelFormatError(f"column {j} has a category that is NaN.")
         whole = encoding["values"]
-        is_float = (whole.dtype.kind == "f") if isinstance(whole, np.ndarray) else any(
-            isinstance(value, float) for value in whole
+        is_float = (
+            (whole.dtype.kind == "f")
+            if isinstance(whole, np.ndarray)
+            else any(isinstance(value, float) for value in whole)
         )
         return values.tolist() if is_float else records.ints(encoding, "values").tolist()
     offsets = records.ints(encoding, "offsets")
@@ -109,8 +112,6 @@ def _levels(encoding: dict[str, Any], j: int) -> list[Any]:
     raw = (letters & 0xFF).astype(np.uint8).tobytes()
     ends = offsets.tolist()
     try:
-        return [raw[a:b].decode("utf-8") for a, b in zip(ends, ends[1:], strict=False)]
+        return [raw[a:b].decode("utf-8") for a, b in pairwise(ends)]
     except UnicodeDecodeError as error:
-        raise ModelFormatError(
-            f"a category of column {j} is not UTF-8: {error.reason}."
-        ) from None
+        raise ModelFormatError(f"a category of column {j} is not UTF-8: {error.reason}.") from None

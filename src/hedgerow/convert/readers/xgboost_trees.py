@@ -156,7 +156,8 @@ def table_of(trees: Sequence[Tree], coded: dict[int, Coded], n_outputs: int) -> 
     cut = all_of("cut", none.astype(np.float32))
     feature = all_of("feature", none.astype(np.int64))
     key = keys_below_float32(np.where(np.isnan(cut), np.float32(0.0), cut))
-    is_set, members = np.zeros(len(feature), np.bool_), []
+    is_set = np.zeros(len(feature), np.bool_)
+    members: list[IntArray] = []
     for first, tree in zip(start.tolist(), trees, strict=False):
         for node, listed in sorted(tree.listed.items()):
             is_set[first + node] = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -187,7 +188,10 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
         f"internal_count={_ints(tree.count[inner])}",
     ]
     if words:
-        lines += [f"cat_boundaries={_ints(ends)}", f"cat_threshold={_ints(sum(words, []))}"]
+        lines += [
+            f"cat_boundaries={_ints(ends)}",
+            f"cat_threshold={_ints(chain.from_iterable(words))}",
+        ]
     return [*lines, "is_linear=0", "shrinkage=1"]
 
 
@@ -196,7 +200,7 @@ def _bits(codes: Any) -> list[int]:
     last = int(codes[-1]) if len(codes) else 0
     bits = np.zeros((last // _WORD + 1) * _WORD, dtype=np.uint8)
     bits[codes] = 1
-    return np.packbits(bits, bitorder="little").view("<u4").tolist()  # type: ignore[no-any-return]
+    return np.packbits(bits, bitorder="little").view("<u4").tolist()
 
 
 def _ints(values: Iterable[int]) -> str:

@@ -12,7 +12,7 @@ and what is no level becomes a missing value, or -1 where splits say where unkno
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -80,10 +80,7 @@ class _Graph:
 
     def constant(self, name: str, values: AnyArray) -> str:
         """Add a constant."""
-        from onnx import helper
-
         self.constants.append(_tensor(values, name))
-        assert helper is not None
         return name
 
     def output(self, name: str, kind: int, shape: list[Any]) -> None:
@@ -98,7 +95,7 @@ class _Graph:
 
         columns = self.plain.columns
         if not any(_is_text(column) for column in columns):
-            shape = ["rows", len(columns)]
+            shape: list[str | int | None] = ["rows", len(columns)]
             self.inputs.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, shape))
             return "X"
         parts = []
@@ -280,7 +277,7 @@ def _tensor(values: AnyArray, name: str) -> Any:
 
     if values.dtype == object:
         texts = [str(value).encode() for value in values.tolist()]
-        return helper.make_tensor(name, TensorProto.STRING, [len(texts)], texts)
+        return helper.make_tensor(name, TensorProto.STRING, [len(texts)], cast(Any, texts))
     kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64, "u": TensorProto.UINT8}
     kind = kinds[values.dtype.kind]
     return helper.make_tensor(name, kind, list(values.shape), values.reshape(-1).tolist())

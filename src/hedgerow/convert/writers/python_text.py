@@ -57,8 +57,8 @@ def _head(plain: PlainModel) -> list[str]:
     coded = [(j, c) for j, c in enumerate(plain.columns) if c.kind == "category"]
     lines.append("LEVELS = {")
     lines += [f"    {j}: {list(column.levels)!a}," for j, column in coded]
-    lines += ["}", "CODES = {j: {level: k for k, level in enumerate(known)} "
-              "for j, known in LEVELS.items()}"]  # fmt: skip
+    made = "{level: k for k, level in enumerate(known)} for j, known in LEVELS.items()"
+    lines += ["}", f"CODES = {{j: {made}}}"]
     lines.append(f"ROUNDING = {{{', '.join(f'{j}: {c.rounding!r}' for j, c in coded)}}}")
     lines += ["inf = math.inf", "", "", *_READ]
     if plain.schema.zero_missing:
@@ -67,22 +67,24 @@ def _head(plain: PlainModel) -> list[str]:
     return lines
 
 
-_READ = '''def read(row):
-    """Values as numbers: NaN if missing, categories as codes, -1 for an unknown one."""
-    if hasattr(row, "keys"):
-        row = [row[name] for name in COLUMNS]
-    return [read_value(j, x) for j, x in enumerate(row)]
-
-
-def read_value(j, x):
-    if x is None or x != x:
-        return math.nan
-    if j not in CODES:
-        x = float(x)
-        return x
-    if ROUNDING[j] != "none" and math.isfinite(x):
-        x = math.floor(x) if ROUNDING[j] == "down" else math.trunc(x)
-    return CODES[j].get(x, -1)'''.split("\n")
+_READ = [
+    "def read(row):",
+    '    """Values as numbers: NaN if missing, categories as codes, -1 for an unknown one."""',
+    '    if hasattr(row, "keys"):',
+    "        row = [row[name] for name in COLUMNS]",
+    "    return [read_value(j, x) for j, x in enumerate(row)]",
+    "",
+    "",
+    "def read_value(j, x):",
+    "    if x is None or x != x:",
+    "        return math.nan",
+    "    if j not in CODES:",
+    "        x = float(x)",
+    "        return x",
+    '    if ROUNDING[j] != "none" and math.isfinite(x):',
+    '        x = math.floor(x) if ROUNDING[j] == "down" else math.trunc(x)',
+    "    return CODES[j].get(x, -1)",
+]
 
 
 def _tree(plain: PlainModel, number: int, tree: PlainTree) -> list[str]:

@@ -48,7 +48,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "binary:logistic": {"reg_loss_param": {"scale_pos_weight": "1"}},
     "count:poisson": {"poisson_regression_param": {"max_delta_step": "0.7"}},
     "reg:tweedie": {"tweedie_regression_param": {"tweedie_variance_power": "1.5"}},
-    **dict.fromkeys(("rank:ndcg", "rank:map", "rank:pairwise"), {"lambdarank_param": {}}),
+    **{name: {"lambdarank_param": {}} for name in ("rank:ndcg", "rank:map", "rank:pairwise")},
 }
 
 
@@ -94,9 +94,7 @@ class _Rounding:
     def tell(self, notes: Notes) -> None:
         """Say what was rounded."""
         if self.cuts:
-            notes.add(
-                f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds."
-            )
+            notes.add(f"{self.cuts} cuts are exact for values in float32, to which XGBoost rounds.")
         if self.leaves:
             notes.add(f"{self.leaves} leaves were rounded to float32, by {self.most:.3g} at most.")
         notes.add("XGBoost adds leaves in float32.")
