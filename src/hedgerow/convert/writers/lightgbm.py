@@ -59,6 +59,7 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
                 ": approximate=True writes it",
             )
         notes.add("numbers of a magnitude up to 1e-35 are missing values in LightGBM, as 0 is.")
+    _tell_of_zeros(plain, notes)
     blocks = [_one_leaf(base) for base in _bases(plain)]
     blocks += [_tree(plain, tree) for tree in plain.trees()]
     k = plain.n_outputs
@@ -78,6 +79,13 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         lines += [f"Tree={number}", *block, "", ""]
     lines += ["end of trees", "", _categories(plain), ""]
     return "\n".join(lines).encode()
+
+
+def _tell_of_zeros(plain: PlainModel, notes: Notes) -> None:
+    for tree in plain.trees():
+        if ((tree.threshold >= -ZERO) & (tree.threshold < ZERO)).any():
+            notes.add("LightGBM takes numbers of a magnitude up to 1e-35 for 0.")
+            return
 
 
 def _bases(plain: PlainModel) -> list[float]:
