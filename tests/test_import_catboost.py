@@ -17,7 +17,9 @@ QUIET = {"verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_
 
 
 def trained(kind, pool, rounds=20, **params):
-    return getattr(catboost, kind)(**{"iterations": rounds, "depth": 4, **QUIET, **params}).fit(pool)
+    return getattr(catboost, kind)(**{"iterations": rounds, "depth": 4, **QUIET, **params}).fit(
+        pool
+    )
 
 
 def brought(model, tmp_path, pool=None):
@@ -38,7 +40,9 @@ def test_numbers_on_the_cuts(numbers, policy, nan_mode, tmp_path) -> None:
     model = trained("CatBoostRegressor", catboost.Pool(X, y), grow_policy=policy, nan_mode=nan_mode)
     booster = brought(model, tmp_path)
     rows = rows_near_cuts(booster)
-    rows[:, -1] = np.nan_to_num(rows[:, -1], posinf=1.0, neginf=1.0)  # no missing values in training
+    rows[:, -1] = np.nan_to_num(
+        rows[:, -1], posinf=1.0, neginf=1.0
+    )  # no missing values in training
     raw = booster.predict(rows)
     np.testing.assert_allclose(raw, model.predict(rows), rtol=1e-13, atol=1e-13)
     theirs = model.calc_leaf_indexes(rows)

@@ -159,7 +159,10 @@ def test_numbers_as_categories(numbers, tmp_path) -> None:
     model = lightgbm.train(given, data, 20)
     booster = brought(model, tmp_path)
     odd = [0.0, -0.0, 1.0, 3.7, -0.5, -1.0, 39.999, 40.0, 1e6, 1e9, np.nan]
-    codes = {X.shape[1] - 2: np.r_[np.arange(45.0), odd], X.shape[1] - 1: np.r_[np.arange(950.0), odd]}
+    codes = {
+        X.shape[1] - 2: np.r_[np.arange(45.0), odd],
+        X.shape[1] - 1: np.r_[np.arange(950.0), odd],
+    }
     check_leaves_and_scores(model, booster, rows_near_cuts(booster, codes=codes))
     booster.save(tmp_path / "again.hedgerow")
     again = hedgerow.load(tmp_path / "again.hedgerow")

@@ -100,16 +100,16 @@ def test_exponential_loss(numbers) -> None:
     )
 
 
-@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "poisson", "gamma", "quantile"])
+@pytest.mark.parametrize(
+    "loss", ["squared_error", "absolute_error", "poisson", "gamma", "quantile"]
+)
 def test_hist_gradient_boosting(numbers, loss) -> None:
     X, y = numbers
     more = {"quantile": 0.8} if loss == "quantile" else {}
     model = ensemble.HistGradientBoostingRegressor(loss=loss, max_iter=20, **more).fit(X, y)
     booster = hedgerow.from_sklearn(model)
     rows = rows_near_cuts(booster)
-    np.testing.assert_array_equal(
-        booster.predict(rows, kind="raw"), model._raw_predict(rows)[:, 0]
-    )
+    np.testing.assert_array_equal(booster.predict(rows, kind="raw"), model._raw_predict(rows)[:, 0])
     np.testing.assert_allclose(booster.predict(rows), model.predict(rows), rtol=1e-15)
 
 

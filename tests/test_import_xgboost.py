@@ -87,7 +87,12 @@ def test_classes(numbers, objective, parallel, tmp_path) -> None:
     X, y = numbers
     many = objective.startswith("multi")
     labels = pd.qcut(y, 3, labels=False) if many else (y > np.median(y)).astype(int)
-    given = {"objective": objective, "num_parallel_tree": parallel, "subsample": 0.6, "max_depth": 3}
+    given = {
+        "objective": objective,
+        "num_parallel_tree": parallel,
+        "subsample": 0.6,
+        "max_depth": 3,
+    }
     if many:
         given["num_class"] = 3
     table = xgboost.DMatrix(X, labels)
@@ -209,7 +214,10 @@ def test_what_is_no_model_of_trees_is_refused(numbers, tmp_path) -> None:
         (lambda r: r["learner"]["objective"].update(name="my:loss"), "my:loss"),
         (lambda r: r["learner"]["learner_model_param"].update(num_feature="2"), "column|names"),
         (lambda r: r["learner"]["learner_model_param"].update(base_score="x"), "base_score"),
-        (lambda r: tree(r).update(left_children=[0] * len(tree(r)["left_children"])), "parent|child"),
+        (
+            lambda r: tree(r).update(left_children=[0] * len(tree(r)["left_children"])),
+            "parent|child",
+        ),
         (lambda r: tree(r).update(split_conditions=[float("nan")] * 3), "numbers"),
         (lambda r: tree(r)["split_conditions"].__setitem__(0, float("nan")), "NaN"),
         (lambda r: tree(r)["right_children"].__setitem__(0, 10**6), "child"),

@@ -130,10 +130,9 @@ def _checked(
 def _allowance(plain: PlainModel, unit: float) -> float:
     """Most that rounding can come to: a half unit of the partial sum for each addition."""
     forest = plain.forest
-    if forest.n_trees == 0:
-        return 0.0
-    largest = np.maximum.reduceat(np.abs(forest.value), forest.tree_start[:-1])
-    total = float(np.abs(forest.base_score).max() + largest.sum())
+    total = float(np.abs(forest.base_score).max())
+    if forest.n_trees > 0:
+        total += float(np.maximum.reduceat(np.abs(forest.value), forest.tree_start[:-1]).sum())
     return unit * total * (forest.n_trees + 2)
 
 

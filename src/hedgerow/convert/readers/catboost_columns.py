@@ -129,7 +129,7 @@ def columns_of(about: dict[str, Any]) -> Columns:
 def _add_number(columns: Columns, item: dict[str, Any], place: int) -> None:
     index = records.whole(item, "feature_index", 0, _MOST_COLUMNS)
     treatment = item.get("nan_value_treatment", "AsIs")
-    if treatment not in _LEFT:
+    if not isinstance(treatment, str) or treatment not in _LEFT:
         raise ModelFormatError(f"unknown nan_value_treatment {str(treatment)[:40]!r}.")
     columns.floats[index] = place
     columns.nan_left[index] = _LEFT[treatment]

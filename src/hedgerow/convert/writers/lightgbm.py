@@ -74,11 +74,14 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         "feature_names": " ".join(names),
         "feature_infos": " ".join(_info(plain, j) for j in range(schema.n_features)),
     }
-    lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), ""]
-    for number, block in enumerate(blocks):
-        lines += [f"Tree={number}", *block, "", ""]
-    lines += ["end of trees", "", _categories(plain), ""]
-    return "\n".join(lines).encode()
+    trees = [
+        "".join(f"{line}\n" for line in (f"Tree={number}", *block, "", ""))
+        for number, block in enumerate(blocks)
+    ]
+    header["tree_sizes"] = " ".join(str(len(tree)) for tree in trees)  # all of it is ASCII
+    lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), "", ""]
+    end = ["end of trees", "", _categories(plain), ""]
+    return ("\n".join(lines) + "".join(trees) + "\n".join(end)).encode()
 
 
 def _tell_of_zeros(plain: PlainModel, notes: Notes) -> None:
@@ -140,10 +143,14 @@ def _categories(plain: PlainModel) -> str:
 
 
 def _one_leaf(value: float) -> list[str]:
+    empty = ("split_feature", "split_gain", "threshold", "decision_type", "left_child")
     return [
         "num_leaves=1",
         "num_cat=0",
+        *(f"{name}=" for name in (*empty, "right_child")),
         f"leaf_value={value!r}",
+        *(f"{name}=" for name in ("leaf_weight", "leaf_count", "internal_value")),
+        *(f"{name}=" for name in ("internal_weight", "internal_count")),
         "is_linear=0",
         "shrinkage=1",
     ]
