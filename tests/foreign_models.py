@@ -24,9 +24,8 @@ def near_cuts(booster: Any, column: int, narrow: bool = False) -> np.ndarray:
     near = [cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)]
     with np.errstate(over="ignore"):
         single = cuts.astype(np.float32)
-    for side in (-np.inf, np.inf):
-        near.append(np.nextafter(single, np.float32(side)).astype(np.float64))
-    near.append(single.astype(np.float64))
+    sides = [np.nextafter(single, np.float32(side)) for side in (-np.inf, np.inf)]
+    near += [part.astype(np.float64) for part in (single, *sides)]
     found = np.concatenate([*near, AROUND_ZERO, -AROUND_ZERO, SPECIAL])
     if narrow:  # what XGBoost and the trees of scikit-learn refuse
         found = found[~(np.abs(found) > np.finfo(np.float32).max)]

@@ -51,8 +51,18 @@ def mixed(shared_data):
 
 
 @pytest.mark.parametrize("target", FORMATS)
-@pytest.mark.parametrize("objective", ["logistic", "squared_error", "poisson", "softmax", "quantile",
-                                       "absolute_error", "cross_entropy"])  # fmt: skip
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "logistic",
+        "squared_error",
+        "poisson",
+        "softmax",
+        "quantile",
+        "absolute_error",
+        "cross_entropy",
+    ],
+)
 def test_every_format(mixed, target, objective, tmp_path) -> None:
     X, y, odd = mixed
     target_values = X["age"] // 30 if objective == "softmax" else y

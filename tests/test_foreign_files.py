@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hedgerow
-from hedgerow.convert.reading import format_of, read_foreign
 from hedgerow.convert.readers import ubjson
+from hedgerow.convert.reading import format_of, read_foreign
 from hedgerow.errors import ModelFormatError
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -62,8 +62,9 @@ def make_models(folder: Path) -> dict[str, bytes]:
         ("ctr", {"one_hot_max_size": 1, "max_ctr_complexity": 1}),
         ("nested", {"grow_policy": "Depthwise"}),
     ):
-        model = catboost.CatBoostRegressor(iterations=3, depth=3, verbose=0, allow_writing_files=False,
-                                           **more).fit(pool)  # fmt: skip
+        model = catboost.CatBoostRegressor(
+            iterations=3, depth=3, verbose=0, allow_writing_files=False, **more
+        ).fit(pool)
         path = folder / "model.json"
         model.save_model(str(path), format="json", pool=pool)
         found[f"catboost {name}"] = path.read_bytes()
@@ -114,8 +115,27 @@ def test_all_formats_are_read(models) -> None:
         )
 
 
-NUMBERS = [b"-1", b"0", b"1", b"2", b"7", b"99999999", b"-99999999999999999999", b"1e400", b"nan",
-           b"NaN", b"inf", b"-Infinity", b"1e-320", b"null", b"true", b'"x"', b"[]", b"{}", b""]  # fmt: skip
+NUMBERS = [
+    b"-1",
+    b"0",
+    b"1",
+    b"2",
+    b"7",
+    b"99999999",
+    b"-99999999999999999999",
+    b"1e400",
+    b"nan",
+    b"NaN",
+    b"inf",
+    b"-Infinity",
+    b"1e-320",
+    b"null",
+    b"true",
+    b'"x"',
+    b"[]",
+    b"{}",
+    b"",
+]
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -173,8 +193,16 @@ def test_many_damaged_files(models) -> None:
             read_or_refuse(damaged, predict=False)
 
 
-STARTS = [b"", b"tree\n", b"tree\nversion=v4\n", b"{", b'{"learner":{', b"{L\0\0\0\0\0\0\0\7learner",
-          b'{"features_info":', b"{i\7learner{"]  # fmt: skip
+STARTS = [
+    b"",
+    b"tree\n",
+    b"tree\nversion=v4\n",
+    b"{",
+    b'{"learner":{',
+    b"{L\0\0\0\0\0\0\0\7learner",
+    b'{"features_info":',
+    b"{i\7learner{",
+]
 
 
 @given(st.sampled_from(STARTS), st.binary(max_size=300))
@@ -252,8 +280,11 @@ def test_a_deep_chain_of_nodes_is_refused(models) -> None:
         default_left=[0] * n,
         loss_changes=[0.0] * n,
         sum_hessian=[0.0] * n,
-        categories=[], categories_nodes=[], categories_segments=[], categories_sizes=[],
-    )  # fmt: skip
+        categories=[],
+        categories_nodes=[],
+        categories_segments=[],
+        categories_sizes=[],
+    )
     with pytest.raises(ModelFormatError, match="deeper"):
         read_foreign(json.dumps(record).encode())
 

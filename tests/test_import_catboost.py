@@ -49,8 +49,18 @@ def test_numbers_on_the_cuts(numbers, policy, nan_mode, tmp_path) -> None:
     assert same_partition(booster.predict(rows, kind="leaf"), theirs)
 
 
-@pytest.mark.parametrize("loss", ["MAE", "Quantile:alpha=0.9", "Poisson", "Tweedie:variance_power=1.5",
-                                  "Huber:delta=1", "Expectile:alpha=0.3", "MAPE"])  # fmt: skip
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "MAE",
+        "Quantile:alpha=0.9",
+        "Poisson",
+        "Tweedie:variance_power=1.5",
+        "Huber:delta=1",
+        "Expectile:alpha=0.3",
+        "MAPE",
+    ],
+)
 def test_losses(numbers, loss, tmp_path) -> None:
     X, y = numbers
     model = trained("CatBoostRegressor", catboost.Pool(X, y), loss_function=loss)

@@ -80,8 +80,17 @@ def test_numbers_on_the_cuts(numbers, params, suffix, tmp_path) -> None:
     )
 
 
-@pytest.mark.parametrize("objective", ["binary:logistic", "binary:logitraw", "binary:hinge",
-                                       "reg:logistic", "multi:softprob", "multi:softmax"])  # fmt: skip
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "binary:logistic",
+        "binary:logitraw",
+        "binary:hinge",
+        "reg:logistic",
+        "multi:softprob",
+        "multi:softmax",
+    ],
+)
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_classes(numbers, objective, parallel, tmp_path) -> None:
     X, y = numbers
@@ -181,8 +190,9 @@ def test_estimators(numbers) -> None:
     labels = pd.qcut(y, 3, labels=False)
     held_out = np.arange(len(X)) % 4 == 0
     estimator = xgboost.XGBClassifier(n_estimators=200, early_stopping_rounds=3, learning_rate=0.5)
-    estimator.fit(X[~held_out], labels[~held_out], eval_set=[(X[held_out], labels[held_out])],
-                  verbose=False)  # fmt: skip
+    estimator.fit(
+        X[~held_out], labels[~held_out], eval_set=[(X[held_out], labels[held_out])], verbose=False
+    )
     booster = hedgerow.from_xgboost(estimator)
     assert booster.num_rounds == estimator.best_iteration + 1 < 200
     np.testing.assert_allclose(
@@ -236,8 +246,10 @@ def tree(record):
 
 
 @pytest.mark.parametrize("missing_left", [0, 1])
-@pytest.mark.parametrize("cut", [-np.inf, np.inf, 0.0, -0.0, 3.4028234663852886e38,
-                                 -3.4028234663852886e38, 1e-45, -1e-45])  # fmt: skip
+@pytest.mark.parametrize(
+    "cut",
+    [-np.inf, np.inf, 0.0, -0.0, 3.4028234663852886e38, -3.4028234663852886e38, 1e-45, -1e-45],
+)
 def test_extreme_cuts(numbers, cut, missing_left, tmp_path) -> None:
     X, y = numbers
     model = xgboost.train({"max_depth": 1}, xgboost.DMatrix(X[:, :1], y), 1)
@@ -247,8 +259,22 @@ def test_extreme_cuts(numbers, cut, missing_left, tmp_path) -> None:
         tree(record)["default_left"][0] = missing_left
 
     booster = hedgerow.load(edited(model, tmp_path, edit))
-    values = np.array([0.0, -0.0, 1e-45, 7e-46, 7.1e-46, -1e-45, 1e38, 3.4028234663852886e38,
-                       3.402823567797337e38, 3.4028235677973366e38, np.inf, -np.inf])  # fmt: skip
+    values = np.array(
+        [
+            0.0,
+            -0.0,
+            1e-45,
+            7e-46,
+            7.1e-46,
+            -1e-45,
+            1e38,
+            3.4028234663852886e38,
+            3.402823567797337e38,
+            3.4028235677973366e38,
+            np.inf,
+            -np.inf,
+        ]
+    )
     left = np.append(values.astype(np.float32) < np.float32(cut), bool(missing_left))
     leaf = np.array(tree(json.loads((tmp_path / "model.json").read_text()))["split_conditions"])
     expected = np.where(left, np.float32(leaf[1]), np.float32(leaf[2])).astype(np.float64)

@@ -48,17 +48,38 @@ def test_what_comes_out_trains(data, function, defaults) -> None:
 
 def test_lightgbm_by_hand(data) -> None:
     X, y = data
-    given = {"objective": "binary", "num_leaves": 7, "min_child_samples": 5, "lambda_l2": 2.0,
-             "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1, "verbose": -1,
-             "metric": "auc,binary_logloss", "num_iterations": 5, "early_stopping_round": 3,
-             "seed": 1, "max_depth": -1, "monotone_constraints": "1,0,0,-1"}  # fmt: skip
+    given = {
+        "objective": "binary",
+        "num_leaves": 7,
+        "min_child_samples": 5,
+        "lambda_l2": 2.0,
+        "feature_fraction": 0.5,
+        "bagging_fraction": 0.7,
+        "bagging_freq": 1,
+        "verbose": -1,
+        "metric": "auc,binary_logloss",
+        "num_iterations": 5,
+        "early_stopping_round": 3,
+        "seed": 1,
+        "max_depth": -1,
+        "monotone_constraints": "1,0,0,-1",
+    }
     found = from_lightgbm_params(given, defaults=False)
     assert found.params == {
-        "objective": "logistic", "max_leaves": 7, "min_samples_leaf": 5, "reg_lambda": 2.0,
-        "colsample_bytree": 0.5, "subsample": 0.7, "eval_metric": ["auc", "logloss"],
-        "n_estimators": 5, "early_stopping": True, "patience": 3, "random_state": 1,
-        "max_depth": None, "monotone_constraints": [1, 0, 0, -1],
-    }  # fmt: skip
+        "objective": "logistic",
+        "max_leaves": 7,
+        "min_samples_leaf": 5,
+        "reg_lambda": 2.0,
+        "colsample_bytree": 0.5,
+        "subsample": 0.7,
+        "eval_metric": ["auc", "logloss"],
+        "n_estimators": 5,
+        "early_stopping": True,
+        "patience": 3,
+        "random_state": 1,
+        "max_depth": None,
+        "monotone_constraints": [1, 0, 0, -1],
+    }
     assert any("bagging_freq" in line for line in found.differences)
     held_out = np.arange(len(X)) % 5 == 0
     labels = (y > 1).astype(float)
@@ -84,13 +105,30 @@ def test_lightgbm_kinds(data) -> None:
 
 def test_xgboost_by_hand(data) -> None:
     X, y = data
-    given = {"objective": "reg:tweedie", "tweedie_variance_power": 1.3, "eta": 0.1, "lambda": 2.0,
-             "max_depth": 3, "eval_metric": "rmse", "n_estimators": 3}  # fmt: skip
+    given = {
+        "objective": "reg:tweedie",
+        "tweedie_variance_power": 1.3,
+        "eta": 0.1,
+        "lambda": 2.0,
+        "max_depth": 3,
+        "eval_metric": "rmse",
+        "n_estimators": 3,
+    }
     found = from_xgboost_params(given, defaults=False)
-    assert found.params == {
-        "objective": "tweedie", "tweedie_power": 1.3, "learning_rate": 0.1, "reg_lambda": 2.0,
-        "max_depth": 3, "eval_metric": "rmse", "n_estimators": 3, "max_leaves": None,
-    } or found.params["tweedie_power"] == 1.3  # fmt: skip
+    assert (
+        found.params
+        == {
+            "objective": "tweedie",
+            "tweedie_power": 1.3,
+            "learning_rate": 0.1,
+            "reg_lambda": 2.0,
+            "max_depth": 3,
+            "eval_metric": "rmse",
+            "n_estimators": 3,
+            "max_leaves": None,
+        }
+        or found.params["tweedie_power"] == 1.3
+    )
     whole = from_xgboost_params(given).params
     assert (whole["max_leaves"], whole["grow_policy"], whole["max_depth"]) == (None, "depthwise", 3)
     train(whole, Dataset(X, np.abs(y)))
@@ -98,13 +136,27 @@ def test_xgboost_by_hand(data) -> None:
 
 def test_catboost_by_hand(data) -> None:
     X, y = data
-    given = {"loss_function": "Quantile:alpha=0.9", "depth": 3, "iterations": 3, "l2_leaf_reg": 2,
-             "od_type": "Iter", "od_wait": 5, "random_seed": 0, "logging_level": "Silent"}  # fmt: skip
+    given = {
+        "loss_function": "Quantile:alpha=0.9",
+        "depth": 3,
+        "iterations": 3,
+        "l2_leaf_reg": 2,
+        "od_type": "Iter",
+        "od_wait": 5,
+        "random_seed": 0,
+        "logging_level": "Silent",
+    }
     found = from_catboost_params(given, defaults=False)
     assert found.params == {
-        "objective": "quantile", "quantile": 0.9, "max_depth": 3, "n_estimators": 3,
-        "reg_lambda": 2, "early_stopping": True, "patience": 5, "random_state": 0,
-    }  # fmt: skip
+        "objective": "quantile",
+        "quantile": 0.9,
+        "max_depth": 3,
+        "n_estimators": 3,
+        "reg_lambda": 2,
+        "early_stopping": True,
+        "patience": 5,
+        "random_state": 0,
+    }
     model = HedgerowRegressor(**from_catboost_params({**given, "od_wait": None}).params).fit(X, y)
     assert model.booster_.num_rounds == 3
 
@@ -142,9 +194,13 @@ def test_every_name_here_is_one(library) -> None:
 
 def test_unknown_parameters_name_those_of_other_libraries(data) -> None:
     X, y = data
-    for name, ours in (("num_leaves", "max_leaves"), ("eta", "learning_rate"),
-                       ("l2_leaf_reg", "reg_lambda"), ("min_child_samples", "min_samples_leaf"),
-                       ("max_leafs", "max_leaves")):  # fmt: skip
+    for name, ours in (
+        ("num_leaves", "max_leaves"),
+        ("eta", "learning_rate"),
+        ("l2_leaf_reg", "reg_lambda"),
+        ("min_child_samples", "min_samples_leaf"),
+        ("max_leafs", "max_leaves"),
+    ):
         with pytest.raises(ParameterError, match=ours):
             train({name: 3}, Dataset(X, y))
         with pytest.raises(ParameterError, match=ours):
