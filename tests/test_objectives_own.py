@@ -336,7 +336,10 @@ def test_other_faults_of_use() -> None:
         return (raw - y) ** 2
 
     strange.link = "cloglog"
-    with pytest.raises(ParameterError, match="'identity', 'log', 'logit'; got 'cloglog'"):
+    with pytest.raises(
+        ParameterError,
+        match="'identity', 'log', 'logit', 'softplus', 'signed_square'; got 'cloglog'",
+    ):
         HedgerowRegressor(objective=strange).fit(X, Y)
     with pytest.raises(ParameterError, match=r"delta=2\.0 has no effect"):
         HedgerowRegressor(objective=own.squared, delta=2.0).fit(X, Y)

@@ -16,6 +16,9 @@ AVERAGED = "averaged"
 """Key of the record of a model that is the mean of others: how many they are."""
 
 
+_FOREIGN_LINKS = ("softplus", "signed_square")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
     """Forest, schema of the input, objective, and a record of the training.
@@ -60,4 +63,11 @@ def has_foreign_rules(model: Model) -> bool:
         or any(column.rounding != "none" for column in schema.columns)
         or len(set(kept)) < len(kept)
         or (slopes is not None and bool(np.isinf(slopes.low).any()))
+        or _has_foreign_link(model.training.get("loss_parameters"))
     )
+
+
+def _has_foreign_link(parameters: Any) -> bool:
+    if not isinstance(parameters, Mapping):
+        return False
+    return parameters.get("task") == "classes" or parameters.get("link") in _FOREIGN_LINKS

@@ -134,6 +134,9 @@ _RULES: dict[str, Rule] = {
     "enable_categorical": Rule(note="categories are found by their type, or by name."),
     "feature_types": Rule(harmless=(None,), note="use categorical_features."),
     "missing": Rule(note="NaN is missing; other values must be replaced, 0 by zero_as_missing."),
+    "process_type": Rule(harmless=("default",), note="to update leaves, use refit."),
+    "updater": Rule(harmless=(None,), note="tree_method chooses how trees are grown."),
+    "callbacks": Rule(harmless=(None,), note="callbacks here get a Round (training-control.md)."),
     "tweedie_variance_power": Rule("tweedie_power"),
     "huber_slope": Rule("delta"),
     "quantile_alpha": Rule("quantile"),
@@ -143,9 +146,16 @@ _RULES: dict[str, Rule] = {
     "lambdarank_num_pair_per_sample": Rule("pairs_per_row"),
     **dict.fromkeys(
         (
-            *("verbosity", "device", "nthread", "disable_default_eval_metric", "importance_type"),
-            *("validate_parameters", "seed_per_iteration", "refresh_leaf", "process_type"),
-            *("max_cached_hist_node", "predictor", "callbacks", "updater"),
+            *("verbosity", "device", "disable_default_eval_metric", "importance_type"),
+            *(
+                "validate_parameters",
+                "seed_per_iteration",
+                "refresh_leaf",
+            ),
+            *(
+                "max_cached_hist_node",
+                "predictor",
+            ),
         ),
         _SPEED,
     ),
@@ -158,6 +168,7 @@ _ALIASES: dict[str, str] = {
     "lambda": "reg_lambda",
     "alpha": "reg_alpha",
     "seed": "random_state",
+    "nthread": "n_jobs",
     "max_bins": "max_bin",
 }
 XGBOOST = Library("XGBoost", _RULES, _ALIASES)
