@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.dataset import Dataset
     from hedgerow.boosting.memory_estimate import estimate_memory
+    from hedgerow.convert.exporting import ExportError, ExportReport
+    from hedgerow.convert.settings.catboost import from_catboost_params
+    from hedgerow.convert.settings.lightgbm import from_lightgbm_params
+    from hedgerow.convert.settings.xgboost import from_xgboost_params
     from hedgerow.cross_validation import CrossValidation, cv
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
@@ -64,6 +68,8 @@ __all__ = [
     "DataTypeError",
     "Dataset",
     "Explanation",
+    "ExportError",
+    "ExportReport",
     "FoldsWarning",
     "HedgerowClassifier",
     "HedgerowError",
@@ -79,9 +85,12 @@ __all__ = [
     "cv",
     "estimate_memory",
     "from_catboost",
+    "from_catboost_params",
     "from_lightgbm",
+    "from_lightgbm_params",
     "from_sklearn",
     "from_xgboost",
+    "from_xgboost_params",
     "load",
     "train",
 ]
@@ -107,6 +116,10 @@ _HOMES = {
         "ParameterError",
     ),
     "hedgerow.explain": ("Explanation",),
+    "hedgerow.convert.exporting": ("ExportError", "ExportReport"),
+    "hedgerow.convert.settings.catboost": ("from_catboost_params",),
+    "hedgerow.convert.settings.lightgbm": ("from_lightgbm_params",),
+    "hedgerow.convert.settings.xgboost": ("from_xgboost_params",),
     "hedgerow.foreign": ("from_catboost", "from_lightgbm", "from_sklearn", "from_xgboost"),
     "hedgerow.cross_validation": ("CrossValidation", "cv"),
     "hedgerow.stepwise": ("Training",),

@@ -28,7 +28,7 @@ from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
 from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.inspection.views import Inspected
-from hedgerow.io import load_model, model_from_bytes, model_to_bytes
+from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
 from hedgerow.io.streaming import PredictionKind, StreamedPredictions
 from hedgerow.metrics import task_of
@@ -442,7 +442,7 @@ def given_model(given: Any, name: str = "init_model") -> tuple[Model, Any]:
     if isinstance(given, Booster):
         return given.model, given
     if isinstance(given, str | os.PathLike):
-        return load_model(given)
+        return load_any(given)
     booster = getattr(given, "booster_", None)
     if isinstance(booster, Booster):
         return booster.model, given

@@ -24,9 +24,10 @@ from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, ValidRows, named_valid
 from hedgerow.boosting.targets import Targets, same_targets
+from hedgerow.convert.settings.names import name_hint
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import Schema, check_same_names
-from hedgerow.errors import DataError, DataTypeError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
@@ -374,7 +375,7 @@ def check_names(params: Mapping[str, Any]) -> None:
                 raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
             if name == "warm_start":
                 raise ParameterError("warm_start is for estimators: give train an init_model.")
-            hint = did_you_mean(str(name), _TRAIN_NAMES)
+            hint = name_hint(str(name), _TRAIN_NAMES)
             raise ParameterError(f"unknown parameter {name!r}.{hint}")
 
 

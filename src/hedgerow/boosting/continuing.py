@@ -47,7 +47,7 @@ from hedgerow.data.schema import with_more_levels
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.slopes import joined_slopes
 from hedgerow.model.forest import CategoryTables, Forest, node_arrays
-from hedgerow.model.model import AVERAGED, Model
+from hedgerow.model.model import AVERAGED, Model, has_foreign_rules
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, loss_record
 from hedgerow.params import BoostParams
@@ -162,6 +162,11 @@ class Start:
                 f"{self.name} is the mean of the models of several folds, whose trees stand one "
                 "behind the other: go on from the model of a fold, or from "
                 "cross_fit(model='refit')."
+            )
+        if has_foreign_rules(self.model):
+            raise ParameterError(
+                f"{self.name} comes from another library and reads categories, zeros or lines by "
+                "its rules, so rounds cannot be added to it: train a model here."
             )
         if self.model.inputs is not None or params.target_statistics is True:
             raise ParameterError(

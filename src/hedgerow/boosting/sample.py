@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.data import AnyTable, SparseTable, Table, drop_unused_levels, recode
-from hedgerow.data.schema import UnknownPolicy
+from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
 from hedgerow.errors import DataError, DataTypeError
 
 

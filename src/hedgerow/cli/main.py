@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from hedgerow import __version__
 from hedgerow.cli import (
     bench,
+    convert,
     demo,
     evaluation,
     explanation,
@@ -36,6 +37,7 @@ _COMMANDS = (
     explanation,
     inspection,
     report,
+    convert,
     ladder,
     warmup,
     bench,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hedgerow.cli.usage import UsageError
-from hedgerow.errors import did_you_mean
+from hedgerow.convert.settings.names import name_hint
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 _OWN_OPTIONS = {"callbacks", "progress"}
@@ -28,7 +28,7 @@ def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
         if not equals or not name:
             raise UsageError(f"--set {pair}: write it as name=value, such as --set max_leaves=15")
         if name not in known:
-            hint = did_you_mean(name, known)
+            hint = name_hint(name, known)
             raise UsageError(f"--set {pair}: unknown parameter {name!r}.{hint}")
         if name in settings:
             raise UsageError(f"--set {pair}: {name} was already set to {settings[name]!r}")

@@ -56,14 +56,14 @@ def export_model(
     model: Model,
     classes: AnyArray | None,
     path: str | os.PathLike[str],
-    format: str | None,  # noqa: A002 (the name that users of other libraries know)
+    chosen: str | None,
     *,
     check: Any,
     approximate: bool,
     raw: bool,
 ) -> ExportReport:
     """Write a model; see :meth:`hedgerow.Booster.export`."""
-    name = _format_of(path, format)
+    name = _format_of(path, chosen)
     plain, notes = plain_model(model, classes, raw, name), Notes()
     try:
         data = _TARGETS[name].write(plain, approximate, notes)
@@ -79,8 +79,8 @@ def export_model(
     return report
 
 
-def _format_of(path: str | os.PathLike[str], given: str | None) -> str:
-    if given is None:
+def _format_of(path: str | os.PathLike[str], chosen: str | None) -> str:
+    if chosen is None:
         found = SUFFIXES.get(os.path.splitext(os.fspath(path))[1].lower())
         if found is None:
             raise ParameterError(
@@ -88,12 +88,12 @@ def _format_of(path: str | os.PathLike[str], given: str | None) -> str:
                 f"{', '.join(map(repr, _TARGETS))}."
             )
         return found
-    if given not in get_args(ExportFormat):
+    if chosen not in get_args(ExportFormat):
         raise ParameterError(
-            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {given!r}."
-            f"{did_you_mean(str(given), _TARGETS)}"
+            f"format must be one of {', '.join(map(repr, _TARGETS))}; got {chosen!r}."
+            f"{did_you_mean(str(chosen), _TARGETS)}"
         )
-    return given
+    return str(chosen)
 
 
 def _checked(
@@ -130,10 +130,9 @@ def _checked(
 def _allowance(plain: PlainModel, unit: float) -> float:
     """Most that rounding can come to: a half unit of the partial sum for each addition."""
     forest = plain.forest
-    if forest.n_trees == 0:
-        return 0.0
-    largest = np.maximum.reduceat(np.abs(forest.value), forest.tree_start[:-1])
-    total = float(np.abs(forest.base_score).max() + largest.sum())
+    total = float(np.abs(forest.base_score).max())
+    if forest.n_trees > 0:
+        total += float(np.maximum.reduceat(np.abs(forest.value), forest.tree_start[:-1]).sum())
     return unit * total * (forest.n_trees + 2)
 
 

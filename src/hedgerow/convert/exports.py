@@ -19,7 +19,7 @@ class Exports:
     def export(
         self,
         path: str | os.PathLike[str],
-        format: ExportFormat | None = None,  # noqa: A002 (the name that users of other libraries know)
+        format: ExportFormat | None = None,  # noqa: A002
         *,
         check: Any = None,
         approximate: bool = False,

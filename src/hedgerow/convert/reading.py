@@ -61,7 +61,7 @@ def load_any(path: str | os.PathLike[str]) -> tuple[Model, dict[str, Any] | None
 
 
 def format_of(start: bytes) -> str | None:
-    """``"lightgbm"``, ``"json"`` or ``"ubjson"`` by the first bytes of a file, or None."""
+    """``"lightgbm"``, ``"json"`` or ``"ubjson"`` by the first bytes; None if it is of none."""
     if start.startswith((b"tree\n", b"tree\r\n")):
         return "lightgbm"
     if start[:1] == b"{" and start[1:2] in b"L#iUIl$" and start[1:2] and start[2:4] != b"":

@@ -96,31 +96,26 @@ def set_tables_of(
     asks = np.zeros(len(kept), np.bool_)
     if len(sets.members):
         asks = sets.is_set[kept] & (feature >= 0)
-    is_category = np.array([kind == "category" for kind in schema.kinds])
-    if (is_category[feature] & (feature >= 0) & ~asks).any() or (
-        asks & ~is_category[feature]
-    ).any():
+    of_category = np.array([*(kind == "category" for kind in schema.kinds), False])[feature]
+    if (of_category != asks).any():
         raise ModelFormatError("a column is split as a number and as a category.")
     nodes = np.flatnonzero(asks)
     copies = _copies_of(sets, threshold[nodes], feature[nodes], schema)
-    order = [(j, copy) for j in range(schema.n_features) for copy in copies.get(j, [None])]
+    order: list[tuple[int, _Copy | None]] = [
+        (j, copy) for j in range(schema.n_features) for copy in copies.get(j, [None])
+    ]
     inputs = tuple(j for j, _ in order)
     first = {j: place for place, j in reversed(list(enumerate(inputs)))}
-    place = np.array([first[j] for j in range(schema.n_features)] + [-1], dtype=np.int64)
+    place = np.array([*(first[j] for j in range(schema.n_features)), -1], dtype=np.int64)
     new_feature = place[feature]
     words = np.zeros((len(nodes), 4), dtype=np.uint64)
-    position = dict(first.items())
-    row_of = {node: row for row, node in enumerate(nodes.tolist())}
     for j, found in copies.items():
         for number, copy in enumerate(found):
             for k in copy.sets:
                 node = int(nodes[k])
-                new_feature[node] = position[j] + number
-                set_number = int(threshold[node])
-                members = sets.members[set_number]
-                words[row_of[node]] = _words(
-                    copy.bins[members], bool(sets.unknown_left[set_number])
-                )
+                new_feature[node] = first[j] + number
+                asked = int(threshold[node])
+                words[k] = _words(copy.bins[sets.members[asked]], bool(sets.unknown_left[asked]))
     threshold[nodes] = np.arange(len(nodes))
     return SetTables(
         new_feature,

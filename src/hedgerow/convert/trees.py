@@ -5,6 +5,7 @@ Every reader fills a :class:`TreeTable`; :func:`forest_of` does the rest.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -250,7 +251,8 @@ def _completed(table: TreeTable, layout: _Layout) -> FloatArray:
     """Values of all nodes; those of inner nodes that are not known from their children."""
     value: FloatArray = table.value[layout.kept].astype(np.float64)
     inner = table.feature[layout.kept] >= 0
-    flat = value.reshape(len(value), -1)
+    width = math.prod(value.shape[1:])
+    flat = value.reshape(len(value), width)
     unknown = inner & ~np.isfinite(flat).all(axis=1)
     weight = np.maximum(_usable(table.cover[layout.kept]), 0.0)
     for level in reversed(layout.levels):

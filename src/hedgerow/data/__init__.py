@@ -16,7 +16,7 @@ from __future__ import annotations
 from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.matrix import PAD, BinnedMatrix, bin_table
 from hedgerow.data.recode import drop_unused_levels, recode
-from hedgerow.data.schema import Column, ColumnKind, Schema, UnknownCategory
+from hedgerow.data.schema import Column, ColumnKind, Schema, UnknownCategory, UnknownPolicy
 from hedgerow.data.sparse import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.table import Table, read_table
 
@@ -31,6 +31,7 @@ __all__ = [
     "SparseTable",
     "Table",
     "UnknownCategory",
+    "UnknownPolicy",
     "bin_table",
     "drop_unused_levels",
     "fit_bins",

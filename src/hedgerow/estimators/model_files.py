@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.booster import Booster
 from hedgerow.convert.exporting import ExportFormat, ExportReport
+from hedgerow.convert.settings.names import name_hint
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
 from hedgerow.io import load_model, save_model
 from hedgerow.model.model import Model
@@ -33,6 +34,33 @@ class ModelFiles(BaseEstimator, ABC):
     @abstractmethod
     def _adopt(self, model: Model, **more: Any) -> Self:
         """Take a trained model as one's own, in one step."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name.
+
+        Parameters
+        ----------
+        **params : object
+            Values by name.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ParameterError
+            For an unknown name; the message says what it is called here if it is a parameter of
+            LightGBM, XGBoost or CatBoost.
+        """
+        known = self._get_param_names()
+        for name in params:
+            if name not in known:
+                raise ParameterError(
+                    f"{type(self).__name__} has no parameter {name!r}.{name_hint(name, known)}"
+                )
+        super().set_params(**params)
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a model file.

@@ -50,7 +50,7 @@ from hedgerow.io.statistics import (
 )
 from hedgerow.io.validate import FOREST_DTYPES, VECTOR_DTYPES, check_model
 from hedgerow.model.forest import CategoryTables, Forest
-from hedgerow.model.model import Model
+from hedgerow.model.model import Model, has_foreign_rules
 
 FORMAT = "hedgerow"
 SCHEMA_VERSION = 5
@@ -172,7 +172,7 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
-    if _is_foreign(model):
+    if has_foreign_rules(model):
         return 5
     counts = model.inputs is not None and any(
         ROWS in statistic.classes for statistic in model.inputs.statistics
@@ -183,19 +183,6 @@ def _version_of(model: Model) -> int:
     if named or model.forest.vectors is not None:
         return 3  # a reader of earlier ones would not know that predictions depend on it
     return 2 if model.schema.has_categories else 1
-
-
-def _is_foreign(model: Model) -> bool:
-    """Whether the model needs what only models of other libraries do."""
-    slopes = model.forest.slopes
-    schema, kept = model.schema, () if model.inputs is None else model.inputs.kept
-    return (
-        schema.unknown == "split"
-        or schema.zero_band > 0.0
-        or any(column.rounding != "none" for column in schema.columns)
-        or (slopes is not None and bool(np.isinf(slopes.low).any()))
-        or len(set(kept)) < len(kept)
-    )
 
 
 def _read(source: Source, size: int) -> tuple[Model, Record | None]:

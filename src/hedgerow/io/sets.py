@@ -2,8 +2,8 @@
 
 ::
 
-    category_set   the bins that go left, four 64-bit words a set; where the schema's policy
-                   for unknown categories is "split", also bin 254, that of such a category
+    category_set   the bins that go left, four 64-bit words a set; with the policy "split"
+                   for unknown categories bin 254 is that of such a category
     level_bin      bin of each level, column after column
 """
 

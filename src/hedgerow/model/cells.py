@@ -97,9 +97,9 @@ class Cells:
             words = tables.sets[self.threshold[node]]
             bins = np.unique(tables.bins_of(column))
             bits = (words[bins >> 6] >> (bins & 63).astype(np.uint64)) & np.uint64(1)
-            unknown = [words[3] >> np.uint64(UNKNOWN_BIN & 63) & np.uint64(1) == 1]
-            ends = [*unknown[: int(self.stays)], missing_left]
-            return np.concatenate((bits == 1, np.array(ends, dtype=np.bool_)))
+            unknown = words[3] >> np.uint64(UNKNOWN_BIN & 63) & np.uint64(1) == 1
+            more = [unknown, missing_left] if self.stays else [missing_left]
+            return np.append(bits == 1, more)
         return np.append(self.ordered(column) <= self.threshold[node], missing_left)
 
     def stops(self, node: int) -> BoolArray:

@@ -276,6 +276,26 @@ def _divide(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.bool_], IntA
     return top, exits
 
 
+def _asked_once(
+    part: IntArray, slot: IntArray, threshold: AnyArray, inner: IntArray, keeps: AnyArray
+) -> tuple[IntArray, npt.NDArray[np.uint32]]:
+    """Splits by part, those of a part that ask the same as one, with the exits that it keeps.
+
+    Where a row is above the threshold, each of them clears its own exits.  Symmetric trees ask
+    one split on each level: a tree of 32 leaves has five of them in place of 31.
+    """
+    asked = np.lexsort((threshold[inner], slot[inner], part[inner]))
+    inner, keeps = inner[asked], keeps[asked]
+    if len(inner) == 0:
+        return inner, keeps
+    fresh = np.ones(len(inner), dtype=np.bool_)
+    for found in (part[inner], slot[inner], threshold[inner]):
+        fresh[1:] &= found[1:] == found[:-1]
+    fresh[1:] = ~fresh[1:]
+    starts = np.flatnonzero(fresh)
+    return inner[starts], np.bitwise_and.reduceat(keeps, starts)
+
+
 def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTables:
     """Tables of the mask engine; ``threshold`` one per node, in the width of the keys."""
     top, exits = _divide(forest, splits)
@@ -306,7 +326,9 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
     onward[part[leaf], first[leaf]] = part[leaf] - tree_part[splits.tree[leaf]]
 
     inner = np.flatnonzero(forest.feature >= 0)
-    inner = inner[np.argsort(part[inner], kind="stable")]
+    below = (1 << seen[splits.left[inner]]) - 1 << first[inner]
+    keeps = (~below & 0xFFFFFFFF).astype(np.uint32)
+    inner, keeps = _asked_once(part, splits.slot, threshold, inner, keeps)
     sizes = np.bincount(part[inner], minlength=len(tops))
     padded = -(-sizes // FUSED) * FUSED
     part_start = np.concatenate(([0], np.cumsum(padded)))
@@ -315,9 +337,7 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
     slot = np.zeros(part_start[-1], dtype=np.uint64)
     thresholds = np.zeros(part_start[-1], dtype=threshold.dtype)
     clear = np.full(part_start[-1], 0xFFFFFFFF, dtype=np.uint32)
-    slot[place], thresholds[place] = splits.slot[inner], threshold[inner]
-    below = (1 << seen[splits.left[inner]]) - 1 << first[inner]
-    clear[place] = (~below & 0xFFFFFFFF).astype(np.uint32)
+    slot[place], thresholds[place], clear[place] = splits.slot[inner], threshold[inner], keeps
     return MaskTables(
         splits.slots,
         slot,

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from hedgerow.data.schema import Schema
 from hedgerow.data.statistics import Inputs
 from hedgerow.model.forest import Forest
 
 AVERAGED = "averaged"
 """Key of the record of a model that is the mean of others: how many they are."""
+
+
+_FOREIGN_LINKS = ("softplus", "signed_square")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,3 +51,23 @@ class Model:
     def split_schema(self) -> Schema:
         """Names and kinds of what the trees split."""
         return self.schema if self.inputs is None else self.inputs.schema(self.schema)
+
+
+def has_foreign_rules(model: Model) -> bool:
+    """Whether prediction needs a rule that only models of other libraries have."""
+    schema, slopes = model.schema, model.forest.slopes
+    kept = () if model.inputs is None else model.inputs.kept
+    return (
+        schema.unknown == "split"
+        or schema.zero_band > 0.0
+        or any(column.rounding != "none" for column in schema.columns)
+        or len(set(kept)) < len(kept)
+        or (slopes is not None and bool(np.isinf(slopes.low).any()))
+        or _has_foreign_link(model.training.get("loss_parameters"))
+    )
+
+
+def _has_foreign_link(parameters: Any) -> bool:
+    if not isinstance(parameters, Mapping):
+        return False
+    return parameters.get("task") == "classes" or parameters.get("link") in _FOREIGN_LINKS

@@ -148,6 +148,8 @@ def _classes(record: dict[str, Any], meaning: Meaning, n_outputs: int) -> AnyArr
         about = _decoded(about)
     names = about.get("class_names") if isinstance(about, dict) else None
     expected = {"logistic": 2, "softmax": n_outputs}.get(meaning.objective)
+    if meaning.record.get("loss_parameters", {}).get("task") == "classes":
+        expected = n_outputs
     if not isinstance(names, list) or len(names) != expected:
         return None
     kinds = {type(name) for name in names}

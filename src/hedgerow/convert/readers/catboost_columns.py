@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from hedgerow.data.schema import Column, Schema
 from hedgerow.errors import ModelFormatError
 
 _MOST_COLUMNS = 2**24
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 _LEFT = {"AsIs": True, "AsFalse": True, "AsTrue": False}
 
 
@@ -75,17 +77,13 @@ class Columns:
             self.level_hash[j] = np.array([code for _, code in pairs], dtype=np.int64)
 
 
-def _is_number(text: str) -> bool:
-    """Whether a text is what a whole number of 64 bits is written as."""
-    short = len(text) <= 18 and text.isascii() and text.removeprefix("-").isdigit()
-    return short and str(int(text)) == text
-
-
 def _as_numbers(texts: list[str]) -> list[Any]:
     """Whole numbers if all texts are such, 0 and 1 for truth values, else the texts."""
     if texts and set(texts) <= {"True", "False"}:
         return [int(text == "True") for text in texts]
-    return [int(text) for text in texts] if all(map(_is_number, texts)) else texts
+    if texts and all(_WHOLE.fullmatch(text) for text in texts):
+        return [int(text) for text in texts]
+    return texts
 
 
 def signed(value: int) -> int:
@@ -131,7 +129,7 @@ def columns_of(about: dict[str, Any]) -> Columns:
 def _add_number(columns: Columns, item: dict[str, Any], place: int) -> None:
     index = records.whole(item, "feature_index", 0, _MOST_COLUMNS)
     treatment = item.get("nan_value_treatment", "AsIs")
-    if treatment not in _LEFT:
+    if not isinstance(treatment, str) or treatment not in _LEFT:
         raise ModelFormatError(f"unknown nan_value_treatment {str(treatment)[:40]!r}.")
     columns.floats[index] = place
     columns.nan_left[index] = _LEFT[treatment]

@@ -74,7 +74,7 @@ class _Builder:
 
 
 def symmetric_trees(trees: list[dict[str, Any]], splits: Splits, n_outputs: int) -> TreeTable:
-    """Trees with one split on each level: bit k of a leaf's number is set if split k is true."""
+    """Trees that ask one split on each level: bit k of a leaf's number is that of split k."""
     builder = _Builder(splits, n_outputs)
     for record in trees:
         asked = [splits.read(item) for item in records.listed(record, "splits", missing=True)]

@@ -6,10 +6,11 @@ What its trees do (src/io/tree.cpp, include/LightGBM/tree.h) and what stands for
 LightGBM                          here
 ================================  =============================================================
 number: ``x <= threshold``        the key of the threshold
+``|x| <= 1e-35`` (as float32)     counts as 0: a cut among such numbers moves to their end
 missing type None                 NaN is 0.0: it goes left if ``0 <= threshold``
 missing type NaN                  NaN goes to the default side
-missing type Zero                 NaN and ``|x| <= 1e-35`` (as float32) go to the default side:
-                                  the schema says that such numbers are missing
+missing type Zero                 NaN and zeros go to the default side: the schema says that
+                                  zeros are missing values
 category: in the set              left; unknown, negative and missing ones go right
 value with a fraction             cut off: the column rounds to zero
 ``average_output``                values divided by the number of rounds

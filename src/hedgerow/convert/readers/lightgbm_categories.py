@@ -67,14 +67,14 @@ def categories_of(text: LightGBMText, nodes: Nodes, n_features: int) -> Categori
         codes.setdefault(j, set()).update(found.tolist())
     places = _places(text, codes, n_features) if text.pandas_categorical is not None else {}
     categories = Categories({}, {}, {})
-    for j, numbers in codes.items():
+    for j, known in codes.items():
         if j not in places:
-            categories.levels[j] = _checked(sorted(numbers), j)
+            categories.levels[j] = _checked(sorted(known), j)
             categories.rounding[j] = "to_zero"
             continue
         assert text.pandas_categorical is not None
         levels = _levels_of_pandas(text.pandas_categorical[places[j]], j)
-        if numbers and max(numbers) >= len(levels):
+        if known and max(known) >= len(levels):
             raise ModelFormatError(f"column {j} has fewer categories than its splits name.")
         categories.levels[j] = tuple(canonical(sorted(levels)))
         categories.rounding[j] = "none"

@@ -98,7 +98,7 @@ def _block(lines: Iterator[str], name: str) -> tuple[dict[str, str], str]:
     """Entries up to the next tree or the end of all trees, and the line that follows them."""
     found: dict[str, str] = {}
     for line in lines:
-        if line == _END or line.startswith("Tree="):
+        if line == _END or line.startswith("Tree=") or line == "feature_importances:":
             return found, line
         key, _, value = line.partition("=")
         if not line.strip():

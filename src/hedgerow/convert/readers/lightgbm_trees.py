@@ -74,7 +74,11 @@ def _children(nodes: Nodes, name: str) -> IntArray:
 
 
 def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
-    """Keys and sides of missing values of splits of numbers, and whether zeros are missing."""
+    """Keys and sides of missing values of splits of numbers, and whether zeros are missing.
+
+    Before a tree is asked, LightGBM makes 0 of all values up to ``ZERO``
+    (``RowPairFunctionFromDenseMatric`` in src/c_api.cpp), so a cut among them moves to the end.
+    """
     number, kind = ~nodes.is_set, nodes.decision >> 2
     default_left = (nodes.decision & DEFAULT_LEFT) > 0
     cut = _beside_zero(np.where(number, nodes.threshold, 0.0))
@@ -84,6 +88,8 @@ def _splits(nodes: Nodes) -> tuple[IntArray, BoolArray, bool]:
         raise ModelFormatError("decision_type has an unknown type of missing values.")
     missing_left = np.where(kind == _NO_MISSING, cut >= 0.0, default_left) & number
     by_zero = number & (kind == _ZERO_MISSING)
+    cut = np.where((cut >= -ZERO) & (cut < 0.0), np.nextafter(-ZERO, -np.inf), cut)
+    cut = np.where((cut >= 0.0) & (cut < ZERO), ZERO, cut)
     if not by_zero.any():
         return keys_up_to(cut), missing_left, False
     if (by_zero == number).all():

@@ -1,4 +1,4 @@
-"""Numbers in the text of a model file; anything else is an error."""
+"""Numbers in the text of a model file; anything else is an error, whatever NumPy makes of it."""
 
 from __future__ import annotations
 

@@ -75,9 +75,7 @@ def read_record(record: Any) -> Imported:
     names, named = column_names(records.texts(learner, "feature_names") or None, n_features, "f{}")
     coded = coded_columns(model.get("cats"), learner, trees, n_features)
     columns = tuple(_column(name, coded.get(j)) for j, name in enumerate(names))
-    unknown: UnknownPolicy = (
-        "split" if any(column.kind == "category" for column in columns) else "missing"
-    )
+    unknown: UnknownPolicy = "split" if coded else "missing"
     schema = Schema(columns, named, unknown)
     table: TreeTable = table_of(trees, coded, n_outputs)
     objective = records.member(learner, "objective")

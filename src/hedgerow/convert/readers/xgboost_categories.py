@@ -7,9 +7,9 @@ splits name are all that the model knows.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -112,6 +112,6 @@ def _levels(encoding: dict[str, Any], j: int) -> list[Any]:
     raw = (letters & 0xFF).astype(np.uint8).tobytes()
     ends = offsets.tolist()
     try:
-        return [raw[a:b].decode("utf-8") for a, b in itertools.pairwise(ends)]
+        return [raw[a:b].decode("utf-8") for a, b in pairwise(ends)]
     except UnicodeDecodeError as error:
         raise ModelFormatError(f"a category of column {j} is not UTF-8: {error.reason}.") from None

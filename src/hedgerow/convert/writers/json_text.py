@@ -1,4 +1,4 @@
-"""A model as JSON with a documented schema (docs/import_export.md): for readers of any language.
+"""A model as JSON with a documented schema (docs/import-export.md): for readers of any language.
 
 Numbers are the shortest decimals that give float64 back; infinite thresholds are ``"inf"``
 and ``"-inf"``.

@@ -59,6 +59,7 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
                 ": approximate=True writes it",
             )
         notes.add("numbers of a magnitude up to 1e-35 are missing values in LightGBM, as 0 is.")
+    _tell_of_zeros(plain, notes)
     blocks = [_one_leaf(base) for base in _bases(plain)]
     blocks += [_tree(plain, tree) for tree in plain.trees()]
     k = plain.n_outputs
@@ -73,11 +74,21 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         "feature_names": " ".join(names),
         "feature_infos": " ".join(_info(plain, j) for j in range(schema.n_features)),
     }
-    lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), ""]
-    for number, block in enumerate(blocks):
-        lines += [f"Tree={number}", *block, "", ""]
-    lines += ["end of trees", "", _categories(plain), ""]
-    return "\n".join(lines).encode()
+    trees = [
+        "".join(f"{line}\n" for line in (f"Tree={number}", *block, "", ""))
+        for number, block in enumerate(blocks)
+    ]
+    header["tree_sizes"] = " ".join(str(len(tree)) for tree in trees)  # all of it is ASCII
+    lines = ["tree", *(f"{name}={value}" for name, value in header.items() if value), "", ""]
+    end = ["end of trees", "", _categories(plain), ""]
+    return ("\n".join(lines) + "".join(trees) + "\n".join(end)).encode()
+
+
+def _tell_of_zeros(plain: PlainModel, notes: Notes) -> None:
+    for tree in plain.trees():
+        if ((tree.threshold >= -ZERO) & (tree.threshold < ZERO)).any():
+            notes.add("LightGBM takes numbers of a magnitude up to 1e-35 for 0.")
+            return
 
 
 def _bases(plain: PlainModel) -> list[float]:
@@ -132,10 +143,14 @@ def _categories(plain: PlainModel) -> str:
 
 
 def _one_leaf(value: float) -> list[str]:
+    empty = ("split_feature", "split_gain", "threshold", "decision_type", "left_child")
     return [
         "num_leaves=1",
         "num_cat=0",
+        *(f"{name}=" for name in (*empty, "right_child")),
         f"leaf_value={value!r}",
+        *(f"{name}=" for name in ("leaf_weight", "leaf_count", "internal_value")),
+        *(f"{name}=" for name in ("internal_weight", "internal_count")),
         "is_linear=0",
         "shrinkage=1",
     ]
@@ -190,7 +205,7 @@ def _tree(plain: PlainModel, tree: PlainTree) -> list[str]:
     if words:
         lines += [
             f"cat_boundaries={_ints(ends)}",
-            f"cat_threshold={_ints([*chain.from_iterable(words)])}",
+            f"cat_threshold={_ints(chain.from_iterable(words))}",
         ]
     return [*lines, "is_linear=0", "shrinkage=1"]
 

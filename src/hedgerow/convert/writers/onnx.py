@@ -6,13 +6,14 @@ Inputs: ``X``, double (rows, columns), if no column holds text; else one input o
 
 A set lists the values that go left; what is not listed, unknown ones too, goes right, so
 sides are exchanged where unknown ones go left.  Text becomes codes through ``LabelEncoder``,
-and what is no level becomes a missing value, or -1 where splits say where unknown ones go.
+and what is no level becomes a missing value; where splits say where unknown ones go, it
+becomes -1, and the empty text is the missing value, unless it is a level.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -80,10 +81,7 @@ class _Graph:
 
     def constant(self, name: str, values: AnyArray) -> str:
         """Add a constant."""
-        from onnx import helper
-
         self.constants.append(_tensor(values, name))
-        assert helper is not None
         return name
 
     def output(self, name: str, kind: int, shape: list[Any]) -> None:
@@ -110,14 +108,21 @@ class _Graph:
 
     def _codes(self, column: Any, j: int) -> str:
         """Codes of a column of text."""
-        unknown = -1.0 if self.plain.schema.unknown == "split" else np.nan
+        keys, codes = list(column.levels), np.arange(float(len(column.levels)))
+        unknown = np.nan
+        if self.plain.schema.unknown == "split":
+            unknown = -1.0
+            if "" not in keys:
+                keys, codes = [*keys, ""], np.append(codes, np.nan)
+        if not keys:  # which the operator does not take
+            keys, codes = [""], np.array([np.nan])
         return self.node(
             "LabelEncoder",
             [column.name],
             f"hedgerow_codes_{j}",
             "ai.onnx.ml",
-            keys_tensor=_tensor(np.array(column.levels, dtype=object), "keys"),
-            values_tensor=_tensor(np.arange(len(column.levels), dtype=np.float64), "values"),
+            keys_tensor=_tensor(np.array(keys, dtype=object), "keys"),
+            values_tensor=_tensor(codes, "values"),
             default_tensor=_tensor(np.array([unknown]), "default"),
         )
 
@@ -130,7 +135,7 @@ class _Graph:
         for number, tree in enumerate(self.plain.trees()):
             trees.add(tree, number % k)
         if self.plain.forest.n_trees == 0:
-            raise refuse("a model without trees", _TARGET)
+            trees.add_nothing()
         summed = self.node(
             "TreeEnsemble", [features], "hedgerow_sum", "ai.onnx.ml", **trees.attributes()
         )
@@ -225,13 +230,24 @@ class _Ensemble:
             for side, target in enumerate(sides):
                 self.child[side].append(int(number[target]))
                 self.child_is_leaf[side].append(int(leaf[target]))
-        if leaf[0]:  # a leaf alone is a split whose sides are the same
-            self._node(0, _AT_MOST, 0.0, True)
-            for side in (0, 1):
-                self.child[side].append(first_leaf)
-                self.child_is_leaf[side].append(1)
+        if leaf[0]:
+            self._ask_nothing(first_leaf)
         self.leaf_value += tree.value[leaf].tolist()
         self.leaf_output += [output] * int(leaf.sum())
+
+    def add_nothing(self) -> None:
+        """Add a tree that adds 0."""
+        self.roots.append(len(self.column))
+        self._ask_nothing(len(self.leaf_value))
+        self.leaf_value.append(0.0)
+        self.leaf_output.append(0)
+
+    def _ask_nothing(self, leaf: int) -> None:
+        """A leaf alone is a split whose sides are the same."""
+        self._node(0, _AT_MOST, 0.0, True)
+        for side in (0, 1):
+            self.child[side].append(leaf)
+            self.child_is_leaf[side].append(1)
 
     def _node(self, column: int, mode: int, split: float, missing: bool) -> None:
         self.column.append(column)
@@ -280,8 +296,7 @@ def _tensor(values: AnyArray, name: str) -> Any:
 
     if values.dtype == object:
         texts = [str(value).encode() for value in values.tolist()]
-        content: Any = texts  # which the types of onnx do not know
-        return helper.make_tensor(name, TensorProto.STRING, [len(texts)], content)
+        return helper.make_tensor(name, TensorProto.STRING, [len(texts)], cast(Any, texts))
     kinds = {"f": TensorProto.DOUBLE, "i": TensorProto.INT64, "u": TensorProto.UINT8}
     kind = kinds[values.dtype.kind]
     return helper.make_tensor(name, kind, list(values.shape), values.reshape(-1).tolist())
@@ -315,7 +330,7 @@ def inputs_of(plain: PlainModel, matrix: FloatArray) -> dict[str, AnyArray]:
     for j, column in enumerate(columns):
         part = values[:, j]
         if _is_text(column):
-            levels = [*column.levels, "\ufffd unknown", "\ufffd missing"]
+            levels = [*column.levels, "\ufffd unknown", ""]
             codes = np.where(np.isnan(part), len(levels) - 1, part).astype(np.int64)
             part = np.array(levels, dtype=object)[codes]
         found[column.name] = part.reshape(-1, 1)

@@ -57,8 +57,8 @@ def _head(plain: PlainModel) -> list[str]:
     coded = [(j, c) for j, c in enumerate(plain.columns) if c.kind == "category"]
     lines.append("LEVELS = {")
     lines += [f"    {j}: {list(column.levels)!a}," for j, column in coded]
-    codes = "CODES = {j: {level: k for k, level in enumerate(some)} for j, some in LEVELS.items()}"
-    lines += ["}", codes]
+    made = "{level: k for k, level in enumerate(known)} for j, known in LEVELS.items()"
+    lines += ["}", f"CODES = {{j: {made}}}"]
     lines.append(f"ROUNDING = {{{', '.join(f'{j}: {c.rounding!r}' for j, c in coded)}}}")
     lines += ["inf = math.inf", "", "", *_READ]
     if plain.schema.zero_missing:

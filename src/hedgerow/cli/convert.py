@@ -1,0 +1,81 @@
+"""``hedgerow convert IN OUT``: models of other libraries in, models of ours out."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+_OURS = "hedgerow"
+
+
+def add_command(commands: Any) -> None:
+    """Describe the command to the parser."""
+    parser = commands.add_parser(
+        "convert",
+        help="bring a model in from another library, or write it for one",
+        description="Read a model file of Hedgerow, LightGBM (text), XGBoost (JSON, UBJSON) or "
+        "CatBoost (JSON), and write it in another format. What the format cannot express is an "
+        "error that names it.",
+        epilog="Without --to the end of OUT says the format: .txt LightGBM, .onnx ONNX, .tl "
+        "treelite, .py Python, .json JSON of ours; any other end is a Hedgerow model.",
+    )
+    parser.add_argument("model", metavar="IN", help="model file")
+    parser.add_argument("out", metavar="OUT", help="file to write")
+    parser.add_argument(
+        "--to",
+        choices=(_OURS, "lightgbm", "xgboost", "onnx", "treelite", "python", "json"),
+        help="format to write",
+    )
+    parser.add_argument("--check", metavar="DATA", help="table whose rows the target predicts, too")
+    parser.add_argument(
+        "--approximate", action="store_true", help="round what the format cannot hold"
+    )
+    parser.add_argument("--raw", action="store_true", help="write raw scores, not predictions")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out the command."""
+    import os
+
+    from hedgerow.booster import load
+    from hedgerow.cli.usage import UsageError, say
+    from hedgerow.convert.exporting import SUFFIXES
+
+    if options.out == options.model:
+        raise UsageError(f"OUT {options.out} would replace the model; name another file")
+    target = options.to or SUFFIXES.get(os.path.splitext(options.out)[1].lower(), _OURS)
+    booster = load(options.model)
+    if target == _OURS:
+        for name in ("check", "approximate", "raw"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} is for other formats; a Hedgerow model is exact")
+        booster.save(options.out)
+        say(f"{booster.num_trees} trees written to {options.out}")
+        return
+    report = booster.export(
+        options.out,
+        target,
+        check=None if options.check is None else _rows(options.check, booster),
+        approximate=options.approximate,
+        raw=options.raw,
+    )
+    say(f"{booster.num_trees} trees written to {options.out} as {target}")
+    for note in report.notes:
+        say(f"note: {note}")
+    if report.rows_checked:
+        say(
+            f"{report.rows_checked} rows predicted by {target}: raw scores differ by "
+            f"{report.largest_difference:.3g} at most"
+        )
+
+
+def _rows(path: str, booster: Any) -> Any:
+    """The columns of the model in a table: by name, or in their order if it has no names."""
+    from hedgerow.cli.engine import text_columns
+    from hedgerow.cli.tables import read_table
+
+    table = read_table(path, text_columns(booster))
+    if not booster.model.schema.named:
+        return dict(table.columns)
+    return {name: table.column(name) for name in booster.feature_names}

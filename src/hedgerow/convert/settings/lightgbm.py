@@ -1,0 +1,252 @@
+"""Parameters of LightGBM (docs/Parameters.rst of version 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hedgerow.convert.settings.rules import Library, Rule, Translation, as_list, choice, limit
+from hedgerow.convert.settings.rules import translate as _translate
+from hedgerow.errors import ParameterError
+
+OBJECTIVES: dict[str, str] = {
+    **dict.fromkeys(("regression", "l2", "mse", "rmse", "mean_squared_error"), "squared_error"),
+    **dict.fromkeys(("regression_l2", "l2_root", "root_mean_squared_error"), "squared_error"),
+    **dict.fromkeys(("regression_l1", "l1", "mae", "mean_absolute_error"), "absolute_error"),
+    "huber": "huber",
+    "poisson": "poisson",
+    "quantile": "quantile",
+    **dict.fromkeys(("mape", "mean_absolute_percentage_error"), "mape"),
+    "gamma": "gamma",
+    "tweedie": "tweedie",
+    "binary": "logistic",
+    **dict.fromkeys(("multiclass", "softmax"), "softmax"),
+    **dict.fromkeys(("multiclassova", "multiclass_ova", "ova", "ovr"), "one_vs_all"),
+    **dict.fromkeys(("cross_entropy", "xentropy"), "cross_entropy"),
+    "lambdarank": "lambdarank",
+    **dict.fromkeys(("rank_xendcg", "xendcg", "xe_ndcg", "xendcg_mart"), "rank_xendcg"),
+}
+_METRICS: dict[str, Any] = {
+    **dict.fromkeys(("l2", "mse", "mean_squared_error", "regression", "regression_l2"), "mse"),
+    **dict.fromkeys(("rmse", "l2_root", "root_mean_squared_error"), "rmse"),
+    **dict.fromkeys(("l1", "mae", "mean_absolute_error", "regression_l1"), "mae"),
+    "quantile": "pinball",
+    **{name: name for name in ("mape", "huber", "fair", "auc", "auc_mu", "average_precision")},
+    **dict.fromkeys(("poisson", "gamma", "tweedie", "kldiv"), "loss"),
+    **dict.fromkeys(("binary_logloss", "binary", "multi_logloss", "multiclass"), "logloss"),
+    **dict.fromkeys(("binary_error", "multi_error"), "error"),
+    **dict.fromkeys(("cross_entropy", "xentropy"), "cross_entropy"),
+    **dict.fromkeys(("ndcg", "lambdarank"), "ndcg"),
+    **dict.fromkeys(("map", "mean_average_precision"), "map"),
+    **dict.fromkeys(("", "none", "null", "custom", "na"), None),
+}
+
+
+def _metric(value: Any) -> Any:
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple | set):
+        raise ParameterError(f"metric must be a name, or names; got {value!r}.")
+    found = [choice("metric", _METRICS)(str(name).strip()) for name in names]
+    found = [name for name in found if name is not None]
+    return None if not found else found[0] if len(found) == 1 else found
+
+
+def _stopping(value: Any) -> Any:
+    if not value or value < 0:
+        return {"early_stopping": False}
+    return {"early_stopping": True, "patience": int(value)}
+
+
+_BOOSTING = {"gbdt": "gbdt", "gbrt": "gbdt", "dart": "dart", "rf": "rf", "random_forest": "rf"}
+_UNLIKE = "random numbers differ, so models differ in detail"
+_SPEED = "it has no counterpart: it changes speed or memory alone."
+_RULES: dict[str, Rule] = {
+    "objective": Rule("objective", convert=choice("objective", OBJECTIVES)),
+    "boosting": Rule("boosting", "gbdt", convert=choice("boosting", _BOOSTING)),
+    "num_iterations": Rule("n_estimators", 100),
+    "learning_rate": Rule("learning_rate", 0.1),
+    "num_leaves": Rule("max_leaves", 31),
+    "max_depth": Rule("max_depth", -1, convert=limit),
+    "min_data_in_leaf": Rule(
+        "min_samples_leaf",
+        20,
+        convert=lambda value: max(1, int(value)),
+    ),
+    "min_sum_hessian_in_leaf": Rule("min_child_weight", 1e-3),
+    "lambda_l1": Rule("reg_alpha", 0.0),
+    "lambda_l2": Rule("reg_lambda", 0.0),
+    "min_gain_to_split": Rule("gamma", 0.0),
+    "max_delta_step": Rule("max_delta_step", 0.0, convert=lambda value: max(0.0, value)),
+    "bagging_fraction": Rule(
+        "subsample", 1.0, "rows are drawn anew in every round, whatever bagging_freq is."
+    ),
+    "bagging_freq": Rule(note="rows are drawn anew in every round."),
+    "feature_fraction": Rule("colsample_bytree", 1.0),
+    "feature_fraction_bynode": Rule("colsample_bynode", 1.0),
+    "data_sample_strategy": Rule(
+        "sampling", convert=choice("data_sample_strategy", {"bagging": "uniform", "goss": "goss"})
+    ),
+    "top_rate": Rule("goss_top_rate"),
+    "other_rate": Rule("goss_other_rate"),
+    "max_bin": Rule("max_bins", 255, convert=lambda value: max(2, min(255, int(value)))),
+    "max_bin_by_feature": Rule("max_bins_by_feature", convert=as_list),
+    "min_data_in_bin": Rule(note="bins follow the quantiles of the column."),
+    "bin_construct_sample_cnt": Rule(note="the sample for the bins has a size of its own."),
+    "seed": Rule("random_state", note=f"{_UNLIKE}."),
+    "num_threads": Rule("n_jobs", convert=limit),
+    "early_stopping_round": Rule(convert=_stopping),
+    "early_stopping_min_delta": Rule("min_delta"),
+    "first_metric_only": Rule(note="early stopping watches the first metric."),
+    "metric": Rule("eval_metric", convert=_metric),
+    "num_class": Rule(note="classes are counted in y."),
+    "categorical_feature": Rule(
+        "categorical_features", note="of hedgerow.train it is a parameter of the Dataset."
+    ),
+    "max_cat_threshold": Rule("max_cat_threshold", 32, convert=lambda v: min(254, int(v))),
+    "max_cat_to_onehot": Rule("max_cat_to_onehot", 4),
+    "cat_l2": Rule("cat_l2", 10.0),
+    "cat_smooth": Rule("cat_smooth", 10.0),
+    "min_data_per_group": Rule("min_data_per_group", 100),
+    "monotone_constraints": Rule("monotone_constraints", convert=as_list),
+    "monotone_constraints_method": Rule(note="there is one way to keep constraints."),
+    "interaction_constraints": Rule("interaction_constraints"),
+    "zero_as_missing": Rule("zero_as_missing", convert=bool),
+    "linear_tree": Rule(
+        "linear_leaves",
+        convert=bool,
+        note="a leaf has at most three terms, and its line does not leave the range of its rows.",
+    ),
+    "linear_lambda": Rule("linear_lambda"),
+    "drop_rate": Rule("drop_rate"),
+    "max_drop": Rule("max_drop"),
+    "skip_drop": Rule("skip_drop"),
+    "alpha": Rule(
+        convert=lambda value: {"alpha": value},
+        note="it is quantile with objective 'quantile', delta with 'huber'.",
+    ),
+    "tweedie_variance_power": Rule("tweedie_power"),
+    "sigmoid": Rule(harmless=(1, 1.0), note="raw scores are log-odds."),
+    "scale_pos_weight": Rule(
+        harmless=(1, 1.0), note="use class_weight, which keeps probabilities true."
+    ),
+    "is_unbalance": Rule(harmless=(False,), note="use class_weight='balanced'."),
+    "boost_from_average": Rule(harmless=(True,), note="models start from the best constant."),
+    "reg_sqrt": Rule(harmless=(False,), note="transform y."),
+    "use_missing": Rule(harmless=(True,), note="missing values are always told apart."),
+    "extra_trees": Rule(harmless=(False,), note="cuts are the best ones."),
+    "forcedsplits_filename": Rule(harmless=("",), note="splits cannot be forced."),
+    "path_smooth": Rule(harmless=(0, 0.0), note="use reg_lambda."),
+    "lambdarank_truncation_level": Rule("truncation_level"),
+    "label_gain": Rule("label_gain"),
+    "use_quantized_grad": Rule(note="gradients are always fixed-point numbers here."),
+    "deterministic": Rule(note="results never depend on threads here."),
+    "enable_bundle": Rule("bundle_features", convert=bool),
+    "cegb_penalty_split": Rule(harmless=(0, 0.0), note="use gamma."),
+    "feature_contri": Rule(harmless=(None,), note="use feature_penalties."),
+    **dict.fromkeys(
+        (
+            *("verbosity", "force_col_wise", "force_row_wise", "histogram_pool_size"),
+            *("is_enable_sparse", "feature_pre_filter", "two_round", "device_type"),
+            *("tree_learner", "importance_type", "silent", "task"),
+        ),
+        Rule(note=_SPEED),
+    ),
+    **dict.fromkeys(
+        (
+            *("bagging_seed", "feature_fraction_seed", "data_random_seed", "drop_seed"),
+            *("extra_seed", "objective_seed"),
+        ),
+        Rule(note=f"random_state is the one seed; {_UNLIKE}."),
+    ),
+}
+
+_ALIASES: dict[str, tuple[str, ...]] = {
+    "objective": ("objective_type", "app", "application", "loss"),
+    "boosting": ("boosting_type", "boost"),
+    "num_iterations": (
+        *("num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds"),
+        *("nrounds", "num_boost_round", "n_estimators", "max_iter"),
+    ),
+    "learning_rate": ("shrinkage_rate", "eta"),
+    "num_leaves": ("num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes"),
+    "min_data_in_leaf": (
+        *("min_data_per_leaf", "min_data", "min_child_samples", "min_samples_leaf"),
+    ),
+    "min_sum_hessian_in_leaf": (
+        *("min_sum_hessian_per_leaf", "min_sum_hessian", "min_hessian", "min_child_weight"),
+    ),
+    "lambda_l1": ("reg_alpha", "l1_regularization"),
+    "lambda_l2": ("reg_lambda", "lambda", "l2_regularization"),
+    "min_gain_to_split": ("min_split_gain",),
+    "max_delta_step": ("max_tree_output", "max_leaf_output"),
+    "bagging_fraction": ("sub_row", "subsample", "bagging"),
+    "bagging_freq": ("subsample_freq",),
+    "feature_fraction": ("sub_feature", "colsample_bytree"),
+    "feature_fraction_bynode": ("sub_feature_bynode", "colsample_bynode"),
+    "max_bin": ("max_bins",),
+    "bin_construct_sample_cnt": ("subsample_for_bin",),
+    "seed": ("random_seed", "random_state"),
+    "num_threads": ("num_thread", "nthread", "nthreads", "n_jobs"),
+    "early_stopping_round": (*("early_stopping_rounds", "early_stopping", "n_iter_no_change"),),
+    "metric": ("metrics", "metric_types"),
+    "num_class": ("num_classes",),
+    "categorical_feature": (
+        *("cat_feature", "categorical_column", "cat_column", "categorical_features"),
+    ),
+    "monotone_constraints": ("mc", "monotone_constraint", "monotonic_cst"),
+    "linear_tree": ("linear_trees",),
+    "drop_rate": ("rate_drop",),
+    "is_unbalance": ("unbalance", "unbalanced_sets"),
+    "enable_bundle": ("is_enable_bundle", "bundle"),
+    "verbosity": ("verbose",),
+    "device_type": ("device",),
+}
+
+LIGHTGBM = Library(
+    "LightGBM", _RULES, {other: name for name, others in _ALIASES.items() for other in others}
+)
+
+
+def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) -> Translation:
+    """Say parameters of LightGBM in the names of Hedgerow.
+
+    Parameters
+    ----------
+    params : mapping
+        As for ``lightgbm.train`` or an estimator of LightGBM, aliases included.
+    defaults : bool, default=True
+        Also set what LightGBM takes where nothing is given (31 leaves, 100 rounds, ...), so
+        that trees are of the same kind; otherwise our defaults, which follow the data.
+
+    Returns
+    -------
+    Translation
+        ``params`` for an estimator or :func:`hedgerow.train`, and ``differences``.
+
+    Raises
+    ------
+    ParameterError
+        For a name that LightGBM does not have, and for what cannot be done here.
+
+    Examples
+    --------
+    >>> from hedgerow import from_lightgbm_params
+    >>> found = from_lightgbm_params({"num_leaves": 63, "eta": 0.05}, defaults=False)
+    >>> found.params
+    {'max_leaves': 63, 'learning_rate': 0.05}
+    """
+    given = dict(params)
+    if str(given.get("boosting", given.get("boosting_type", ""))) == "goss":
+        given = {k: v for k, v in given.items() if k not in ("boosting", "boosting_type")}
+        given["data_sample_strategy"] = "goss"
+    found = _translate(LIGHTGBM, given, defaults)
+    said = dict(found.params)
+    alpha = said.pop("alpha", None)
+    name = {"quantile": "quantile", "huber": "delta"}.get(str(said.get("objective")))
+    if alpha is not None and name is not None:
+        said[name] = alpha
+    if said.get("sampling") == "goss":
+        said.pop("subsample", None)
+    if said.get("boosting") == "rf":
+        said.pop("learning_rate", None)
+    return Translation(said, found.differences)
