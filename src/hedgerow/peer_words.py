@@ -52,6 +52,7 @@ XGBOOST_OBJECTIVES: dict[str, str] = {
     "reg:logistic": "cross_entropy",
     "binary:logistic": "logistic",
     "binary:logitraw": "logistic",
+    "binary:hinge": "hinge",
     "multi:softmax": "softmax",
     "multi:softprob": "softmax",
     "count:poisson": "poisson",
