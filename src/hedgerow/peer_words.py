@@ -143,10 +143,15 @@ def metric_hint(word: object, known: Collection[str]) -> str:
     return _hint(word, known, _METRICS)
 
 
+def _key(text: str, library: str) -> str:
+    """The key of a table: CatBoost's words know no case, and may carry parameters behind ':'."""
+    return text.lower().partition(":")[0] if library == "CatBoost" else text
+
+
 def _hint(word: object, known: Collection[str], tables: dict[str, dict[str, Any]]) -> str:
     text = str(word)
     for library, table in tables.items():
-        ours = table.get(text, table.get(text.lower().partition(":")[0]))
+        ours = table.get(_key(text, library))
         if ours is None:
             continue
         if ours in known:
