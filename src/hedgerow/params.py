@@ -35,6 +35,10 @@ InteractionConstraints: TypeAlias = (
 ByFeature: TypeAlias = "Mapping[str | int, float] | Sequence[float] | None"
 ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
 _DIRECTIONS = {"increasing": 1, "decreasing": -1}
+CHECKPOINT_SECONDS = 10.0
+"""Time between two writes of a checkpoint.  A fit that is killed loses at most about that much
+work, and a write costs two flushes of the disk, little beside it on any disk."""
+
 FIRST_ORDER = ("gradient", "line_search")
 """Ways of leaf estimation whose trees fit the negative gradient by least squares."""
 

@@ -13,7 +13,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.asked_loss import AskedLoss, count_classes
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS, Checkpoint, claiming
+from hedgerow.boosting.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.class_weights import rescaled
 from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.dataset import Dataset
@@ -30,7 +30,7 @@ from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
+from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
@@ -56,7 +56,7 @@ def train(
     progress: bool = False,
     init_model: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = SECONDS,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
 ) -> Booster:
     """Train a model.
 
