@@ -17,6 +17,7 @@ Four ways to have several threads:
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import math
 import numbers
@@ -322,6 +323,7 @@ class _Turns:
             return number, self._steps.pop(number)
 
 
+@functools.cache
 def wait_addresses() -> tuple[int, int]:
     """Addresses of the C functions by which waiting kernels yield and sleep.
 
@@ -336,6 +338,10 @@ def wait_addresses() -> tuple[int, int]:
         functions = library.sched_yield, library.usleep
     pause, sleep = (ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
     return pause, sleep
+
+
+def _nothing() -> None:
+    """Dismiss no one."""
 
 
 class Team:
@@ -369,3 +375,6 @@ class Team:
         for helper in self._helpers:
             helper.join()
         self._helpers = []
+        # What dismisses them knows the owner of the team: without the cycle the memory of a
+        # grower is free as soon as its fit ends, not when cycles are looked for.
+        self._dismiss = _nothing

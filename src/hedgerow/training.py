@@ -276,6 +276,11 @@ def check_datasets(dataset: Any, valid: Any) -> None:
     for name, given in named.items():
         if isinstance(given, Dataset | StoredData):
             continue
+        if isinstance(given, int | np.integer):
+            raise DataTypeError(
+                f"{name} must be a Dataset; got the number {given!r}: the number of rounds is "
+                "the parameter n_estimators, train({'n_estimators': ...}, dataset)."
+            )
         pair = isinstance(given, tuple | list) and len(given) == 2
         how = "Dataset(*" + name + ")" if pair else "Dataset(X, y)"
         raise DataTypeError(

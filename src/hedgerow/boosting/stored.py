@@ -172,6 +172,7 @@ def fit_stored(
         with budget_of(stopping) as watch.budget:
             return told_by(bar, assemble(_grow(plan, watch, recorder)))
     finally:
+        watch.assemble = None
         if bar is not None:
             bar.close()
 

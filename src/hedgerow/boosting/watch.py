@@ -32,7 +32,7 @@ from hedgerow.boosting.row_sets import ONLY, TRAINING
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import numbers_of
-from hedgerow.errors import LossError, StorageError
+from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import (
     Metric,
@@ -251,7 +251,11 @@ class Watch:
 
     def model_of(self, state: RoundState) -> Model:
         """The model as it is if the fit ends now."""
-        assert self.assemble is not None
+        if self.assemble is None:
+            raise ParameterError(
+                "the model of a round is made while its callback runs, but this fit has ended: "
+                "take the model of the estimator, or call model() in the callback."
+            )
         return self.assemble(state.freeze(self.n_kept))
 
     def cut(self, n_rounds: int) -> None:
