@@ -26,7 +26,7 @@ from hedgerow.boosting.stored_sample import StoredData, ValidRows, named_valid
 from hedgerow.boosting.targets import Targets, same_targets
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import Schema, check_same_names
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
@@ -126,14 +126,12 @@ def train(
     stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if isinstance(dataset, StoredData):
-        if init_model is not None:
-            raise ParameterError(
-                "init_model needs the rows in memory, and these are read batch by batch: give a "
-                "table, or train all rounds at once."
-            )
-        return _train_stored(
-            given, trees_of(given), stopping, dataset, valid, callbacks, progress, kept
-        )
+        trees = trees_of(given)
+        try:
+            _check_parts(dataset, trees, init_model)
+            return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
+        except AllRowsNeededError as reason:
+            dataset, valid = _in_memory(dataset, valid, trees, reason)
     asked = asked_fit(given, dataset, valid, init_model)
     model = fit(
         asked.train,
@@ -315,6 +313,25 @@ def start_from(init_model: Any) -> Start | None:
     if init_model is None:
         return None
     return Start(rescaled(given_model(init_model)[0], None))
+
+
+def _check_parts(dataset: StoredData, trees: BoostParams, init_model: Any) -> None:
+    # Most trainings are of tables in memory, and need not wait for these imports.
+    from hedgerow.boosting.file_checks import check_parts
+
+    check_parts(dataset, trees, init_model)
+
+
+def _in_memory(
+    dataset: StoredData, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
+) -> tuple[Dataset, ValidRows]:
+    """Rows that are read in parts, in memory: something asked for needs all of them."""
+    from hedgerow.boosting.resident import in_memory
+
+    rows = in_memory(dataset, trees, reason)
+    if isinstance(valid, Mapping):
+        return rows, {name: in_memory(each, trees, reason) for name, each in valid.items()}
+    return rows, None if valid is None else in_memory(valid, trees, reason)
 
 
 def _train_stored(

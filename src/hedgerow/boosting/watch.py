@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -248,6 +249,19 @@ class Watch:
     def n_done(self) -> int:
         """Whole rounds so far, those of the model that the fit has begun with among them."""
         return self.n_first + len(self.seconds)
+
+    @contextmanager
+    def assembling(self, assemble: Callable[[Forest], Model]) -> Iterator[None]:
+        """Models are made so, for callbacks, until this ends.
+
+        What makes them knows the rows, and this: without the cycle all of it is free when
+        the fit ends.
+        """
+        self.assemble = assemble
+        try:
+            yield
+        finally:
+            self.assemble = None
 
     def model_of(self, state: RoundState) -> Model:
         """The model as it is if the fit ends now."""
