@@ -238,12 +238,11 @@ def work(name: str, seed: int, first: int, stop: int, patience: float) -> None:
     )
 
 
-def run(name: str, seed: int, n: int, patience: float) -> list[int]:
+def run(name: str, seed: int, first: int, stop: int, patience: float) -> list[int]:
     """Read the files in processes; the numbers of those that ended one."""
     found: list[int] = []
-    first = 0
-    while first < n:
-        arguments = (name, str(seed), str(first), str(n), str(patience))
+    while first < stop:
+        arguments = (name, str(seed), str(first), str(stop), str(patience))
         command = [sys.executable, __file__, "--work", *arguments]
         with tempfile.TemporaryFile("w+") as errors:
             with subprocess.Popen(
@@ -272,6 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--n", type=int, default=1000, help="files of each format")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--only", default="", help="formats whose names begin so")
     parser.add_argument("--patience", type=float, default=20.0, help="longest for one, in seconds")
     parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
@@ -281,7 +281,12 @@ def main(arguments: list[str] | None = None) -> int:
         work(name, int(seed), int(first), int(stop), float(patience))
         return 0
     names = [name for name in FORMATS if name.startswith(given.only)]
-    found = [number for name in names for number in run(name, given.seed, given.n, given.patience)]
+    stop = given.first + given.n
+    found = [
+        number
+        for name in names
+        for number in run(name, given.seed, given.first, stop, given.patience)
+    ]
     return 1 if found else 0
 
 
