@@ -18,6 +18,7 @@ import numpy as np
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.schedules import is_number, rate_at, read_rate
 
+PredictionKind = Literal["value", "raw", "probability", "leaf"]
 GrowPolicy = Literal["leafwise", "depthwise", "symmetric"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]

@@ -27,6 +27,7 @@ from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
+from hedgerow.estimators.single_rows import SingleRowEstimator
 from hedgerow.explain import Explanation
 from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
@@ -76,7 +77,9 @@ _FITTED = (
 )
 
 
-class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures):
+class HedgerowEstimator(
+    FitHooks, ModelFiles, FittedReports, SingleRowEstimator, InspectionPictures
+):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 
@@ -27,6 +26,7 @@ from hedgerow.kernels.explain_tour import BLOCK, GROUPS, Space, Values, tour_spa
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.model import Model
 from hedgerow.model.predict import NO_CATEGORIES, CategoryArguments, Predictor, Rows
+from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 MOST_BYTES = 8 << 30
@@ -53,11 +53,11 @@ class Explainer:
         self._kinds: Sequence[ColumnKind] = model.split_schema.kinds
         self._players = players_of(model)
 
-    @functools.cached_property
+    @once
     def _paths(self) -> Paths:
         return find_paths(self._forest, self._players)
 
-    @functools.cached_property
+    @once
     def _reader(self) -> CategoryReader | None:
         return None if self._forest.categories is None else CategoryReader(self._forest)
 

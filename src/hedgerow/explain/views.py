@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from hedgerow.explain.explanation import Explanation
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.once import once
 
 
 class ExplainedPredictions(ABC):
@@ -36,7 +36,7 @@ class ExplainedPredictions(ABC):
     ) -> tuple[AnyArray | SparseTable, int]:
         """What the trees split of each row, and a number of threads."""
 
-    @functools.cached_property
+    @once
     def _explainer(self) -> Explainer:
         return Explainer(self.model, self._predictor)
 

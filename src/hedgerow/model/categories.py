@@ -66,6 +66,20 @@ class CategoryReader:
         unknown = np.flatnonzero(stopping.any(axis=0))
         return CategoryRows(bins, unknown)
 
+    def lookups(self) -> list[tuple[int, bytes]]:
+        """Columns that the forest splits, with the bin of each code; the last of missing values."""
+        found = zip(self._used.tolist(), self._lookups, strict=True)
+        return [(j, lookup.tobytes()) for j, lookup in found]
+
+    @property
+    def unknown_stops(self) -> bool:
+        """Whether a value that is no level ends the way of a row."""
+        return not self._unknown_in_sets
+
+    def sets_of_row(self) -> tuple[IntArray, npt.NDArray[np.uint64]]:
+        """As :meth:`tables`, of a single row: where its bins stand, and the sets."""
+        return self._row_of_set.astype(np.int64), self._sets
+
     def tables(self, rows: CategoryRows) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
         """Arguments of :func:`hedgerow.kernels.predict.fill_set_keys`."""
         return rows.bins.reshape(-1), self._row_of_set * rows.n_rows, self._sets

@@ -14,7 +14,6 @@ many threads may use it at once, and so may a forked child.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -48,6 +47,8 @@ from hedgerow.model.layout import (
     narrow_thresholds,
     walk_tables,
 )
+from hedgerow.model.one_row import RowScorer
+from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
@@ -400,7 +401,7 @@ class Predictor:
         """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
         return 1 + int(THREAD_WORK / (1.0 + cost + len(self._splits.slots)))
 
-    @functools.cached_property
+    @once
     def _compact(self) -> tuple[IntArray, Predictor]:
         """The columns that the forest asks, and a predictor for these alone."""
         assert self.forest.categories is None, "sparse tables have no category columns"
@@ -410,20 +411,26 @@ class Predictor:
         forest = renumbered(self.forest, place, len(columns))
         return columns, Predictor(forest, [self._kinds[int(column)] for column in columns])
 
-    @functools.cached_property
+    @once
+    def of_one_row(self) -> RowScorer:
+        """What scores single rows."""
+        reader = self._category_reader
+        return RowScorer(self.forest, self._kinds, self._walk64, self._leaves, reader)
+
+    @once
     def _category_reader(self) -> CategoryReader | None:
         return None if self.forest.categories is None else CategoryReader(self.forest)
 
-    @functools.cached_property
+    @once
     def _splits(self) -> Splits:
         return find_splits(self.forest)
 
-    @functools.cached_property
+    @once
     def _walk_cost(self) -> float:
         """About how many nanoseconds the walk takes for a row."""
         return float(0.6 * self._walk64[5].sum() + 1.0 * self._n_trees)
 
-    @functools.cached_property
+    @once
     def _mask_cost(self) -> float:
         """About how many nanoseconds the mask engine takes for a row."""
         tables = self._mask64
@@ -431,19 +438,19 @@ class Predictor:
 
     # The kernels take plain tuples: a named one costs a microsecond a call.
 
-    @functools.cached_property
+    @once
     def _walk32(self) -> tuple[AnyArray, ...]:
         return tuple(self._walk(narrow_thresholds(self._splits.threshold)))
 
-    @functools.cached_property
+    @once
     def _walk64(self) -> tuple[AnyArray, ...]:
         return tuple(self._walk(self._splits.threshold))
 
-    @functools.cached_property
+    @once
     def _mask32(self) -> tuple[Any, ...]:
         return tuple(self._mask(narrow_thresholds(self._splits.threshold)))
 
-    @functools.cached_property
+    @once
     def _mask64(self) -> tuple[Any, ...]:
         return tuple(self._mask(self._splits.threshold))
 
