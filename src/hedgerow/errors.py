@@ -26,6 +26,10 @@ class ParameterError(HedgerowError, ValueError):
     """A parameter is unknown, out of range, or has no effect beside another."""
 
 
+class UnknownNameError(ParameterError, TypeError):
+    """An argument that a constructor or a method does not have, as Python's own TypeError."""
+
+
 class DataError(HedgerowError, ValueError):
     """The table, target or weights cannot be used as they are."""
 

@@ -24,7 +24,6 @@ from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, ValidRows, named_valid
 from hedgerow.boosting.targets import Targets, same_targets
-from hedgerow.convert.settings.names import name_hint
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.errors import DataError, DataTypeError, ParameterError
@@ -369,14 +368,16 @@ def stopping_of(given: Mapping[str, Any]) -> StoppingParams:
 
 def check_names(params: Mapping[str, Any]) -> None:
     """Refuse names that are no parameters of :func:`train`."""
-    for name in params:
-        if name not in _TRAIN_NAMES:
-            if name in ("categorical_features", "unknown_category"):
-                raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
-            if name == "warm_start":
-                raise ParameterError("warm_start is for estimators: give train an init_model.")
-            hint = name_hint(str(name), _TRAIN_NAMES)
-            raise ParameterError(f"unknown parameter {name!r}.{hint}")
+    wrong = [name for name in params if name not in _TRAIN_NAMES]
+    for name in wrong:
+        if name in ("categorical_features", "unknown_category"):
+            raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
+        if name == "warm_start":
+            raise ParameterError("warm_start is for estimators: give train an init_model.")
+    if wrong:
+        from hedgerow.convert.settings.names import unknown_names
+
+        raise ParameterError(unknown_names(wrong, _TRAIN_NAMES, "train"))
 
 
 def _loss_values(given: Mapping[str, Any]) -> dict[str, Any]:

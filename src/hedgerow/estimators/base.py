@@ -59,6 +59,7 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.peer_words import objective_hint
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.schedules import LearningRate
 
@@ -284,7 +285,7 @@ class HedgerowEstimator(
             known = ", ".join(map(repr, ("auto", *self._objectives)))
             raise ParameterError(
                 f"objective of a {type(self).__name__} must be one of {known}; "
-                f"got {self.objective!r}."
+                f"got {self.objective!r}.{objective_hint(self.objective, self._objectives)}"
             )
 
     def _loss_values(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from hedgerow.boosting.targets import has_columns
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.estimators.cart_table import split_table
 from hedgerow.estimators.cart_training import (
     CRITERIA,
@@ -55,7 +56,7 @@ _RANGES = {
 }
 
 
-class CartEstimator(CartViews, TreeExplanations, BaseEstimator, InspectionPictures):
+class CartEstimator(CartViews, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree

@@ -221,9 +221,7 @@ class Explainer:
             return Tabled(start, np.zeros(0))
         start[part] = np.where(few, np.cumsum(sizes) - sizes, -1)
         tables = Tabled(start, np.empty(int(sizes.sum())))
-        fill_tables_of_trees(
-            walks, self.slopes, _NO_NUMBERS, factors, *run, tables, plan.space()
-        )
+        fill_tables_of_trees(walks, self.slopes, _NO_NUMBERS, factors, *run, tables, plan.space())
         return tables
 
     def _explain_rows(
