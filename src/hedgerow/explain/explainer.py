@@ -31,11 +31,13 @@ from hedgerow.kernels.shapley_blocks import (
     MOST_CONDITIONS,
     Tabled,
     add_trees,
+    explain_few,
     fill_block_keys,
     fill_tables_of_trees,
     spread_players,
 )
 from hedgerow.kernels.shapley_pairs import add_pairs
+from hedgerow.kernels.shapley_rows import EDGE_FLOATS, FEW_ROWS, POINTS, fill_row_factors
 from hedgerow.kernels.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest, asked_columns, renumbered
@@ -197,7 +199,11 @@ class Explainer:
         """Write the values of rows to ``found``, which is 0."""
         if self.players.number == 0:
             return
-        batch, kept = self.batch(values), self._kept_factors
+        batch = self.batch(values)
+        if len(values) <= FEW_ROWS and not pairs and self._row_factors is not None:
+            self._add_few(self._row_factors, batch, found)
+            return
+        kept = self._kept_factors
         for place, run in enumerate(self._runs):
             factors = self._factors(run) if kept is None else kept[place]
             if pairs:
@@ -206,6 +212,36 @@ class Explainer:
                 tables = self._tables(len(values), factors, run)
                 task = functools.partial(self._explain_rows, batch, factors, tables, run, found)
             run_blocks(task, len(values), n_threads, ROWS_PER_THREAD)
+
+    @functools.cached_property
+    def _row_factors(self) -> FloatArray | None:
+        """Factors of all trees for single rows; None if they would take too much memory."""
+        walks = self._plan.walks
+        chunks = (walks.n_points + POINTS - 1) // POINTS
+        sizes = np.diff(walks.first_edge) * chunks * EDGE_FLOATS
+        if 8 * int(sizes.sum()) > KEPT_MEMORY:
+            return None
+        table = scratch(int(sizes.sum()))[0]
+        table[:] = 0.0
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        for run in self._runs:
+            part = table[start[run[0]] : start[run[1]]]
+            fill_row_factors(walks, *run, self._factors(run), part)
+        return table
+
+    @functools.cached_property
+    def _run_edges(self) -> IntArray:
+        return np.array([0, *(stop for _, stop in self._runs)], dtype=np.int64)
+
+    def _add_few(self, table: FloatArray, batch: Batch, found: FloatArray) -> None:
+        """Write the values of a few rows to ``found``, which is 0."""
+        plan, players = self._plan, self.players
+        walks, slots = plan.walks_for(batch), plan.game.slots
+        explain_few(
+            batch.rows, batch.categories, slots, walks, (self.slopes, batch.numbers), table,
+            self._run_edges, np.empty(len(slots) * BLOCK, dtype=np.int64), players.columns,
+            np.empty((self.n_outputs, players.number, 1)), plan.space(), found,
+        )  # fmt: skip
 
     def _tables(self, n_rows: int, factors: FloatArray, run: tuple[int, int]) -> Tabled:
         """Tables of those trees of a run that have fewer different rows than there are rows."""

@@ -29,6 +29,7 @@ from hedgerow.kernels.shapley import (
     answer_conditions,
     walk_word,
 )
+from hedgerow.kernels.shapley_rows import EDGE_FLOATS, answer_row, chunks_of, walk_row
 from hedgerow.kernels.slopes import Slopes
 
 MOST_CONDITIONS = 10
@@ -70,6 +71,19 @@ def fill_block_keys(
 
     ``rows`` and ``categories`` are those of :mod:`hedgerow.kernels.predict`.
     """
+    fill_keys_of_block(rows, slots, categories, first_row, n_rows, keys)
+
+
+@kernel(inner=True)
+def fill_keys_of_block(
+    rows: tuple[Any, ...],
+    slots: IntArray,
+    categories: tuple[Any, ...],
+    first_row: int,
+    n_rows: int,
+    keys: IntArray,
+) -> None:
+    """:func:`fill_block_keys`, for kernels."""
     first, n, step = np.uint64(first_row), np.uint64(n_rows), np.uint64(BLOCK)
     fill_keys(rows, slots, first, n, keys, _ONE, step)
     if len(categories[1]) > 0:
@@ -148,6 +162,20 @@ def read_table(
             space.phi[k * _WORD + i] = tables.value[at + k]
 
 
+@kernel(inner=True)
+def add_to_total(
+    walks: Walks, tree: int, phi: FloatArray, step: int, row: int, n_rows: int, total: FloatArray
+) -> None:
+    """Add the values of a tree, ``step`` numbers apart, to those of rows of a block."""
+    at, player = _NOTHING, np.uint64(walks.first_player[tree])
+    for p in range(player, np.uint64(walks.first_player[tree + _ONE])):
+        for k in range(np.uint64(walks.leaf.shape[1])):
+            to = np.uint64(walks.output[tree]) + k
+            for i in range(n_rows):
+                total[to, np.uint64(walks.player[p]), row + i] += phi[at + i]
+            at += step
+
+
 @kernel
 def add_trees(
     walks: Walks,
@@ -198,13 +226,7 @@ def add_trees(
                 clear(space.phi, n_players * n_sums)
                 walk_word(walks, slopes, numbers, space, tree, np.uint64(first_row) + row, word, n,
                           factors, at_factor)  # fmt: skip
-            at = _NOTHING
-            for p in range(player, player + n_players):
-                for k in range(n_sums):
-                    to = np.uint64(walks.output[tree]) + k
-                    for i in range(n):
-                        total[to, np.uint64(walks.player[p]), row + i] += space.phi[at + i]
-                    at += _WORD
+            add_to_total(walks, tree, space.phi, _WORD, row, n, total)
         at_factor += factors_of(walks, tree)
 
 
@@ -222,6 +244,14 @@ def spread_players(
     first_row, n_rows : int
     values : float64 (n_all_rows, n_columns, n_outputs)
     """
+    add_players(total, columns, first_row, n_rows, values)
+
+
+@kernel(inner=True)
+def add_players(
+    total: FloatArray, columns: IntArray, first_row: int, n_rows: int, values: FloatArray
+) -> None:
+    """:func:`spread_players`, for kernels."""
     for row in range(np.uint64(n_rows)):
         place = np.uint64(first_row) + row
         for player in range(np.uint64(len(columns))):
@@ -233,3 +263,55 @@ def spread_players(
                 else:
                     values[place, one, output] += 0.5 * value
                     values[place, np.uint64(other), output] += 0.5 * value
+
+
+@kernel
+def explain_few(
+    rows: tuple[Any, ...],
+    categories: tuple[Any, ...],
+    slots: IntArray,
+    walks: Walks,
+    lines: tuple[Slopes, FloatArray],
+    table: FloatArray,
+    runs: IntArray,
+    keys: IntArray,
+    columns: IntArray,
+    total: FloatArray,
+    space: WalkSpace,
+    values: FloatArray,
+) -> None:
+    """Add the Shapley values of all trees to those of a few rows, one row after the other.
+
+    Parameters
+    ----------
+    rows, categories, slots, keys
+        As for :func:`fill_block_keys`.
+    walks : Walks
+    lines : tuple
+        ``(slopes, numbers)``, as for :func:`add_trees`.
+    table : float64, flat
+        Of all trees; see :func:`hedgerow.kernels.shapley_rows.fill_row_factors`.
+    runs : int64
+        Edges of the runs of trees whose sums are added to the values, from 0 on.
+    columns, values
+        As for :func:`spread_players`.
+    total : float64 (n_outputs, n_players, 1)
+    space : WalkSpace
+    """
+    n_rows, n_sums = np.uint64(len(values)), np.uint64(walks.leaf.shape[1])
+    fill_keys_of_block(rows, slots, categories, _NOTHING, n_rows, keys)
+    slopes, numbers = lines
+    for row in range(n_rows):
+        at = _NOTHING
+        for run in range(np.uint64(len(runs) - 1)):
+            total[:] = 0.0
+            for tree in range(np.uint64(runs[run]), np.uint64(runs[run + _ONE])):
+                n_players = np.uint64(walks.first_player[tree + _ONE] - walks.first_player[tree])
+                for i in range(n_players * n_sums):
+                    space.phi[i] = 0.0
+                answer_row(walks, tree, keys, row, space.words)
+                walk_row(walks, slopes, numbers, space, tree, row, table, at)
+                add_to_total(walks, tree, space.phi, _ONE, _NOTHING, _ONE, total)
+                n_edges = np.uint64(walks.first_edge[tree + _ONE] - walks.first_edge[tree])
+                at += n_edges * chunks_of(walks, tree) * np.uint64(EDGE_FLOATS)
+            add_players(total, columns, row, _ONE, values)
