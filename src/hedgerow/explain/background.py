@@ -28,6 +28,16 @@ from hedgerow.kernels.shapley_paths import MOST_PLAYERS, MOST_TABLED, Paths, Tab
 from hedgerow.model.predict import Predictor
 from hedgerow.threads import run_blocks
 
+LEAST_TABLE = 64
+"""Entries of a table that any leaf may have."""
+
+ENTRIES_A_ROW = 8
+"""Entries that a table may have for each row of the background.
+
+A list costs the rows that are explained as many steps as it has rows.  What is chosen depends on
+the background alone, so that the bits do, too.
+"""
+
 TABLE_MEMORY = 1 << 26
 """Bytes of tables and lists that are there at a time."""
 
@@ -95,7 +105,9 @@ class BackgroundExplainer:
                 f"a leaf of the model is decided by {int(n_players.max())} columns; with a "
                 f"background {MOST_PLAYERS} are possible: leave the background out."
             )
-        tabled = (n_players <= MOST_TABLED) & (paths.node < 0)
+        few = np.minimum(n_players, MOST_TABLED)
+        tabled = (n_players == few) & (paths.node < 0)
+        tabled &= (1 << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
         table = np.where(tabled, 2 << np.minimum(n_players, MOST_TABLED), 0)
         listed = np.where(tabled, 0, n_rows)
         is_leaf = plan.walks.edge[:, LEAF] >= 0

@@ -37,7 +37,7 @@ from hedgerow.kernels.shapley_blocks import (
     spread_players,
 )
 from hedgerow.kernels.shapley_pairs import add_pairs
-from hedgerow.kernels.shapley_rows import EDGE_FLOATS, FEW_ROWS, POINTS, fill_row_factors
+from hedgerow.kernels.shapley_rows import FEW_ROWS
 from hedgerow.kernels.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
 from hedgerow.model.forest import Forest, asked_columns, renumbered
@@ -200,8 +200,8 @@ class Explainer:
         if self.players.number == 0:
             return
         batch = self.batch(values)
-        if len(values) <= FEW_ROWS and not pairs and self._row_factors is not None:
-            self._add_few(self._row_factors, batch, found)
+        if len(values) <= FEW_ROWS and not pairs:
+            self._add_few(batch, found)
             return
         kept = self._kept_factors
         for place, run in enumerate(self._runs):
@@ -214,33 +214,17 @@ class Explainer:
             run_blocks(task, len(values), n_threads, ROWS_PER_THREAD)
 
     @functools.cached_property
-    def _row_factors(self) -> FloatArray | None:
-        """Factors of all trees for single rows; None if they would take too much memory."""
-        walks = self._plan.walks
-        chunks = (walks.n_points + POINTS - 1) // POINTS
-        sizes = np.diff(walks.first_edge) * chunks * EDGE_FLOATS
-        if 8 * int(sizes.sum()) > KEPT_MEMORY:
-            return None
-        table = scratch(int(sizes.sum()))[0]
-        table[:] = 0.0
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        for run in self._runs:
-            part = table[start[run[0]] : start[run[1]]]
-            fill_row_factors(walks, *run, self._factors(run), part)
-        return table
-
-    @functools.cached_property
     def _run_edges(self) -> IntArray:
         return np.array([0, *(stop for _, stop in self._runs)], dtype=np.int64)
 
-    def _add_few(self, table: FloatArray, batch: Batch, found: FloatArray) -> None:
+    def _add_few(self, batch: Batch, found: FloatArray) -> None:
         """Write the values of a few rows to ``found``, which is 0."""
         plan, players = self._plan, self.players
         walks, slots = plan.walks_for(batch), plan.game.slots
         explain_few(
-            batch.rows, batch.categories, slots, walks, (self.slopes, batch.numbers), table,
+            batch.rows, batch.categories, slots, walks, (self.slopes, batch.numbers),
             self._run_edges, np.empty(len(slots) * BLOCK, dtype=np.int64), players.columns,
-            np.empty((self.n_outputs, players.number, 1)), plan.space(), found,
+            np.empty((self.n_outputs, players.number, 1)), plan.row_space(), found,
         )  # fmt: skip
 
     def _tables(self, n_rows: int, factors: FloatArray, run: tuple[int, int]) -> Tabled:

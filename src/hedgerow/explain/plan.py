@@ -77,6 +77,21 @@ class Plan:
             line=line,
         )
 
+    def row_space(self) -> WalkSpace:
+        """Scratch space for single rows (:func:`hedgerow.kernels.shapley_rows.walk_row`)."""
+        conditions, players, level, n_sums = self.sizes
+        level, bits = level // WORD, self.depth + 1
+        h, g, phi, line = scratch(level, level * n_sums, players * n_sums, level + 1)
+        return WalkSpace(
+            words=np.empty(conditions, dtype=np.uint64),
+            taken=np.empty(bits, dtype=np.uint64),
+            opened=np.empty(bits, dtype=np.uint64),
+            h=h,
+            g=g,
+            phi=phi,
+            line=line,
+        )
+
     def pair_space(self) -> PairSpace:
         """Scratch space of one thread, for values of pairs."""
         _, players, level, n_sums = self.sizes
@@ -92,12 +107,12 @@ class Plan:
 
 
 def scratch(*lengths: int) -> list[FloatArray]:
-    """Arrays of float64 whose first numbers lie on cache lines; lengths are multiples of 8."""
-    block = np.empty(sum(lengths) + _LINE, dtype=np.float64)
+    """Arrays of float64 whose first numbers lie on cache lines."""
+    block = np.empty(sum(lengths) + (len(lengths) + 1) * _LINE, dtype=np.float64)
     at, parts = -block.ctypes.data % CACHE_LINE // 8, []
     for length in lengths:
         parts.append(block[at : at + length])
-        at += length
+        at += -(-length // _LINE) * _LINE
     return parts
 
 

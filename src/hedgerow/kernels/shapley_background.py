@@ -24,7 +24,7 @@ so the integrals over p, by the points of :mod:`hedgerow.kernels.shapley`, of ``
 same thing done twice, with the integrals of ``T / p**2``, ``T / (p (1 - p))`` and
 ``T / (1 - p)**2``.
 
-Leaves of more than ``MOST_TABLED`` players, and leaves that are lines, keep a list of the patterns
+Leaves of many players, and leaves that are lines, keep a list of the patterns
 of all rows of the background (:mod:`hedgerow.kernels.shapley_lists`).
 """
 

@@ -29,7 +29,7 @@ from hedgerow.kernels.shapley import (
     answer_conditions,
     walk_word,
 )
-from hedgerow.kernels.shapley_rows import EDGE_FLOATS, answer_row, chunks_of, walk_row
+from hedgerow.kernels.shapley_rows import answer_row, walk_row
 from hedgerow.kernels.slopes import Slopes
 
 MOST_CONDITIONS = 10
@@ -272,7 +272,6 @@ def explain_few(
     slots: IntArray,
     walks: Walks,
     lines: tuple[Slopes, FloatArray],
-    table: FloatArray,
     runs: IntArray,
     keys: IntArray,
     columns: IntArray,
@@ -289,20 +288,18 @@ def explain_few(
     walks : Walks
     lines : tuple
         ``(slopes, numbers)``, as for :func:`add_trees`.
-    table : float64, flat
-        Of all trees; see :func:`hedgerow.kernels.shapley_rows.fill_row_factors`.
     runs : int64
         Edges of the runs of trees whose sums are added to the values, from 0 on.
     columns, values
         As for :func:`spread_players`.
     total : float64 (n_outputs, n_players, 1)
     space : WalkSpace
+        For :func:`hedgerow.kernels.shapley_rows.walk_row`.
     """
     n_rows, n_sums = np.uint64(len(values)), np.uint64(walks.leaf.shape[1])
     fill_keys_of_block(rows, slots, categories, _NOTHING, n_rows, keys)
     slopes, numbers = lines
     for row in range(n_rows):
-        at = _NOTHING
         for run in range(np.uint64(len(runs) - 1)):
             total[:] = 0.0
             for tree in range(np.uint64(runs[run]), np.uint64(runs[run + _ONE])):
@@ -310,8 +307,6 @@ def explain_few(
                 for i in range(n_players * n_sums):
                     space.phi[i] = 0.0
                 answer_row(walks, tree, keys, row, space.words)
-                walk_row(walks, slopes, numbers, space, tree, row, table, at)
+                walk_row(walks, slopes, numbers, space, tree, row)
                 add_to_total(walks, tree, space.phi, _ONE, _NOTHING, _ONE, total)
-                n_edges = np.uint64(walks.first_edge[tree + _ONE] - walks.first_edge[tree])
-                at += n_edges * chunks_of(walks, tree) * np.uint64(EDGE_FLOATS)
             add_players(total, columns, row, _ONE, values)

@@ -14,7 +14,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.shapley import DEPTH, LEAF, PLAYER, Walks
 
-MOST_TABLED = 10
+MOST_TABLED = 13
 """Players of a leaf up to which it has tables."""
 
 MOST_PLAYERS = 62
