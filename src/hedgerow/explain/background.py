@@ -28,10 +28,10 @@ from hedgerow.kernels.shapley_paths import MOST_PLAYERS, MOST_TABLED, Paths, Tab
 from hedgerow.model.predict import Predictor
 from hedgerow.threads import run_blocks
 
-LEAST_TABLE = 64
+LEAST_TABLE = 512
 """Entries of a table that any leaf may have."""
 
-ENTRIES_A_ROW = 8
+ENTRIES_A_ROW = 32
 """Entries that a table may have for each row of the background.
 
 A list costs the rows that are explained as many steps as it has rows.  What is chosen depends on
@@ -46,8 +46,8 @@ TABLE_MEMORY = 1 << 26
 class _Leaves:
     """Where the leaves have what they need.
 
-    ``sizes`` are bytes of each tree, ``table`` and ``listed`` the numbers of floats and of
-    patterns that each leaf has, ``tree`` the tree of each leaf.
+    ``sizes`` are bytes of each tree, ``table`` and ``listed`` the numbers of patterns that each
+    leaf has a table and a list of, ``tree`` the tree of each leaf.
     """
 
     paths: Paths
@@ -107,15 +107,15 @@ class BackgroundExplainer:
             )
         few = np.minimum(n_players, MOST_TABLED)
         tabled = (n_players == few) & (paths.node < 0)
-        tabled &= (1 << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
-        table = np.where(tabled, 2 << np.minimum(n_players, MOST_TABLED), 0)
+        tabled &= (few << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
+        table = np.where(tabled, 1 << few, 0)
         listed = np.where(tabled, 0, n_rows)
         is_leaf = plan.walks.edge[:, LEAF] >= 0
         tree = np.zeros(len(n_players), dtype=np.int64)
         per_edge = np.repeat(np.arange(len(plan.game.roots)), np.diff(plan.walks.first_edge))
         tree[plan.walks.edge[is_leaf, LEAF]] = per_edge[is_leaf]
         n_trees = len(plan.game.roots)
-        sizes = np.bincount(tree, weights=8.0 * (table + listed), minlength=n_trees)
+        sizes = np.bincount(tree, weights=8.0 * (n_players * table + listed), minlength=n_trees)
         return _Leaves(paths, table, listed, tree, sizes.astype(np.int64))
 
     @functools.cached_property
@@ -166,7 +166,7 @@ class BackgroundExplainer:
         leaves, plan, n_rows = self._leaves, self._plan, len(self._rows)
         here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
         table, listed = np.where(here, leaves.table, 0), np.where(here, leaves.listed, 0)
-        table = table // 2 * (3 if pairs else 2)
+        table = table * (3 if pairs else np.diff(leaves.paths.first))
         tables = Tables(
             np.where(table > 0, np.cumsum(table) - table, -1),
             np.zeros(int(table.sum())),
@@ -182,7 +182,7 @@ class BackgroundExplainer:
             space = plan.space()
             found = np.empty(WORD, dtype=np.uint64)
             count_patterns(walks, leaves.paths, keys, n_rows, first, last, tables, space, found)
-            space_of_leaf = np.empty(2 << MOST_TABLED)
+            space_of_leaf = np.empty(4 << MOST_TABLED)
             fill_tables(walks, leaves.paths, first, last, n_rows, int(pairs), tables, space_of_leaf)
 
         run_blocks(fill, run[1] - run[0], n_threads, 1)
@@ -241,7 +241,14 @@ class BackgroundExplainer:
         """Scratch space of one thread."""
         most = int(np.diff(self._leaves.paths.first).max(initial=1))
         room = most * most + 2 * self._leaves.paths.term.shape[1] + WORD
-        return BackgroundSpace(self._plan.space(), np.empty(WORD, dtype=np.uint64), np.empty(room))
+        walk, n_words = self._plan.space(), BLOCK // WORD
+        return BackgroundSpace(
+            walk=walk,
+            found=np.empty(WORD, dtype=np.uint64),
+            taken=np.empty(len(walk.taken) * n_words, dtype=np.uint64),
+            added=np.empty(room),
+            phi=scratch(len(walk.phi) * n_words)[0],
+        )
 
 
 def make_paths(plan: Plan, explainer: Explainer) -> Paths:

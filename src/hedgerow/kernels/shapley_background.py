@@ -20,9 +20,9 @@ With p the probability that a player takes part, the expected value of a leaf is
 found for all o at once, player by player, as in a fast Fourier transform.  What player k adds is
 ``T(o) / p - T(o without k) / (p (1 - p))`` where the row agrees, and ``-T(o) / (1 - p)`` where not,
 so the integrals over p, by the points of :mod:`hedgerow.kernels.shapley`, of ``T / p`` and
-``T / (1 - p)`` are all that a leaf needs: ``1 / (p (1 - p))`` is the sum of the two.  Pairs are the
-same thing done twice, with the integrals of ``T / p**2``, ``T / (p (1 - p))`` and
-``T / (1 - p)**2``.
+``T / (1 - p)`` are all that a leaf needs: ``1 / (p (1 - p))`` is the sum of the two.  The table
+holds what they come to for each player and pattern.  Pairs are the same thing done twice, with
+tables of the integrals of ``T / p**2``, ``T / (p (1 - p))`` and ``T / (1 - p)**2``.
 
 Leaves of many players, and leaves that are lines, keep a list of the patterns
 of all rows of the background (:mod:`hedgerow.kernels.shapley_lists`).
@@ -50,6 +50,7 @@ from hedgerow.kernels.shapley import (
     WalkSpace,
     answer_conditions,
 )
+from hedgerow.kernels.shapley_blocks import add_to_total
 from hedgerow.kernels.shapley_lists import read_lists
 from hedgerow.kernels.shapley_paths import Paths, Tables
 from hedgerow.kernels.slopes import Slopes
@@ -63,13 +64,19 @@ _NOTHING = np.uint64(0)
 
 
 @kernel(inline=True, inner=True)
-def follow_edge(walks: Walks, space: WalkSpace, edge: int, word: int) -> None:
+def follow_edge(
+    walks: Walks,
+    words: npt.NDArray[np.uint64],
+    taken: npt.NDArray[np.uint64],
+    edge: int,
+    word: int,
+) -> None:
     """Bits of the rows of a word that agree with an edge and those before it."""
     condition = np.uint64(walks.edge[edge, CONDITION])
-    answer = space.words[condition * np.uint64(BLOCK // WORD) + word]
-    old = space.taken[np.uint64(walks.edge[edge, BEFORE])]
+    answer = words[condition * np.uint64(BLOCK // WORD) + word]
+    old = taken[np.uint64(walks.edge[edge, BEFORE])]
     turned = np.uint64(np.int64(walks.edge[edge, TURNED]))
-    space.taken[np.uint64(walks.edge[edge, DEPTH])] = old & (answer ^ turned)
+    taken[np.uint64(walks.edge[edge, DEPTH])] = old & (answer ^ turned)
 
 
 @kernel(inner=True)
@@ -125,7 +132,7 @@ def count_patterns(
                 n = min(n_rows - row, np.uint64(BLOCK))
                 answer_conditions(walks, tree, keys[row // np.uint64(BLOCK)], n, space.words)
             for edge in range(first, stop):
-                follow_edge(walks, space, edge, in_block // _WORD)
+                follow_edge(walks, space.words, space.taken, edge, in_block // _WORD)
                 if walks.edge[edge, LEAF] < 0:
                     continue
                 leaf = np.uint64(walks.edge[edge, LEAF])
@@ -153,18 +160,19 @@ def expected_values(values: FloatArray, n_players: int, p: float) -> None:
 
 
 @kernel(inner=True)
-def fill_leaf(
-    walks: Walks, n_players: int, start: int, n_rows: int, pairs: bool, table: FloatArray,
-    space: FloatArray,
+def integrate_leaf(
+    walks: Walks, n_players: int, counts: FloatArray, pairs: bool, values: FloatArray,
+    sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Make of the counts of a leaf, which its first table holds, its tables."""
+    """Write the integrals over p for each pattern of a leaf to ``sums``, one behind the other.
+
+    ``counts`` are shares of the background; ``values`` is scratch space.
+    """
     size = _ONE << n_players
-    counts, values = space[:size], space[size : size + size]
-    for i in range(size):
-        counts[i] = table[start + i] / n_rows
-        table[start + i] = 0.0
     n_points = max(_ONE, (n_players + _ONE) // _TWO)
     rule = n_points * (n_points - _ONE) // _TWO
+    for i in range(size * (_TWO + np.uint64(pairs))):
+        sums[i] = 0.0
     for q in range(n_points):
         p, weight = walks.point[rule + q], walks.weight[rule + q]
         rest = 1.0 - p
@@ -174,11 +182,34 @@ def fill_leaf(
         first = weight / (p * p) if pairs else weight / p
         last = weight / (rest * rest) if pairs else weight / rest
         for i in range(size):
-            table[start + i] += first * values[i]
-            table[start + size + i] += last * values[i]
+            sums[i] += first * values[i]
+            sums[size + i] += last * values[i]
         if pairs:
             for i in range(size):
-                table[start + size + size + i] += weight / (p * rest) * values[i]
+                sums[size + size + i] += weight / (p * rest) * values[i]
+
+
+@kernel(inner=True)
+def fill_leaf(
+    walks: Walks, n_players: int, start: int, n_rows: int, pairs: bool, table: FloatArray,
+    space: FloatArray,
+) -> None:  # fmt: skip
+    """Make of the counts of a leaf, with which its table begins, the table."""
+    size = _ONE << n_players
+    counts, values, sums = space[:size], space[size : size + size], space[size + size :]
+    for i in range(size):
+        counts[i] = table[start + i] / n_rows
+    if pairs:
+        integrate_leaf(walks, n_players, counts, True, values, table[start:])
+        return
+    integrate_leaf(walks, n_players, counts, False, values, sums)
+    for k in range(n_players):
+        bit = _ONE << k
+        for pattern in range(size):
+            without = pattern & ~bit
+            agrees = sums[pattern] - (sums[without] + sums[size + without])
+            table[start] = agrees if pattern != without else -sums[size + pattern]
+            start += _ONE
 
 
 @kernel
@@ -186,7 +217,7 @@ def fill_tables(
     walks: Walks, paths: Paths, first_tree: int, stop_tree: int, n_rows: int, pairs: int,
     tables: Tables, space: FloatArray,
 ) -> None:  # fmt: skip
-    """Make of counts the integrals over p, for the leaves of some trees.
+    """Make of counts the tables of the leaves of some trees.
 
     ``n_rows`` are those of the background, by which all is divided; ``pairs`` is 1 if tables are
     those for pairs of players.
@@ -212,19 +243,11 @@ def read_tables(
     """Give the players of a leaf what the tables say, for the rows of a word."""
     first = np.uint64(paths.first[leaf])
     n_players = np.uint64(paths.first[leaf + _ONE]) - first
-    n_sums = np.uint64(walks.leaf.shape[1])
-    a = np.uint64(tables.table_start[leaf])
-    b = a + (_ONE << n_players)
+    n_sums, start = np.uint64(walks.leaf.shape[1]), np.uint64(tables.table_start[leaf])
     for k in range(n_players):
-        bit = _ONE << k
         for i in range(_WORD):
-            pattern = found[i]
-            without = pattern & ~bit
-            agrees = tables.table[a + pattern] - (
-                tables.table[a + without] + tables.table[b + without]
-            )
-            differs = -tables.table[b + pattern]
-            added[i] = agrees if pattern != without else differs
+            added[i] = tables.table[start + found[i]]
+        start += _ONE << n_players
         at = np.uint64(paths.player[first + k]) * n_sums * _WORD
         for s in range(n_sums):
             value = walks.leaf[leaf, s]
@@ -234,21 +257,34 @@ def read_tables(
 
 
 class BackgroundSpace(NamedTuple):
-    """Scratch space of one thread."""
+    """Scratch space of one thread.
+
+    Attributes
+    ----------
+    walk : WalkSpace
+    found : uint64 (WORD,)
+        Pattern of each row of a word.
+    taken : uint64
+        As in ``walk``, for each word of a block, one behind the other.
+    added : float64
+    phi : float64
+        As in ``walk``, for each word of a block.
+    """
 
     walk: WalkSpace
     found: npt.NDArray[np.uint64]
+    taken: npt.NDArray[np.uint64]
     added: FloatArray
+    phi: FloatArray
 
 
 @kernel(inner=True)
 def add_leaf(
     walks: Walks, lines: tuple[Slopes, FloatArray], paths: Paths, tables: Tables, leaf: int,
-    row: int, n_rows: int, n_background: int, space: BackgroundSpace,
+    row: int, n_rows: int, n_background: int, space: BackgroundSpace, phi: FloatArray,
 ) -> None:  # fmt: skip
-    """Give the players of a leaf their values, for the rows of a word."""
+    """Give the players of a leaf their values in ``phi``, for the rows of a word."""
     slopes, numbers = lines
-    phi = space.walk.phi
     if tables.table_start[leaf] >= 0:
         read_tables(walks, paths, tables, leaf, space.found, space.added, phi)
     else:
@@ -285,27 +321,28 @@ def add_background_trees(
     space : BackgroundSpace
     """
     n_rows, walk, n_sums = np.uint64(n_rows), space.walk, np.uint64(walks.leaf.shape[1])
-    walk.taken[0] = _ALL
+    levels = np.uint64(len(walk.taken))
+    for word in range(np.uint64(BLOCK // WORD)):
+        space.taken[word * levels] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
         player = np.uint64(walks.first_player[tree])
         n_players = np.uint64(walks.first_player[tree + _ONE]) - player
+        n_values = n_players * n_sums * _WORD
         answer_conditions(walks, tree, keys, n_rows, walk.words)
+        for i in range(_NOTHING, (n_rows + (_WORD - _ONE)) // _WORD * n_values, _WIDTH):
+            store_floats(space.phi, i, spread(0.0))
+        first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
+        for edge in range(np.uint64(first), np.uint64(stop)):
+            leaf = walks.edge[edge, LEAF]
+            for row in range(_NOTHING, n_rows, _WORD):
+                word = row // _WORD
+                taken = space.taken[word * levels : (word + _ONE) * levels]
+                follow_edge(walks, walk.words, taken, edge, word)
+                if leaf >= 0:
+                    find_patterns(paths, np.uint64(leaf), taken, space.found)
+                    add_leaf(walks, lines, paths, tables, np.uint64(leaf),
+                             np.uint64(first_row) + row, np.uint64(min(n_rows - row, _WORD)),
+                             n_background, space, space.phi[word * n_values :])  # fmt: skip
         for row in range(_NOTHING, n_rows, _WORD):
-            n = np.uint64(min(n_rows - row, _WORD))
-            for i in range(_NOTHING, n_players * n_sums * _WORD, _WIDTH):
-                store_floats(walk.phi, i, spread(0.0))
-            first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
-            for edge in range(np.uint64(first), np.uint64(stop)):
-                follow_edge(walks, walk, edge, row // _WORD)
-                if walks.edge[edge, LEAF] < 0:
-                    continue
-                leaf = np.uint64(walks.edge[edge, LEAF])
-                find_patterns(paths, leaf, walk.taken, space.found)
-                add_leaf(walks, lines, paths, tables, leaf, np.uint64(first_row) + row, n,
-                         n_background, space)  # fmt: skip
-            output, at = np.uint64(walks.output[tree]), _NOTHING
-            for p in range(player, player + n_players):
-                for k in range(n_sums):
-                    for i in range(n):
-                        total[output + k, np.uint64(walks.player[p]), row + i] += walk.phi[at + i]
-                    at += _WORD
+            phi, n = space.phi[row // _WORD * n_values :], np.uint64(min(n_rows - row, _WORD))
+            add_to_total(walks, tree, phi, _WORD, row, n, total)

@@ -125,12 +125,13 @@ def add_background_pairs(
             store_floats(pair, i, spread(0.0))
         first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
         for edge in range(np.uint64(first), np.uint64(stop)):
-            follow_edge(walks, walk, edge, _NOTHING)
+            follow_edge(walks, walk.words, walk.taken, edge, _NOTHING)
             if walks.edge[edge, LEAF] < 0:
                 continue
             leaf = np.uint64(walks.edge[edge, LEAF])
             find_patterns(paths, leaf, walk.taken, space.found)
-            add_leaf(walks, lines, paths, tables[0], leaf, first_row, n_rows, n_background, space)
+            add_leaf(walks, lines, paths, tables[0], leaf, first_row, n_rows, n_background, space,
+                     walk.phi)  # fmt: skip
             leaf_pairs(walks, lines, paths, tables[1], leaf, first_row, n_rows, n_background,
                        n_locals, space.found, space.added, pair)  # fmt: skip
         spread_pairs(walks, tree, walk.phi, pair, columns, first_row, n_rows, values)

@@ -52,8 +52,8 @@ class Tables(NamedTuple):
     Attributes
     ----------
     table_start : int64, one per leaf
-        Where its tables begin, one behind the other: two, or three for pairs; -1 where it has a
-        list.
+        Where its tables begin, one behind the other: one for each player, or three for pairs; -1
+        where it has a list.
     table : float64
     list_start : int64, one per leaf
     patterns : uint64
