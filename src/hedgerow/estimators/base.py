@@ -24,11 +24,11 @@ from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
 from hedgerow.estimators.single_rows import SingleRowEstimator
-from hedgerow.explain import Explanation
 from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
@@ -78,7 +78,12 @@ _FITTED = (
 
 
 class HedgerowEstimator(
-    FitHooks, ModelFiles, FittedReports, SingleRowEstimator, InspectionPictures
+    FitHooks,
+    ModelFiles,
+    FittedReports,
+    SingleRowEstimator,
+    BoostedExplanations,
+    InspectionPictures,
 ):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
@@ -431,58 +436,6 @@ class HedgerowEstimator(
         booster = self._fitted_booster(X)
         reader = type(self).__name__
         return booster.staged_raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
-
-    def explain(
-        self,
-        X: Any,
-        *,
-        background: Any = None,
-        interactions: bool = False,
-        outputs: Any = None,
-        offset: Any = None,
-    ) -> Explanation:
-        """Shapley values: what each column adds to the raw score of each row.
-
-        Parameters
-        ----------
-        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-        background : same as X, optional
-            Rows from which a column takes its values where it is not known.  By default its
-            splits are passed by as many rows as in training.
-        interactions : bool, default=False
-            Divide each value into what the column adds by itself and with each other one.
-        outputs : int, str, or sequence of these, optional
-            Which raw scores are explained, for a model with several: classes, targets or
-            quantile levels, by name or number.
-        offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Added to the base value of each row, as to its raw score.
-
-        Returns
-        -------
-        Explanation
-            See :meth:`hedgerow.Booster.explain`, also for what is raised.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from hedgerow import HedgerowRegressor
-        >>> X = np.arange(200.0).reshape(-1, 2) % 7
-        >>> model = HedgerowRegressor(n_estimators=20).fit(X, 3 * X[:, 0])
-        >>> found = model.explain(X)
-        >>> total = found.values.sum(axis=1) + found.base_values
-        >>> bool(np.allclose(total, model.predict(X)))
-        True
-        """
-        booster = self._fitted_booster(X)
-        return booster.explain(
-            X,
-            background=background,
-            interactions=interactions,
-            outputs=outputs,
-            n_jobs=self.n_jobs,
-            offset=offset,
-            reader=type(self).__name__,
-        )
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Leaf that each row reaches in each tree.

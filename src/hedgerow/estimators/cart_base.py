@@ -32,6 +32,7 @@ from hedgerow.estimators.cart_training import (
 )
 from hedgerow.estimators.cart_views import CartViews
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.explaining import TreeExplanations
 from hedgerow.growing.constraints import read_signs
 from hedgerow.inspection.views import Inspected
 from hedgerow.kernels.impurity import GINI, POISSON, SQUARED_ERROR
@@ -55,7 +56,7 @@ _RANGES = {
 }
 
 
-class CartEstimator(CartViews, NamedArguments, BaseEstimator, InspectionPictures):
+class CartEstimator(CartViews, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree

@@ -14,7 +14,7 @@ many threads may use it at once, and so may a forked child.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -124,12 +124,7 @@ class Predictor:
         )
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self._kinds = kinds
-        only_floats = "int" not in kinds
-        self._codings = {
-            dtype: coding
-            for dtype, coding in CODINGS.items()
-            if only_floats or dtype == np.dtype(np.int64)
-        }
+        self._codings = codings_of(kinds)
 
     def raw_scores(
         self,
@@ -366,31 +361,8 @@ class Predictor:
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
 
     def rows_of(self, values: AnyArray) -> Rows:
-        """The table as one flat, read-only array of bits, without copying it.
-
-        Read-only, because the user's memory may be: with one kind of array the
-        kernels are compiled once.
-        """
-        coding = self._codings.get(values.dtype)
-        if coding is None:
-            allowed = ", ".join(str(dtype) for dtype in self._codings)
-            raise DataTypeError(f"values must be {allowed}, got {values.dtype}.")
-        if values.ndim != 2 or values.shape[1] != self._n_features:
-            raise DataError(
-                f"values must have the shape (n_rows, {self._n_features}), got {values.shape}."
-            )
-        n_rows, n_columns = values.shape
-        flags = values.flags
-        origin, row_step, column_step = 0, n_columns, 1
-        if flags.c_contiguous:
-            flat = values.reshape(-1)
-        elif flags.f_contiguous:
-            flat, row_step, column_step = values.T.reshape(-1), 1, n_rows
-        else:
-            flat, origin, row_step, column_step = _flat_view(values)
-        bits = flat.view(coding.dtype)
-        bits.flags.writeable = False
-        return bits, coding, origin, row_step, column_step
+        """The table as :func:`kernel_rows` gives it."""
+        return kernel_rows(values, self._codings, self._n_features)
 
     def _block(self, rows: int, key_bytes: int) -> int:
         """Rows of a block: as given, or fewer where the keys would leave the cache."""
@@ -459,6 +431,38 @@ class Predictor:
 
     def _mask(self, threshold: AnyArray) -> MaskTables:
         return mask_tables(self.forest, self._splits, threshold)
+
+
+def codings_of(kinds: Sequence[ColumnKind]) -> Mapping[Any, AnyArray]:
+    """The codings of the types that a table of columns of these kinds may have."""
+    wide = np.dtype(np.int64)
+    return {wide: CODINGS[wide]} if "int" in kinds else dict(CODINGS)
+
+
+def kernel_rows(values: AnyArray, codings: Mapping[Any, AnyArray], n_features: int) -> Rows:
+    """A table as one flat, read-only array of bits, without copying it.
+
+    Read-only, because the user's memory may be: with one kind of array the
+    kernels are compiled once.
+    """
+    coding = codings.get(values.dtype)
+    if coding is None:
+        allowed = ", ".join(str(dtype) for dtype in codings)
+        raise DataTypeError(f"values must be {allowed}, got {values.dtype}.")
+    if values.ndim != 2 or values.shape[1] != n_features:
+        raise DataError(f"values must have the shape (n_rows, {n_features}), got {values.shape}.")
+    n_rows, n_columns = values.shape
+    flags = values.flags
+    origin, row_step, column_step = 0, n_columns, 1
+    if flags.c_contiguous:
+        flat = values.reshape(-1)
+    elif flags.f_contiguous:
+        flat, row_step, column_step = values.T.reshape(-1), 1, n_rows
+    else:
+        flat, origin, row_step, column_step = _flat_view(values)
+    bits = flat.view(coding.dtype)
+    bits.flags.writeable = False
+    return bits, coding, origin, row_step, column_step
 
 
 def _flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:
