@@ -14,6 +14,7 @@ OBJECTIVES: dict[str, str] = {
     **dict.fromkeys(("regression_l2", "l2_root", "root_mean_squared_error"), "squared_error"),
     **dict.fromkeys(("regression_l1", "l1", "mae", "mean_absolute_error"), "absolute_error"),
     "huber": "huber",
+    "fair": "fair",
     "poisson": "poisson",
     "quantile": "quantile",
     **dict.fromkeys(("mape", "mean_absolute_percentage_error"), "mape"),
@@ -124,6 +125,7 @@ _RULES: dict[str, Rule] = {
         convert=lambda value: {"alpha": value},
         note="it is quantile with objective 'quantile', delta with 'huber'.",
     ),
+    "fair_c": Rule(convert=lambda value: {"fair_c": value}, note="it is delta with 'fair'."),
     "tweedie_variance_power": Rule("tweedie_power"),
     "sigmoid": Rule(harmless=(1, 1.0), note="raw scores are log-odds."),
     "scale_pos_weight": Rule(
@@ -245,6 +247,9 @@ def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     name = {"quantile": "quantile", "huber": "delta"}.get(str(said.get("objective")))
     if alpha is not None and name is not None:
         said[name] = alpha
+    bend = said.pop("fair_c", None)
+    if bend is not None and said.get("objective") == "fair":
+        said["delta"] = bend
     if said.get("sampling") == "goss":
         said.pop("subsample", None)
     if said.get("boosting") == "rf":
