@@ -50,6 +50,17 @@ def score_of(kind, labels, score, most=None) -> float:
     raise AssertionError(kind)
 
 
+def pair_auc(labels, score) -> float | None:
+    """Share of the pairs with different labels in the right order; None without any."""
+    found = [
+        (float(score[i] > score[j]) + float(score[i] == score[j]) / 2)
+        for i in range(len(labels))
+        for j in range(len(labels))
+        if labels[i] > labels[j]
+    ]
+    return sum(found) / len(found) if found else None
+
+
 def err(labels, score, largest, most=None) -> float:
     total, goes_on = 0.0, 1.0
     for rank, i in enumerate(ranking(score)[:most]):

@@ -16,7 +16,7 @@ X = RNG.normal(size=(N, 2))
 SIGNAL = np.round(X[:, 0] + 0.1 * RNG.normal(size=N), 3)
 COUNTS = RNG.poisson(np.exp(SIGNAL)).astype(float)
 SHORT = {"n_estimators": 5, "learning_rate": 0.3, "early_stopping": False}
-SQUARES = ["squared_error", "huber", "pseudo_huber", "log_cosh", "expectile", "normal"]
+SQUARES = ["squared_error", "huber", "pseudo_huber", "fair", "log_cosh", "expectile", "normal"]
 POWERS = [-1074, -1060, -1030, -1022, -1000, -700, -532, -500, -470, -464, -300, -30, 0, 30, 300]
 
 

@@ -136,6 +136,23 @@ def test_rankings_as_xgboost(name, theirs, y) -> None:
     assert found == pytest.approx(float(text.rpartition(":")[2]), rel=2e-6)
 
 
+def test_auc_of_rankings_as_xgboost() -> None:
+    xgboost = pytest.importorskip("xgboost")
+    query = np.repeat(np.arange(N // 10), 10)
+    # All labels of a query differ: XGBoost counts pairs of equal ones, too.
+    y = np.concatenate([RNG.permutation(10) for _ in range(N // 10)]).astype(float)
+    raw = UNTIED[:, : len(y)]
+    data = xgboost.DMatrix(TABLE[: len(y)], y, qid=query, base_margin=raw[0])
+    params = {"objective": "rank:pairwise", "eval_metric": "auc", "nthread": 1}
+    text = xgboost.train(params, data, num_boost_round=0).eval(data)
+    objective = make_objective("rank_pairwise")
+    metrics = metrics_of_queries(
+        make_metrics("auc", objective), objective, query_rows(query, len(y))
+    )
+    found = evaluate(metrics, objective, y, raw, None)["auc"]
+    assert found == pytest.approx(float(text.rpartition(":")[2]), rel=2e-6)
+
+
 def test_recall_is_the_share_of_relevant_rows_found() -> None:
     objective = make_objective("lambdarank")
     metrics = metrics_of_queries(

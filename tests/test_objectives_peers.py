@@ -93,6 +93,8 @@ def test_poisson_of_scikit_learn(claims) -> None:
     [
         ("huber", "huber", {"delta": 0.5}, {"alpha": 0.5},
          lambda y, p: np.mean(huber(0.5, y - p))),
+        ("fair", "fair", {"delta": 0.5, "leaf_estimation": "line_search"}, {"fair_c": 0.5},
+         lambda y, p: np.mean(np.abs(y - p) / 2 - np.log1p(np.abs(y - p) / 0.5) / 4)),
         ("mape", "mape", {}, {}, metrics.mean_absolute_percentage_error),
         ("quantile", "quantile", {"quantile": 0.9}, {"alpha": 0.9},
          lambda y, p: pinball(y, p, 0.9)),

@@ -450,3 +450,44 @@ def test_wrong_labels_are_refused(objective) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         HedgerowRanker(**SHORT, objective=objective).fit(X, np.where(Y > 1, 800.0, 0.0), qid=QID)
+
+
+# -- weights of queries ------------------------------------------------------------
+
+
+def test_weights_of_queries_are_those_of_their_rows() -> None:
+    rng = np.random.default_rng(4)
+    order = rng.permutation(len(Y))
+    x, y, qid = X[order], Y[order], np.array([f"q{q}" for q in QID])[order]
+    by_name = {f"q{q}": w for q, w in enumerate(rng.uniform(0.5, 2.0, 80))} | {"unknown": 1.0}
+    by_name["q3"] = 0.0
+    _, first = np.unique(qid, return_index=True)
+    in_order = [by_name[query] for query in qid[np.sort(first)]]
+    rows = np.array([by_name[query] for query in qid])
+    fits = [
+        HedgerowRanker(**SHORT).fit(x, y, weight, qid=qid) for weight in (rows, in_order, by_name)
+    ]
+    assert len({model_bytes(fit) for fit in fits}) == 1
+    assert model_bytes(fits[0]) != model_bytes(HedgerowRanker(**SHORT).fit(x, y, qid=qid))
+    scores = {fits[0].score(x, y, weight, qid=qid) for weight in (rows, in_order, by_name)}
+    assert len(scores) == 1
+    params = {"objective": "lambdarank", "eval_metric": "auc", **SHORT}
+    valid = [
+        train(params, Dataset(x, y, weight, qid=qid), Dataset(x, y, weight, qid=qid))
+        for weight in (rows, in_order, by_name)
+    ]
+    assert len({model_to_bytes(booster.model) for booster in valid}) == 1
+    assert len({str(booster.evals_result) for booster in valid}) == 1
+    scored = valid[0].evals_result["validation"]["auc"]
+    assert 0.5 < scored[0] < scored[-1] < 1.0
+
+
+def test_weights_for_other_numbers_of_queries_are_refused() -> None:
+    with pytest.raises(DataError, match="79 values for 960 rows of 80 queries"):
+        HedgerowRanker().fit(X, Y, np.ones(79), qid=QID)
+    with pytest.raises(DataError, match="no weight for 79 of 80 queries, the first is 1"):
+        HedgerowRanker().fit(X, Y, {0: 1.0}, qid=QID)
+    with pytest.raises(DataError, match="must not be negative"):
+        HedgerowRanker().fit(X, Y, -np.ones(80), qid=QID)
+    with pytest.raises(DataError, match="there are no queries"):
+        train(None, Dataset(X, Y, {0: 1.0}))

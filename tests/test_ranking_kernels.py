@@ -207,6 +207,41 @@ def test_expected_reciprocal_rank(name) -> None:
     assert metric(target, raw) == pytest.approx(np.mean(found), rel=1e-12)
 
 
+@pytest.mark.parametrize("ties", [False, True])
+def test_auc_counts_pairs_of_each_query(ties) -> None:
+    code, target, raw = queries_of(14, sizes=(1, 2, 3, 40, 17, 5))
+    target[code == 2] = 1.0  # no pair
+    raw = np.round(raw) if ties else raw
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(code))
+    found, mass = [], []
+    for query in np.unique(code):
+        rows = code == query
+        one = naive.pair_auc(target[rows], raw[rows])
+        if one is not None:
+            found.append(one)
+            mass.append(weight[rows].mean())
+    assert 2 <= len(found) < len(np.unique(code))
+    metric = ranking_metric("auc").of_queries(query_rows(code, len(code)))
+    assert metric(target, raw) == pytest.approx(np.mean(found), rel=1e-12)
+    assert metric(target, raw, weight) == pytest.approx(np.average(found, weights=mass), rel=1e-12)
+
+
+def test_auc_of_two_labels_is_the_area_under_the_curve() -> None:
+    from sklearn.metrics import roc_auc_score
+
+    target, raw = RNG.integers(0, 2, 3000).astype(float), RNG.normal(size=3000).round(1)
+    expected = roc_auc_score(target, raw)
+    assert ranking_metric("auc")(target, raw) == pytest.approx(expected, rel=1e-12)
+
+
+def test_auc_without_pairs_is_refused() -> None:
+    with pytest.raises(DataError, match="in none of the 2 queries"):
+        ranking_metric("auc").of_queries(query_rows(np.array([0, 0, 1]), 3))(np.ones(3), np.ones(3))
+    for name, words in (("auc@5", "leave '@5' out"), ("auc-", "left out in any case")):
+        with pytest.raises(ParameterError, match=words):
+            ranking_metric(name)
+
+
 @pytest.mark.parametrize("most", [None, 5])
 def test_ndcg_is_that_of_scikit_learn(most) -> None:
     from sklearn.metrics import ndcg_score

@@ -16,6 +16,7 @@ LIGHTGBM_OBJECTIVES: dict[str, str] = {
     **dict.fromkeys(("regression_l2", "l2_root", "root_mean_squared_error"), "squared_error"),
     **dict.fromkeys(("regression_l1", "l1", "mae", "mean_absolute_error"), "absolute_error"),
     "huber": "huber",
+    "fair": "fair",
     "poisson": "poisson",
     "quantile": "quantile",
     **dict.fromkeys(("mape", "mean_absolute_percentage_error"), "mape"),

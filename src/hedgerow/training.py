@@ -20,7 +20,7 @@ from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.row_sets import ONLY, TRAINING, check_set_names, stacked
-from hedgerow.boosting.sample import Sample, check_weight
+from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, ValidRows, named_valid
 from hedgerow.boosting.targets import Targets, same_targets
@@ -409,7 +409,7 @@ def _loss_values(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _counted(dataset: Dataset, target: FloatArray) -> FloatArray:
     """The targets of rows that count: a weight of 0 is a row that is not there."""
-    weight = check_weight(dataset.weight, len(target), "weight")
+    weight = dataset.row_weight(len(target))
     return target if weight is None else target[weight > 0.0]
 
 

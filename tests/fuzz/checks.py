@@ -30,6 +30,7 @@ RMSE_OF = (
     "absolute_error",
     "huber",
     "pseudo_huber",
+    "fair",
     "log_cosh",
     "poisson",
     "gamma",

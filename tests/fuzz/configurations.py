@@ -34,6 +34,7 @@ REGRESSION = {
     "quantile": ({"quantile": (0.1, 0.5, [0.1, 0.5, 0.9])}, "real"),
     "huber": ({"delta": (0.5, 2.0)}, "real"),
     "pseudo_huber": ({"delta": (0.5, 2.0)}, "real"),
+    "fair": ({"delta": (0.5, 2.0)}, "real"),
     "log_cosh": ({}, "real"),
     "expectile": ({"expectile": (0.1, 0.7)}, "real"),
     "mape": ({}, "real"),

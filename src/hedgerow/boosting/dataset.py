@@ -11,7 +11,7 @@ from hedgerow.boosting.event_times import read_times
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets, names_of_offset, take_offset
 from hedgerow.boosting.positions import read_position
-from hedgerow.boosting.queries import read_qid
+from hedgerow.boosting.queries import read_qid, weight_of_rows
 from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.boosting.targets import Targets, read_targets
@@ -41,7 +41,8 @@ class Dataset:
         classification.  Needed for training.  Two columns or more are several targets,
         or labels of 0 and 1 (docs/several-targets.md).
     weight : array-like of shape (n_rows,), optional
-        Not negative; a row of weight 0 counts as absent.
+        Not negative; a row of weight 0 counts as absent.  For rankings also one for each
+        query, in the order in which they first occur, or a mapping from query to weight.
     offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Raw score known beforehand: trees learn what it lacks.  Names are columns of X,
         which are then no features; the model remembers them and adds them to its
@@ -339,12 +340,17 @@ cache_dir, memory_limit
             )
         return found.values
 
+    def row_weight(self, n_rows: int) -> FloatArray | None:
+        """Read the weights: one for each row, also where they are given for queries."""
+        weight = weight_of_rows(self.weight, self.qid, n_rows, "weight")
+        return check_weight(weight, n_rows, "weight")
+
     def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
         """Put table and target together with weight, offset, queries and groups."""
         sample = Sample(
             table,
             target,
-            check_weight(self.weight, table.n_rows, "weight"),
+            self.row_weight(table.n_rows),
             query=read_qid(self.qid, table.n_rows),
             position=read_position(self.position, table.n_rows),
             group=read_groups(self.groups, table.n_rows),

@@ -7,7 +7,7 @@ in a model.  Rows of a query need not be neighbours.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -55,6 +55,65 @@ def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
         return None
     codes, _ = number_values(qid, n_rows, name, "its query")
     return first_seen(codes)
+
+
+def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weight") -> Any:
+    """A weight for each row, where a weight may be given for each query.
+
+    Parameters
+    ----------
+    weight : array-like of shape (n_rows,) or (n_queries,), mapping from query to weight, or None
+        Weights of queries stand in the order in which the queries first occur.
+    qid : array-like of shape (n_rows,), or None
+    n_rows : int
+    name : str
+        What ``weight`` is, for messages.
+
+    Returns
+    -------
+    array-like of shape (n_rows,), or None
+        As it is given, where it has an entry for each row, or there are no queries.
+
+    Raises
+    ------
+    DataError
+        If there is a weight neither for each row nor for each query.
+
+    Examples
+    --------
+    >>> weight_of_rows([2.0, 5.0], ["b", "a", "b"], 3).tolist()
+    [2.0, 5.0, 2.0]
+    >>> weight_of_rows({"a": 5.0, "b": 2.0}, ["b", "a", "b"], 3).tolist()
+    [2.0, 5.0, 2.0]
+    """
+    if qid is None:
+        if isinstance(weight, Mapping):
+            raise DataError(
+                f"{name} is a mapping from query to weight, but there are no queries: give qid."
+            )
+        return weight
+    if isinstance(weight, Mapping):
+        codes, values = number_values(qid, n_rows, "qid", "its query")
+        absent = [value for value in values if value not in weight]
+        if absent:
+            raise DataError(
+                f"{name} has no weight for {len(absent)} of {len(values)} queries, the first is "
+                f"{absent[0]!r}: give a weight for each query."
+            )
+        return np.array([weight[value] for value in values], dtype=np.float64)[codes]
+    if weight is None:
+        return None
+    given = np.asarray(weight)
+    if given.ndim != 1 or len(given) == n_rows:
+        return weight
+    codes = read_qid(qid, n_rows)
+    n_queries = int(codes.max(initial=-1)) + 1
+    if len(given) != n_queries:
+        raise DataError(
+            f"{name} has {len(given)} values for {n_rows} rows of {n_queries} queries: give one "
+            "for each row, or one for each query in the order in which the queries first occur."
+        )
+    return given[codes]
 
 
 def check_given(qid: Any, name: str = "qid", method: str = "fit") -> None:

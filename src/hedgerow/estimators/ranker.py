@@ -14,7 +14,7 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import read_position
-from hedgerow.boosting.queries import check_given, read_qid
+from hedgerow.boosting.queries import check_given, read_qid, weight_of_rows
 from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
 from hedgerow.data import AnyTable, UnknownCategory, read_any
@@ -301,9 +301,10 @@ class HedgerowRanker(HedgerowEstimator):
         <table>
         y : array-like of shape (n_rows,)
             Labels 0, 1, 2, ..., higher for more relevant rows.
-        sample_weight : array-like of shape (n_rows,), optional
-            Not negative; a row of weight 0 counts as absent.  Give all rows of a query
-            the weight of the query; weight 2 is then the same as the query twice.
+        sample_weight : array-like of shape (n_rows,) or (n_queries,), or mapping, optional
+            Not negative; a row of weight 0 counts as absent.  One for each query, in the
+            order in which they first occur, or a mapping from query to weight, is the same
+            as that weight for all its rows; weight 2 is then the same as the query twice.
         qid : array-like of shape (n_rows,)
             The query of each row: numbers, text, categories.  Rows of a query need not
             be neighbours.  It must be given; if all rows are one list, the same value in
@@ -359,11 +360,11 @@ class HedgerowRanker(HedgerowEstimator):
                 f"This {type(self).__name__} estimator requires {called('y')} to be passed, but "
                 f"the target {called('y')} is None."
             )
-        n_rows = table.n_rows
+        n_rows, weight = table.n_rows, called("sample_weight")
         return Sample(
             table,
             check_vector(column_or_1d(rows.y, warn=True), n_rows, called("y")),
-            check_weight(rows.weight, n_rows, called("sample_weight")),
+            check_weight(weight_of_rows(rows.weight, rows.qid, n_rows, weight), n_rows, weight),
             query=_queries(rows.qid, n_rows, called("qid"), "fit"),
         )
 
@@ -411,8 +412,9 @@ class HedgerowRanker(HedgerowEstimator):
         X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Labels 0, 1, 2, ...
-        sample_weight : array-like of shape (n_rows,), optional
-            A query weighs the mean weight of its rows; rows of weight 0 are left out.
+        sample_weight : array-like of shape (n_rows,) or (n_queries,), or mapping, optional
+            As for :meth:`fit`.  A query weighs the mean weight of its rows; rows of weight
+            0 are left out.
         qid : array-like of shape (n_rows,)
             The query of each row, as for :meth:`fit`.
 
@@ -428,7 +430,7 @@ class HedgerowRanker(HedgerowEstimator):
         """Mean NDCG of rows with these scores."""
         n_rows = len(prediction)
         target = check_vector(column_or_1d(y, warn=True), n_rows, "y")
-        weight = check_weight(sample_weight, n_rows)
+        weight = check_weight(weight_of_rows(sample_weight, qid, n_rows), n_rows)
         query = _queries(qid, n_rows, "qid", "score")
         if weight is not None and not weight.all():
             counted = weight > 0.0

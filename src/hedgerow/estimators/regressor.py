@@ -65,9 +65,9 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
     <trees>
     objective : str, callable or object, default="auto"
         The loss.  ``"auto"`` is ``"squared_error"``; for medians and outliers
-        ``"absolute_error"``, ``"huber"``, ``"pseudo_huber"``, ``"log_cosh"``; for
-        quantiles and expectiles ``"quantile"``, ``"expectile"``; for relative errors
-        ``"mape"``, ``"squared_log_error"``; for counts and amounts ``"poisson"``,
+        ``"absolute_error"``, ``"huber"``, ``"pseudo_huber"``, ``"fair"``,
+        ``"log_cosh"``; for quantiles and expectiles ``"quantile"``, ``"expectile"``; for
+        relative errors ``"mape"``, ``"squared_log_error"``; for counts and amounts ``"poisson"``,
         ``"gamma"``, ``"tweedie"``; for shares in [0, 1] ``"cross_entropy"``; for times
         of events that may be censored ``"cox"`` and ``"aft"``; for a distribution of each
         row (``predict_distribution``) ``"normal"``, ``"log_normal"``, ``"gamma_dist"``,
@@ -79,8 +79,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         For ``objective="quantile"``: the quantile to predict; None is 0.5.  With a
         sequence predictions have a column for each, and those of a row never fall.
     delta : float > 0, or None, default=None
-        For ``objective="huber"`` and ``"pseudo_huber"``: distance from the target, in
-        its units, where the loss turns from a square to a line; None is 1.
+        For ``objective="huber"``, ``"pseudo_huber"`` and ``"fair"``: distance from the
+        target, in its units, where the loss turns from a square to a line; None is 1.
     expectile : float in (0, 1), or None, default=None
         For ``objective="expectile"``: the expectile to predict; None is 0.5, the mean.
     tweedie_power : float in (1, 2), or None, default=None
@@ -118,7 +118,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
 
     _objectives: ClassVar[tuple[str, ...]] = (
         *("squared_error", "absolute_error", "quantile"),
-        *("huber", "pseudo_huber", "log_cosh", "expectile", "mape"),
+        *("huber", "pseudo_huber", "fair", "log_cosh", "expectile", "mape"),
         *("poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
         *("normal", "log_normal", "gamma_dist", "negative_binomial"),
         *("cox", "aft"),

@@ -13,6 +13,8 @@ AP       mean over the relevant rows of the share of relevant rows up to them
 RR       1 / (1 + rank of the first relevant row)
 ERR      expected reciprocal rank: a reader goes down the list and is satisfied by a
          row with probability gain / 2**largest label    Chapelle et al. 2009
+AUC      share of the pairs of rows with different labels that are in the right order,
+         equal scores by half: of labels 0 and 1 the area under the curve of the query
 
 A row is relevant if its label is above 0.
 """
@@ -26,6 +28,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.concordance import add_at, sum_to
 
 NDCG = 0
 AVERAGE_PRECISION = 1
@@ -33,6 +36,7 @@ RECIPROCAL_RANK = 2
 PRECISION = 3
 EXPECTED_RECIPROCAL_RANK = 4
 RECALL = 5
+AUC = 6
 
 _RUN = 16
 
@@ -146,6 +150,40 @@ def expected_reciprocal_rank(gain: FloatArray, order: IntArray, top: int, larges
     return total
 
 
+@kernel(inner=True)
+def share_of_pairs(gain: FloatArray, score: FloatArray, n: int, space: QuerySpace) -> float:
+    """Share of the pairs with different gains in the right order; -1 if there is no such pair.
+
+    Rows enter a tree of partial sums from the lowest score on, by the rank of their gain.
+    """
+    rank, tree, order = space.numbers[2], space.numbers[3][:n], space.order
+    sort_descending(gain, n, order, space.spare)
+    level, last = 0, math.nan
+    for place in range(n - 1, -1, -1):
+        row = order[place]
+        level += 1 if gain[row] != last else 0
+        last = gain[row]
+        rank[row] = level
+    sort_descending(score, n, order, space.spare)
+    tree[:] = 0.0
+    right, total, stop = 0.0, 0.0, n
+    while stop > 0:
+        first = stop - 1
+        while first > 0 and score[order[first - 1]] == score[order[stop - 1]]:
+            first -= 1
+        # The mean of the counts without and with the rows of this score: ties count by half.
+        for place in range(first, stop):
+            right += 0.5 * sum_to(tree, np.intp(rank[order[place]]) - 1)
+        for place in range(first, stop):
+            add_at(tree, np.intp(rank[order[place]]), 1.0)
+        for place in range(first, stop):
+            right += 0.5 * sum_to(tree, np.intp(rank[order[place]]) - 1)
+        stop = first
+    for place in range(n):
+        total += sum_to(tree, np.intp(rank[place]) - 1)
+    return right / total if total > 0.0 else -1.0
+
+
 @kernel
 def ideal_dcg(
     queries: QueryRows, gain: FloatArray, most: int, space: QuerySpace, out: FloatArray
@@ -186,7 +224,8 @@ def score_queries(
         For the expected reciprocal rank: 2 to the power of the largest label.
     space : QuerySpace
     out : float64 (n_queries,)
-        NDCG and average precision of a query without relevant rows are 1.
+        NDCG and average precision of a query without relevant rows are 1, and AUC of
+        one whose rows have all the same label is -1.
     """
     gains, scores = space.numbers[0], space.numbers[1]
     order = space.order
@@ -203,6 +242,8 @@ def score_queries(
             sort_descending(gains, n, order, space.spare)
             ideal = dcg(gains, order, top)
             out[query] = found / ideal if ideal > 0.0 else 1.0
+        elif kind == AUC:
+            out[query] = share_of_pairs(gains, scores, n, space)
         elif kind == EXPECTED_RECIPROCAL_RANK:
             out[query] = expected_reciprocal_rank(gains, order, top, largest)
         else:

@@ -24,6 +24,7 @@ name                  for             better  what
 ``mrr``, ``mrr@k``    ranking         higher  1 / rank of the first relevant row
 ``precision@k``       ranking         higher  share of relevant rows of the first k
 ``err``, ``err@k``    ranking         higher  expected reciprocal rank
+``auc``               ranking         higher  share of the pairs in right order
 ====================  ==============  ======  ===================================
 
 Of several targets, or labels, a score by name is the mean of the scores of each of them;

@@ -7,11 +7,13 @@
 ``precision@k``         share of relevant rows among the first k
 ``recall@k``            share of the relevant rows that are among the first k
 ``err``, ``err@k``      expected reciprocal rank
+``auc``                 share of the pairs with different labels in the right order
 ======================  ====================================================
 
 A query weighs the mean weight of its rows.  NDCG and average precision of a query
 without relevant rows are 1, as LightGBM and XGBoost have it; the others are 0.  With a
-minus sign at the end (``ndcg-``, ``map@10-``) those are 0, too, as in XGBoost.  ``pre@k``
+minus sign at the end (``ndcg-``, ``map@10-``) those are 0, too, as in XGBoost.  Queries
+whose rows have all the same label are left out of ``auc``.  ``pre@k``
 (XGBoost) and ``mean_average_precision`` (LightGBM) are known.
 Definitions: :mod:`hedgerow.kernels.ranking`.
 """
@@ -24,9 +26,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import (
+    AUC,
     AVERAGE_PRECISION,
     EXPECTED_RECIPROCAL_RANK,
     NDCG,
@@ -46,6 +49,7 @@ _KINDS = {
     "precision": PRECISION,
     "recall": RECALL,
     "err": EXPECTED_RECIPROCAL_RANK,
+    "auc": AUC,
 }
 _OTHER_NAMES = {"pre": "precision", "mean_average_precision": "map"}
 _NAME = re.compile(
@@ -53,7 +57,7 @@ _NAME = re.compile(
 )
 NAMES = (
     *("ndcg", "ndcg@k", "map", "map@k", "mrr", "mrr@k"),
-    *("precision@k", "recall@k", "err", "err@k"),
+    *("precision@k", "recall@k", "err", "err@k", "auc"),
 )
 _ONE_WITHOUT_RELEVANT = ("ndcg", "map")
 _ALL = 2**62
@@ -65,7 +69,7 @@ class RankingMetric:
 
     Attributes
     ----------
-    kind : {"ndcg", "map", "mrr", "precision", "recall", "err"}
+    kind : {"ndcg", "map", "mrr", "precision", "recall", "err", "auc"}
     most : int or None
         Ranks that count; None for all.
     label_gain : tuple of float, or None
@@ -100,14 +104,23 @@ class RankingMetric:
         weight : float64 (n_rows,), optional
         """
         queries = query_rows(None, len(y_true)) if self.queries is None else self.queries
-        return weighted_mean(
-            self.by_query(y_true, prediction, queries), query_weights(queries, weight)
-        )
+        found = self.by_query(y_true, prediction, queries)
+        weights = query_weights(queries, weight)
+        if self.kind != "auc":
+            return weighted_mean(found, weights)
+        counts = found >= 0.0
+        if not counts.any():
+            raise DataError(
+                f"metric 'auc' compares rows of a query with different labels, but in none of the "
+                f"{len(found)} queries there are any: give other validation rows, or use "
+                "eval_metric='loss'."
+            )
+        return weighted_mean(found[counts], None if weights is None else weights[counts])
 
     def by_query(
         self, y_true: FloatArray, prediction: FloatArray, queries: QueryRows
     ) -> FloatArray:
-        """The score of each query."""
+        """The score of each query; -1 for an AUC of equal labels."""
         gains = self.label_gain if self.kind == "ndcg" else None
         check_labels(y_true, f"metric {self.kind!r}", None if gains is None else len(gains))
         out, gain = np.empty(len(queries.starts) - 1), gains_of(y_true, gains)
@@ -132,8 +145,8 @@ def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> Ra
     Raises
     ------
     ParameterError
-        For ``"precision"`` and ``"recall"`` without ``@k``, and a minus sign where it
-        changes nothing.
+        For ``"precision"`` and ``"recall"`` without ``@k``, ``"auc"`` with it, and a minus
+        sign where it changes nothing.
 
     Examples
     --------
@@ -147,13 +160,18 @@ def ranking_metric(name: str, label_gain: tuple[float, ...] | None = None) -> Ra
         return None
     kind, most, minus = found.groups()
     kind = _OTHER_NAMES.get(kind, kind)
+    if kind == "auc" and most is not None:
+        raise ParameterError(
+            f"eval_metric {name!r}: 'auc' compares all rows of a query: leave '@{most}' out."
+        )
     if kind in ("precision", "recall") and most is None:
         raise ParameterError(
             f"eval_metric {kind!r} needs the number of first rows that count: '{kind}@10'."
         )
     if minus and kind not in _ONE_WITHOUT_RELEVANT:
+        why = "is left out" if kind == "auc" else "is 0"
         raise ParameterError(
-            f"eval_metric {name!r}: {kind!r} of a query without relevant rows is 0 in any case; "
+            f"eval_metric {name!r}: {kind!r} of a query without relevant rows {why} in any case; "
             "leave the minus sign out."
         )
     count = None if most is None else int(most)

@@ -32,7 +32,14 @@ from hedgerow.objectives.ranking import (
     RankMap,
     RankPairwise,
 )
-from hedgerow.objectives.robust import AbsolutePercentage, Expectile, Huber, LogCosh, PseudoHuber
+from hedgerow.objectives.robust import (
+    AbsolutePercentage,
+    Expectile,
+    Fair,
+    Huber,
+    LogCosh,
+    PseudoHuber,
+)
 from hedgerow.objectives.rowwise import RowLoss
 from hedgerow.objectives.softmax import Softmax
 from hedgerow.objectives.squared_error import SquaredError
@@ -48,7 +55,7 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
     loss.name: loss
     for loss in (
         *(SquaredError, AbsoluteError, Quantile, Logistic, Exponential, Softmax),
-        *(Huber, PseudoHuber, LogCosh, Expectile, AbsolutePercentage),
+        *(Huber, PseudoHuber, Fair, LogCosh, Expectile, AbsolutePercentage),
         *(Poisson, Gamma, Tweedie, SquaredLogError),
         *(NormalLoss, LogNormalLoss, GammaLoss, NegativeBinomialLoss),
         *(CrossEntropy, Focal, Hinge, OneVsAll),
@@ -59,7 +66,7 @@ OBJECTIVES: dict[str, Callable[..., Objective]] = {
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "quantile": ("quantile",),
-    "delta": ("huber", "pseudo_huber"),
+    "delta": ("huber", "pseudo_huber", "fair"),
     "expectile": ("expectile",),
     "tweedie_power": ("tweedie",),
     "focal_gamma": ("focal",),

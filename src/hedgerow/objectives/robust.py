@@ -5,6 +5,8 @@ name             loss of a row, r = raw - y           predicts
 ===============  ===================================  =================================
 huber            r**2 / 2, linear from |r| = delta    between mean and median
 pseudo_huber     the same, smooth                     between mean and median
+fair             delta |r| - delta**2 log(1 + |r| /   between mean and median
+                 delta)
 log_cosh         log cosh r                           between mean and median
 expectile        level r**2 below y, (1 - level)      the expectile; at 0.5 the mean
                  r**2 above
@@ -97,6 +99,39 @@ class PseudoHuber(RowLoss):
         r = raw - target
         slope = 1.0 / np.sqrt(1.0 + (r / self.delta) ** 2)
         return r * slope, slope**3
+
+
+@dataclass(frozen=True, slots=True)
+class Fair(RowLoss):
+    """``delta**2 (|r| / delta - log(1 + |r| / delta))`` (Fair 1974), as LightGBM has it."""
+
+    name: ClassVar[str] = "fair"
+    of_residuals: ClassVar[bool] = True
+    squares: ClassVar[bool] = True
+    n_outputs: int = 1
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self.delta, "delta", _DELTA)
+
+    def kernel(self) -> Callable[..., Any]:
+        return row_kernels.fair
+
+    def numbers(self, output: int) -> FloatArray:
+        return np.array([float(self.delta)])
+
+    def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
+        size = np.abs(raw[0] - target)
+        share = size / self.delta
+        # Near 0 the difference loses all digits: the series of x - log(1 + x).
+        near = share * share * (0.5 - share * (1.0 / 3.0 - 0.25 * share))
+        far = share - np.log1p(share)
+        return np.asarray(self.delta * (self.delta * np.where(share < 1e-4, near, far)))
+
+    def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
+        r = raw - target
+        slope = self.delta / (np.abs(r) + self.delta)
+        return r * slope, slope * slope
 
 
 @dataclass(frozen=True, slots=True)

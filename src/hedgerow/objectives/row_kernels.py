@@ -7,8 +7,8 @@ The second derivative is replaced where it would not do for a Newton step:
 
 huber         by 1, its value near the target: it is 0 far away
 pseudo_huber  by g / (raw - y), the weight of iteratively reweighted least squares,
-log_cosh      which is never below it: a Newton step then lowers the loss and never
-              leaps over the target; the derivative itself is next to 0 far away
+fair          which is never below it: a Newton step then lowers the loss and never
+log_cosh      leaps over the target; the derivative itself is next to 0 far away
 focal         by that of the logistic loss times the focal factor where that is more:
               rows that are classified wrongly have a negative one
 hinge, mape   by 1: it is 0 wherever it exists, leaves take a line search
@@ -50,6 +50,19 @@ def pseudo_huber(
     for i in range(len(g)):
         r = raw[i] - target[i]
         slope = 1.0 / math.sqrt(1.0 + (r / delta) * (r / delta))
+        g[i] = r * slope
+        h[i] = max(slope, SMALLEST_HESSIAN)
+
+
+@kernel
+def fair(
+    target: FloatArray, raw: FloatArray, numbers: FloatArray, g: FloatArray, h: FloatArray
+) -> None:
+    """``delta**2 (|r| / delta - log(1 + |r| / delta))``."""
+    delta = numbers[0]
+    for i in range(len(g)):
+        r = raw[i] - target[i]
+        slope = delta / (abs(r) + delta)
         g[i] = r * slope
         h[i] = max(slope, SMALLEST_HESSIAN)
 

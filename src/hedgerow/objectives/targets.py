@@ -28,8 +28,17 @@ from hedgerow.objectives.whole import AllRows
 
 _TWO_CLASSES = ("logistic", "exponential", "focal", "hinge")
 _NUMBERS = (
-    *("squared_error", "absolute_error", "quantile", "huber", "pseudo_huber", "log_cosh"),
-    *("expectile", "mape", "poisson", "gamma", "tweedie", "squared_log_error", "cross_entropy"),
+    *("squared_error", "absolute_error", "quantile", "huber", "pseudo_huber", "fair"),
+    *(
+        "log_cosh",
+        "expectile",
+        "mape",
+        "poisson",
+        "gamma",
+        "tweedie",
+        "squared_log_error",
+        "cross_entropy",
+    ),
     "custom",
 )
 FOR_SEVERAL = (*_NUMBERS, *_TWO_CLASSES)

@@ -93,6 +93,7 @@ _RULES: dict[str, Rule] = {
         convert=lambda value: {"alpha": value},
         note="it is quantile with objective 'quantile', delta with 'huber'.",
     ),
+    "fair_c": Rule(convert=lambda value: {"fair_c": value}, note="it is delta with 'fair'."),
     "tweedie_variance_power": Rule("tweedie_power"),
     "sigmoid": Rule(harmless=(1, 1.0), note="raw scores are log-odds."),
     "scale_pos_weight": Rule(
@@ -214,6 +215,9 @@ def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) ->
     name = {"quantile": "quantile", "huber": "delta"}.get(str(said.get("objective")))
     if alpha is not None and name is not None:
         said[name] = alpha
+    bend = said.pop("fair_c", None)
+    if bend is not None and said.get("objective") == "fair":
+        said["delta"] = bend
     if said.get("sampling") == "goss":
         said.pop("subsample", None)
     if said.get("boosting") == "rf":

@@ -30,7 +30,7 @@ _LINKS = {
     "softmax": "softmax",
     **dict.fromkeys(("poisson", "gamma", "tweedie", "cox", "aft"), "log"),
     **dict.fromkeys(("squared_error", "absolute_error", "huber", "pseudo_huber"), "identity"),
-    **dict.fromkeys(("log_cosh", "expectile", "mape", "quantile"), "identity"),
+    **dict.fromkeys(("fair", "log_cosh", "expectile", "mape", "quantile"), "identity"),
     **dict.fromkeys(("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg"), "identity"),
 }
 """Way from raw score to prediction of the losses that other formats have words for."""
