@@ -384,9 +384,9 @@ def test_split_table_has_the_gain_of_the_root() -> None:
 
 
 @pytest.mark.parametrize("objective", RANKING)
-def test_rows_in_batches_are_refused(objective) -> None:
+def test_rows_in_batches_need_queries(objective) -> None:
     data = Dataset.from_batches(lambda: iter([(X, Y)]))
-    with pytest.raises(ParameterError, match=f"objective {objective!r}.*all rows"):
+    with pytest.raises(DataError, match=f"objective {objective!r}.* qid is missing"):
         train({"objective": objective}, data)
 
 

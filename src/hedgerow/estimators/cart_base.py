@@ -21,6 +21,7 @@ from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.estimators.arguments import NamedArguments
+from hedgerow.estimators.cart_files import CartFiles
 from hedgerow.estimators.cart_table import split_table
 from hedgerow.estimators.cart_training import (
     CRITERIA,
@@ -56,7 +57,9 @@ _RANGES = {
 }
 
 
-class CartEstimator(CartViews, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures):
+class CartEstimator(
+    CartViews, CartFiles, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures
+):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree

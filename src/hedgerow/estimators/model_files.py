@@ -131,7 +131,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         given = self.get_params(deep=False)
         if not isinstance(self.objective, str):
             given["objective"] = CUSTOM  # its name is in the model's record
-        params = {name: _to_json(name, value) for name, value in given.items()}
+        params = {name: to_json(name, value) for name, value in given.items()}
         return {"class": type(self).__name__, "params": params}
 
     @classmethod
@@ -149,7 +149,7 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         for name in params:
             if name not in known:
                 raise ModelFormatError(f"{cls.__name__} has no parameter {name[:60]!r}.")
-        estimator = cls(**{name: _from_json(value) for name, value in params.items()})
+        estimator = cls(**{name: from_json(value) for name, value in params.items()})
         try:
             resolve_threads(estimator.n_jobs)  # the only one that predictions read
         except ParameterError as error:
@@ -161,12 +161,12 @@ class ModelFiles(NamedArguments, BaseEstimator, ABC):
         return {}
 
 
-def _to_json(name: str, value: Any) -> Any:
+def to_json(name: str, value: Any) -> Any:
     """A constructor parameter as a JSON-like value."""
     if isinstance(value, Mapping):
-        return {"pairs": [[_to_json(name, k), _to_json(name, v)] for k, v in value.items()]}
+        return {"pairs": [[to_json(name, k), to_json(name, v)] for k, v in value.items()]}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_to_json(name, item) for item in value]
+        return [to_json(name, item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, tuple(SCHEDULES.values())):
@@ -180,15 +180,16 @@ def _to_json(name: str, value: Any) -> Any:
     )
 
 
-def _from_json(value: Any) -> Any:
+def from_json(value: Any) -> Any:
+    """A constructor parameter from its JSON-like value, which may come from anywhere."""
     if isinstance(value, Mapping):
         pairs: Sequence[Any] = value.get("pairs", ())
         try:
             if "schedule" in value:
                 return schedule_of_record(value["schedule"])
-            return {_from_json(key): _from_json(item) for key, item in pairs}
+            return {from_json(key): from_json(item) for key, item in pairs}
         except (TypeError, ValueError):
             raise ModelFormatError("a parameter in the model file is malformed.") from None
     if isinstance(value, list):
-        return [_from_json(item) for item in value]
+        return [from_json(item) for item in value]
     return value

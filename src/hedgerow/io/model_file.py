@@ -53,6 +53,9 @@ from hedgerow.model.forest import CategoryTables, Forest
 from hedgerow.model.model import Model, has_foreign_rules
 
 FORMAT = "hedgerow"
+FORMAT_OF_TREES = "hedgerow cart"
+"""That of :mod:`hedgerow.io.cart_file`."""
+
 SCHEMA_VERSION = 5
 """The newest; a model that does not need it is written in the oldest that it can be."""
 
@@ -150,7 +153,7 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         "format": FORMAT,
         "n_features": str(model.schema.n_features),
         "objective": model.objective,
-        "schema": _schema_text(model.schema),
+        "schema": schema_text(model.schema),
         "schema_version": str(_version_of(model)),
         "training": strict_json.encode(model.training, "training"),
     }
@@ -205,6 +208,10 @@ def _read(source: Source, size: int) -> tuple[Model, Record | None]:
 def _reader(header: Header) -> Callable[[Header, memoryview], tuple[Model, Record | None]]:
     """Choose the function that reads this version; versions once written are read for ever."""
     metadata = header.metadata
+    if metadata.get("format") == FORMAT_OF_TREES:
+        raise ModelFormatError(
+            "this is a single tree: read it with CARTClassifier.load or CARTRegressor.load."
+        )
     if metadata.get("format") != FORMAT:
         raise ModelFormatError("this is not a Hedgerow model file: it names another format.")
     version = metadata.get("schema_version", "")
@@ -221,7 +228,7 @@ def _reader(header: Header) -> Callable[[Header, memoryview], tuple[Model, Recor
 
 def _read_v1(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
     _check_header(header, FOREST_DTYPES)
-    return _read_model(header, payload, _schema(header.metadata["schema"], 1))
+    return _read_model(header, payload, schema_of_text(header.metadata["schema"], 1))
 
 
 def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
@@ -230,10 +237,10 @@ def _read_v2(header: Header, payload: memoryview) -> tuple[Model, Record | None]
         more |= STATISTIC_DTYPES
     _check_header(header, FOREST_DTYPES | more)
     arrays = {name: container.array_at(header, name, payload) for name in more}
-    schema = _schema(header.metadata["schema"], 2, arrays)
+    schema = schema_of_text(header.metadata["schema"], 2, arrays)
     if text is None:
         return _read_model(header, payload, schema, read_sets(arrays, schema))
-    inputs = read_inputs(_record(text, "inputs"), arrays)
+    inputs = read_inputs(record_of_text(text, "inputs"), arrays)
     check_inputs(inputs, schema, inputs.n_inputs)
     tables = read_sets(arrays, inputs.schema(schema))
     return _read_model(header, payload, schema, tables, inputs)
@@ -296,11 +303,11 @@ def _read_model(
         ),
         schema=schema,
         objective=metadata["objective"],
-        training=_record(metadata["training"], "training"),
+        training=record_of_text(metadata["training"], "training"),
         inputs=inputs,
     )
     text = metadata.get("estimator")
-    return model, None if text is None else _record(text, "estimator")
+    return model, None if text is None else record_of_text(text, "estimator")
 
 
 def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
@@ -323,7 +330,7 @@ _READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4, 5: _read_v4}
 """Version 5 is laid out as 4 is; more values are allowed in the schema and in inputs."""
 
 
-def _schema_text(schema: Schema) -> str:
+def schema_text(schema: Schema) -> str:
     """Names in order, and the positions of every kind other than float."""
     kinds: dict[str, list[int]] = {}
     for position, column in enumerate(schema.columns):
@@ -345,9 +352,9 @@ def _schema_text(schema: Schema) -> str:
     return strict_json.encode(record, "schema")
 
 
-def _schema(text: str, version: int, arrays: Mapping[str, AnyArray] | None = None) -> Schema:
+def schema_of_text(text: str, version: int, arrays: Mapping[str, AnyArray] | None = None) -> Schema:
     """Read the record of the columns, with the arrays of their levels from version 2 on."""
-    record = _record(text, "schema")
+    record = record_of_text(text, "schema")
     # Written only where it is true: a file without it means what it always has.
     zero_missing = record.pop("zero_missing", None)
     if zero_missing is not None and zero_missing is not True:
@@ -403,7 +410,8 @@ def _roundings(record: Any, n_columns: int) -> dict[int, Any]:
     return found
 
 
-def _record(text: str, name: str) -> Record:
+def record_of_text(text: str, name: str) -> Record:
+    """A record of the metadata; ``name`` is its key."""
     record = strict_json.decode(text, name)
     if not isinstance(record, dict):
         raise ModelFormatError(f"{name} is not a JSON object.")

@@ -1,0 +1,203 @@
+"""The file of a single tree (CART): as safe to read as that of a boosted model.
+
+The container is that of :mod:`hedgerow.io.container`; ``format`` is ``"hedgerow cart"``, and
+the arrays are those of :class:`hedgerow.model.cart_tree.CartTree`::
+
+    metadata   format, schema_version, schema, estimator (class, parameters, classes)
+    arrays     one entry for each node; value: as many as outputs; the categories of all nodes
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray
+from hedgerow.errors import ModelFormatError
+from hedgerow.io import container, strict_json
+from hedgerow.io.atomic import write_atomically
+from hedgerow.io.model_file import FORMAT_OF_TREES, record_of_text, schema_of_text, schema_text
+from hedgerow.io.sniff import SNIFF_BYTES
+from hedgerow.model.cart_tree import CartTree
+
+VERSION = "1"
+
+_F64, _I64, _I32, _U8 = (np.dtype(kind) for kind in (np.float64, np.int64, np.int32, np.uint8))
+_DTYPES: dict[str, np.dtype[np.generic]] = {
+    "threshold_key": _I64,
+    "value": _F64,
+    "impurity": _F64,
+    "n_node_samples": _I64,
+    "weighted_n_node_samples": _F64,
+    "category_start": _I64,
+    "category": _I64,
+    "feature": _I32,
+    "children_left": _I32,
+    "children_right": _I32,
+    "missing_left": _U8,
+    "category_left": _U8,
+}
+"""Element type of every array, widest first, as they stand in a file."""
+
+_PER_NODE = tuple(name for name in _DTYPES if not name.startswith(("category", "value")))
+
+
+def tree_to_bytes(tree: CartTree, estimator: Mapping[str, Any]) -> bytes:
+    """The content of a file: equal for equal trees.
+
+    Parameters
+    ----------
+    tree : CartTree
+    estimator : mapping
+        JSON-like record that :func:`tree_from_bytes` returns beside the tree.
+
+    Raises
+    ------
+    DataTypeError
+        If the record holds a value that JSON cannot express.
+    """
+    metadata = {
+        "estimator": strict_json.encode(estimator, "estimator"),
+        "format": FORMAT_OF_TREES,
+        "schema": schema_text(tree.schema),
+        "schema_version": VERSION,
+    }
+    arrays = {name: getattr(tree, name).reshape(-1) for name in _DTYPES}
+    return b"".join(container.pack(metadata, arrays))
+
+
+def save_tree(tree: CartTree, path: str | os.PathLike[str], estimator: Mapping[str, Any]) -> None:
+    """Write a tree to a file, in full or not at all."""
+    write_atomically(path, [tree_to_bytes(tree, estimator)])
+
+
+def load_tree(path: str | os.PathLike[str]) -> tuple[CartTree, dict[str, Any]]:
+    """Read a file from any source, trusted or not.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ModelFormatError
+        If it is not a valid file of a single tree; the message says why.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelFormatError("this is not a regular file.")
+        with open(path, "rb") as file:
+            return tree_from_bytes(file.read())
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{os.fspath(path)}: {error}") from None
+
+
+def tree_from_bytes(data: bytes) -> tuple[CartTree, dict[str, Any]]:
+    """The tree of a file's content, and the record of its estimator.
+
+    Raises
+    ------
+    ModelFormatError
+        For any bytes that are no valid file.
+    """
+    length = container.header_length(data[:SNIFF_BYTES], len(data))
+    start = data[: container.LENGTH_BYTES + length]
+    header = container.parse_header(start[container.LENGTH_BYTES :])
+    _check_header(header)
+    container.check_tiling(header, len(data))
+    payload = memoryview(data)[len(start) :]
+    container.check_digest(start, payload)
+    arrays = {name: container.array_at(header, name, payload) for name in _DTYPES}
+    tree = _tree_of(arrays, header.metadata)
+    check_tree(tree)
+    return tree, record_of_text(header.metadata["estimator"], "estimator")
+
+
+def _check_header(header: container.Header) -> None:
+    found = header.metadata.get("format")
+    if found != FORMAT_OF_TREES:
+        what = "a boosted model: read it with hedgerow.load" if found == "hedgerow" else "another"
+        raise ModelFormatError(f"this is not the file of a single tree, but {what}.")
+    if header.metadata.get("schema_version") != VERSION:
+        raise ModelFormatError("the file was written by a newer Hedgerow: upgrade it.")
+    missing = {"schema", "estimator"} - header.metadata.keys()
+    if missing:
+        raise ModelFormatError(f"the metadata lack {', '.join(sorted(missing))}.")
+    if header.entries.keys() != _DTYPES.keys():
+        odd = ", ".join(sorted(header.entries.keys() ^ _DTYPES.keys()))
+        raise ModelFormatError(f"arrays are missing or unknown: {odd[:200]}.")
+    for name, entry in header.entries.items():
+        if entry.dtype != _DTYPES[name].newbyteorder("<"):
+            raise ModelFormatError(f"array {name!r} must have dtype {_DTYPES[name]}.")
+
+
+def _tree_of(arrays: dict[str, AnyArray], metadata: Mapping[str, str]) -> CartTree:
+    n_nodes = len(arrays["feature"])
+    if n_nodes == 0:
+        raise ModelFormatError("the tree has no nodes.")
+    n_values, rest = divmod(len(arrays["value"]), n_nodes)
+    if rest or n_values == 0:
+        raise ModelFormatError("value must hold as many numbers for each node.")
+    arrays["value"] = arrays["value"].reshape(n_nodes, n_values)
+    return CartTree(**arrays, schema=schema_of_text(metadata["schema"], 1))
+
+
+def check_tree(tree: CartTree) -> None:
+    """Raise ``ModelFormatError`` unless it is safe to predict with a tree.
+
+    Kernels walk its arrays without bounds checks: children stand behind their parent, and
+    every node but the root has exactly one, so walks end.
+    """
+    n_nodes = len(tree.feature)
+    for name in _PER_NODE:
+        _require(len(getattr(tree, name)) == n_nodes, f"{name} must have an entry for each node")
+    inner = tree.feature >= 0
+    within = (tree.feature >= -1) & (tree.feature < tree.schema.n_features)
+    _require(within, "feature must be the position of a column, or -1 in a leaf")
+    _check_children(tree, inner)
+    _require(tree.missing_left <= 1, "missing_left must be 0 or 1")
+    for name in ("value", "impurity", "weighted_n_node_samples"):
+        _require(np.isfinite(getattr(tree, name)), f"{name} must be finite")
+    _require(tree.n_node_samples >= 0, "n_node_samples must not be negative")
+    _require(tree.weighted_n_node_samples >= 0, "weights of nodes must not be negative")
+    _check_categories(tree, inner)
+
+
+def _check_children(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
+    nodes, n_nodes = np.arange(len(inner)), len(inner)
+    for name in ("children_left", "children_right"):
+        child = getattr(tree, name)
+        _require(child[~inner] == -1, f"{name} must be -1 in a leaf")
+        behind = (child[inner] > nodes[inner]) & (child[inner] < n_nodes)
+        _require(behind, f"{name} must stand behind its parent")
+    both = np.concatenate([tree.children_left[inner], tree.children_right[inner]])
+    parents = np.bincount(both, minlength=n_nodes)
+    _require(parents[1:] == 1, "every node but the root must have one parent")
+    _require(parents[:1] == 0, "the root must have no parent")
+
+
+def _check_categories(tree: CartTree, inner: npt.NDArray[np.bool_]) -> None:
+    start, n_seen = tree.category_start, len(tree.category)
+    _require(len(start) == len(inner) + 1, "category_start must have one entry more than nodes")
+    _require(len(tree.category_left) == n_seen, "each category must have a side")
+    _require((start[0] == 0) & (start[-1] == n_seen), "category_start must span all")
+    sizes = np.diff(start)
+    _require(sizes >= 0, "category_start must not fall")
+    _require(sizes[~inner] == 0, "a leaf must have no categories")
+    _require(tree.category_left <= 1, "category_left must be 0 or 1")
+    if n_seen > 1:
+        first = np.zeros(n_seen + 1, dtype=np.bool_)
+        first[start] = True
+        rises = tree.category[1:] > tree.category[:-1]
+        _require(rises | first[1:-1], "the categories of a node must rise")
+
+
+def _require(holds: Any, rule: str) -> None:
+    if not np.all(holds):
+        raise ModelFormatError(f"{rule}.")
+
+
+__all__ = ["check_tree", "load_tree", "save_tree", "tree_from_bytes", "tree_to_bytes"]
