@@ -266,11 +266,6 @@ class CartEstimator(
         self, sample: CartSample, params: CartParams, categorical: AnyArray
     ) -> None:
         """Raise ``ParameterError`` for what does not go together."""
-        if params.draws and self.criterion == "absolute_error":
-            raise ParameterError(
-                "splitter='random' judges a cut by means, and criterion='absolute_error' by "
-                "medians: use 'squared_error'."
-            )
         if params.sign is not None and (params.sign[categorical == 1] != 0).any():
             raise ParameterError("monotonic_cst names a column of categories, which has no order.")
         if sample.target.ndim == 1:

@@ -67,7 +67,7 @@ from hedgerow.kernels.cart import (
     scan_counts,
     scan_shares,
 )
-from hedgerow.kernels.cart_deviations import scan_deviations
+from hedgerow.kernels.cart_deviations import scan_deviations, score_deviations
 from hedgerow.kernels.cart_limits import Limits
 from hedgerow.kernels.cart_targets import drawn_threshold, first_above, scan_targets, score_cut
 from hedgerow.kernels.category import order_column
@@ -160,10 +160,15 @@ def draw_cut(
     n_first = first_above(column.cells, start, stop, values, threshold) - start
     if n_first == column.n_present:  # one value, and missing ones
         threshold, side = np.nan, np.int64(0)
-    score = score_cut(
-        column, work.read, rules.least, n_first, side, work.totals, rules.criterion,
-        rules.n_classes, rules.n_targets, limits, scratch,
-    )  # fmt: skip
+    if rules.criterion == ABSOLUTE_ERROR:
+        score = score_deviations(
+            column, work.read, rules.least, n_first, side, work.heights, scratch
+        )
+    else:
+        score = score_cut(
+            column, work.read, rules.least, n_first, side, work.totals, rules.criterion,
+            rules.n_classes, rules.n_targets, limits, scratch,
+        )  # fmt: skip
     if score == -np.inf:
         return
     if column.n_missing == 0:

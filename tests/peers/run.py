@@ -1,0 +1,127 @@
+"""Runs a test suite of another library against Hedgerow, and counts what passes.
+
+Examples::
+
+    python -m tests.peers.run --suite sklearn-hgb
+    python -m tests.peers.run --suite lightgbm-engine --source ~/src/LightGBM
+    python -m tests.peers.run --suite xgboost --source ~/src/xgboost -k monotone
+
+The exit code is 0 if each test that fails is listed in ``tests/peers/explained/``, and as many
+pass as the suite asks for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from .suites import EXPLAINED, SUITES
+
+ROOT = Path(__file__).resolve().parents[2]
+Outcomes = dict[str, dict[str, str]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.peers.run", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("--suite", required=True, choices=sorted(SUITES))
+    parser.add_argument("--source", type=Path, help="a checkout, or the folder of the tests")
+    parser.add_argument("-k", dest="chosen", default="", help="only these, as for pytest")
+    parser.add_argument("-v", dest="verbose", action="store_true", help="show what pytest prints")
+    parser.add_argument("--json", type=Path, help="write how each test ended")
+    given = parser.parse_args()
+    files = SUITES[given.suite].tests_in(given.source)
+    outcomes = run_suite(given.suite, files, given.chosen, given.verbose)
+    if given.json is not None:
+        given.json.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
+    return report(given.suite, outcomes, whole=not given.chosen)
+
+
+def run_suite(name: str, files: list[Path], chosen: str, verbose: bool) -> Outcomes:
+    """How each test ended."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "outcomes.json"
+        path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-m", "pytest", "-p", "tests.peers.plugin", "-q", "-ra"]
+        command += ["-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(files[0].parent)]
+        command += ["--tb=short", "-W", "ignore::pytest.PytestUnknownMarkWarning"]
+        command += ["-k", chosen] if chosen else []
+        done = subprocess.run(
+            command + [str(file) for file in files], cwd=folder, check=False, text=True,
+            stdout=None if verbose else subprocess.PIPE, stderr=subprocess.STDOUT,
+            env={
+                **os.environ, "PYTHONPATH": path, "PEER_SUITE": name, "PEER_OUTCOMES": str(told),
+                "MPLBACKEND": "agg",
+            },
+        )  # fmt: skip
+        if not told.is_file():
+            raise SystemExit(f"the tests did not end: exit code {done.returncode}\n{done.stdout}")
+        return dict(json.loads(told.read_text(encoding="utf-8")))
+
+
+def explanations(name: str) -> list[tuple[str, str]]:
+    """Patterns of tests, and why these do not pass.
+
+    A line that begins with ``#`` is the reason of the lines below it, up to an empty line.
+    """
+    found: list[tuple[str, str]] = []
+    reason: list[str] = []
+    lines = (EXPLAINED / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        text = line.strip()
+        if text.startswith("#"):
+            begins = number == 0 or not lines[number - 1].startswith("#")
+            reason = [text[1:].strip()] if begins else [*reason, text[1:].strip()]
+        elif text:
+            if not reason:
+                raise SystemExit(f"{name}.txt: {text} has no reason")
+            found.append((text, " ".join(reason)))
+        else:
+            reason = []
+    return found
+
+
+def matches(test: str, pattern: str) -> bool:
+    """Whether a name is the pattern's: ``*`` stands for anything, ``[`` for itself."""
+    return test.split("[")[0] == pattern or fnmatchcase(test, pattern.replace("[", "[[]"))
+
+
+def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
+    """Print the counts; 1 if a failure has no explanation, or too few pass."""
+    known = explanations(name)
+    failed = [test for test, told in outcomes.items() if told["outcome"] == "failed"]
+    passed = [told for told in outcomes.values() if told["outcome"] == "passed"]
+    skipped = len(outcomes) - len(failed) - len(passed)
+    used = [told for told in passed if told.get("used")]
+    words = sum("words" in told for told in used)
+    open_ones = [test for test in failed if not any(matches(test, each) for each, _ in known)]
+    for test in open_ones:
+        print(f"FAILED {test}\n    {outcomes[test].get('error', '')}")
+    asked = SUITES[name].wanted
+    counted = len(used) + len(failed)
+    share = len(used) / counted if counted else 0.0
+    print(
+        f"{name}: {len(used)} of {counted} pass ({share:.1%}; asked {asked:.0%}), {words} of them "
+        f"with error messages of our own; {len(failed) - len(open_ones)} failures explained, "
+        f"{len(open_ones)} not; not counted: {skipped} skipped, {len(passed) - len(used)} that "
+        "ask Hedgerow for nothing"
+    )
+    unused = [
+        each
+        for each, _ in known
+        if not any(matches(test, each) for test in failed)
+    ]
+    if whole and unused:
+        print("explained, but not failing: " + ", ".join(unused))
+    return 1 if open_ones or (whole and share < asked) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

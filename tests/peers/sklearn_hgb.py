@@ -1,0 +1,274 @@
+"""scikit-learn's histogram gradient boosting, on Hedgerow's estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sklearn.ensemble
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow import HedgerowClassifier, HedgerowRegressor
+
+from .sklearn_predictors import predictors_of
+from .touched import touch
+
+_LOSSES = {"log_loss": "auto", "absolute_error": "absolute_error"}
+_FITTED = ("n_features_in_", "feature_names_in_", "classes_", "n_iter_")
+
+
+def install() -> None:
+    """Let tests import these classes under the names of scikit-learn."""
+    sklearn.ensemble.HistGradientBoostingClassifier = HistGradientBoostingClassifier
+    sklearn.ensemble.HistGradientBoostingRegressor = HistGradientBoostingRegressor
+
+
+class HistGradientBoosting(BaseEstimator):
+    """What both estimators share; parameters are those of scikit-learn."""
+
+    def _settings(self, X: Any) -> dict[str, Any]:
+        early = self.early_stopping
+        if early == "auto":
+            early = np.shape(X)[0] > 10_000
+        cst = self.interaction_cst
+        sets = cst if cst is None or isinstance(cst, str) else [_plain(each) for each in cst]
+        return {
+            "objective": _LOSSES.get(self.loss, self.loss),
+            "learning_rate": self.learning_rate,
+            "n_estimators": self.max_iter,
+            "max_leaves": self.max_leaf_nodes,
+            "max_depth": self.max_depth,
+            "min_samples_leaf": self.min_samples_leaf,
+            "reg_lambda": self.l2_regularization,
+            "colsample_bynode": self.max_features,
+            "max_bins": self.max_bins,
+            "categorical_features": self._categorical(),
+            "monotone_constraints": _plain(self.monotonic_cst),
+            "interaction_constraints": sets,
+            "warm_start": self.warm_start,
+            "early_stopping": bool(early),
+            "eval_metric": self.scoring if self.scoring != "loss" else None,
+            "patience": self.n_iter_no_change,
+            "min_delta": self.tol,
+            "train_scores": bool(early),
+            "random_state": self.random_state,
+            "grow_policy": "leafwise",
+            "subsample": 1.0,
+            "linear_leaves": False,
+            "target_statistics": False,
+            "max_cat_to_onehot": 1,
+            "max_cat_threshold": 254,
+            "cat_smooth": 10.0,
+            "cat_l2": 0.0,
+            "min_data_per_group": 1,
+        }
+
+    def _categorical(self) -> Any:
+        if isinstance(self.categorical_features, str):
+            return "auto" if self.categorical_features == "from_dtype" else None
+        return _plain(self.categorical_features)
+
+    def _fit(self, kind: Any, X: Any, y: Any, sample_weight: Any, given: dict[str, Any]) -> Any:
+        touch()
+        settings = self._settings(X)
+        model = self.__dict__.get("_model") if self.warm_start else None
+        if model is None:
+            model = kind()
+        if settings["early_stopping"] and given.get("X_val") is None:
+            if self.validation_fraction is None:
+                given = {"X_val": X, "y_val": y, "sample_weight_val": sample_weight}
+            else:
+                settings["validation_fraction"] = self.validation_fraction
+        model.set_params(**settings, **self._own_settings())
+        model.fit(X, y, sample_weight, **given)
+        self._model = model
+        for name in _FITTED:
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+        self._note_scores(bool(settings["early_stopping"]))
+        return self
+
+    def _own_settings(self) -> dict[str, Any]:
+        return {}
+
+    def _note_scores(self, early: bool) -> None:
+        """Scores after each round; of scikit-learn higher is better."""
+        self.do_early_stopping_ = early
+        scores = {
+            rows: -np.array(next(iter(curves.values())))
+            for rows, curves in self._model.evals_result_.items()
+        }
+        self.train_score_ = scores.get("train", np.array([]))
+        self.validation_score_ = scores.get("validation", np.array([]))
+        if len(self.validation_score_):
+            self.n_iter_ = len(self.validation_score_)
+
+    @property
+    def is_categorical_(self) -> Any:
+        found = np.array(self._model.booster_.model.schema.kinds) == "category"
+        return found if found.any() else None
+
+    @property
+    def n_trees_per_iteration_(self) -> int:
+        return self._model.booster_.model.forest.trees_per_round
+
+    @property
+    def _predictors(self) -> list[list[Any]]:
+        return predictors_of(self._model.booster_.model)
+
+    def _raw_predict(self, X: Any) -> Any:
+        return self._model.booster_.raw_scores(X).T
+
+    def predict(self, X: Any) -> Any:
+        touch()
+        check_is_fitted(self)
+        return self._model.predict(X)
+
+    def staged_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        yield from self._model.staged_predict(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _plain(names: Any) -> Any:
+    """A set or array as a list."""
+    if isinstance(names, set):
+        return sorted(names)
+    return names.tolist() if isinstance(names, np.ndarray) else names
+
+
+class HistGradientBoostingClassifier(ClassifierMixin, HistGradientBoosting):
+    """Has the parameters of scikit-learn's class of this name."""
+
+    def __init__(
+        self,
+        loss="log_loss",
+        *,
+        learning_rate=0.1,
+        max_iter=100,
+        max_leaf_nodes=31,
+        max_depth=None,
+        min_samples_leaf=20,
+        l2_regularization=0.0,
+        max_features=1.0,
+        max_bins=255,
+        categorical_features="from_dtype",
+        monotonic_cst=None,
+        interaction_cst=None,
+        warm_start=False,
+        early_stopping="auto",
+        scoring="loss",
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        tol=1e-7,
+        verbose=0,
+        random_state=None,
+        class_weight=None,
+    ):
+        self.loss = loss
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.max_features = max_features
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.scoring = scoring
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+        self.class_weight = class_weight
+
+    def _own_settings(self) -> dict[str, Any]:
+        return {"class_weight": self.class_weight}
+
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+        given = {"X_val": X_val, "y_val": y_val, "sample_weight_val": sample_weight_val}
+        return self._fit(HedgerowClassifier, X, y, sample_weight, given)
+
+    def predict_proba(self, X):
+        check_is_fitted(self)
+        return self._model.predict_proba(X)
+
+    def decision_function(self, X):
+        check_is_fitted(self)
+        return self._model.decision_function(X)
+
+    def staged_predict_proba(self, X):
+        check_is_fitted(self)
+        yield from self._model.staged_predict_proba(X)
+
+    def staged_decision_function(self, X):
+        check_is_fitted(self)
+        yield from self._model.staged_decision_function(X)
+
+
+class HistGradientBoostingRegressor(RegressorMixin, HistGradientBoosting):
+    """Has the parameters of scikit-learn's class of this name."""
+
+    def __init__(
+        self,
+        loss="squared_error",
+        *,
+        quantile=None,
+        learning_rate=0.1,
+        max_iter=100,
+        max_leaf_nodes=31,
+        max_depth=None,
+        min_samples_leaf=20,
+        l2_regularization=0.0,
+        max_features=1.0,
+        max_bins=255,
+        categorical_features="from_dtype",
+        monotonic_cst=None,
+        interaction_cst=None,
+        warm_start=False,
+        early_stopping="auto",
+        scoring="loss",
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        tol=1e-7,
+        verbose=0,
+        random_state=None,
+    ):
+        self.loss = loss
+        self.quantile = quantile
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.max_features = max_features
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.scoring = scoring
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _own_settings(self) -> dict[str, Any]:
+        return {"quantile": self.quantile}
+
+    def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+        given = {"X_val": X_val, "y_val": y_val, "sample_weight_val": sample_weight_val}
+        return self._fit(HedgerowRegressor, X, y, sample_weight, given)

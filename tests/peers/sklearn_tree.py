@@ -1,0 +1,277 @@
+"""scikit-learn's single trees, on Hedgerow's CART."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sklearn.ensemble  # its forests stay as they are: import them before trees are exchanged
+import sklearn.tree
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow import CARTClassifier, CARTRegressor
+from hedgerow.model.cart_tree import CartTree
+
+from .touched import touch
+
+_FITTED = (
+    *("n_features_in_", "feature_names_in_", "classes_", "n_classes_", "n_outputs_"),
+    "max_features_",
+)
+
+
+def install() -> None:
+    """Let tests import these classes under the names of scikit-learn."""
+    for kind in (
+        DecisionTreeClassifier,
+        DecisionTreeRegressor,
+        ExtraTreeClassifier,
+        ExtraTreeRegressor,
+    ):
+        setattr(sklearn.tree, kind.__name__, kind)
+
+
+class TreeView:
+    """``tree_`` of a fitted estimator: values have an axis for the columns of y."""
+
+    def __init__(self, model: CARTClassifier | CARTRegressor) -> None:
+        self._model: Any = model
+        self._tree: CartTree = model.tree_
+        self._n_classes = getattr(model, "n_classes_", None)
+        self.n_outputs = model.n_outputs_
+        self.n_classes = np.atleast_1d(self._n_classes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._tree, name)
+
+    @property
+    def feature(self) -> Any:
+        return np.where(self._tree.feature < 0, -2, self._tree.feature)
+
+    @property
+    def value(self) -> Any:
+        value = self._tree.value
+        if self._n_classes is None:
+            return value[:, :, None]
+        widths = [int(count) for count in self.n_classes]
+        shown = np.zeros((len(value), len(widths), max(widths)))
+        for number, part in enumerate(np.split(value, np.cumsum(widths)[:-1], axis=1)):
+            shown[:, number, : part.shape[1]] = part
+        return shown
+
+    @property
+    def capacity(self) -> int:
+        return self._tree.node_count
+
+    def apply(self, X: Any) -> Any:
+        return self._model.apply(X)
+
+    def decision_path(self, X: Any) -> Any:
+        return self._model.decision_path(X)
+
+    def compute_feature_importances(self) -> Any:
+        return self._tree.feature_importances()
+
+
+class SingleTree(BaseEstimator):
+    """What the four estimators share; parameters are those of scikit-learn."""
+
+    def _settings(self) -> dict[str, Any]:
+        return dict(self.get_params())
+
+    def _fit(self, kind: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+        touch()
+        model = kind(**self._settings()).fit(X, y, sample_weight)
+        self._model = model
+        for name in _FITTED:
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+        self.tree_ = TreeView(model)
+        return self
+
+    def _fitted(self) -> Any:
+        touch()
+        check_is_fitted(self)
+        return self._model
+
+    def predict(self, X: Any) -> Any:
+        return self._fitted().predict(X)
+
+    def apply(self, X: Any) -> Any:
+        return self._fitted().apply(X)
+
+    def decision_path(self, X: Any) -> Any:
+        return self._fitted().decision_path(X)
+
+    def get_depth(self) -> int:
+        return self._fitted().get_depth()
+
+    def get_n_leaves(self) -> int:
+        return self._fitted().get_n_leaves()
+
+    @property
+    def feature_importances_(self) -> Any:
+        return self._fitted().feature_importances_
+
+    def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        touch()
+        return self._kind(**self._settings()).cost_complexity_pruning_path(X, y, sample_weight)
+
+
+class DecisionTreeClassifier(ClassifierMixin, SingleTree):
+    """Has the parameters of scikit-learn's class of this name."""
+
+    _kind = CARTClassifier
+
+    def __init__(
+        self,
+        *,
+        criterion="gini",
+        splitter="best",
+        max_depth=None,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        min_weight_fraction_leaf=0.0,
+        max_features=None,
+        random_state=None,
+        max_leaf_nodes=None,
+        min_impurity_decrease=0.0,
+        class_weight=None,
+        ccp_alpha=0.0,
+        monotonic_cst=None,
+    ):
+        self.criterion = criterion
+        self.splitter = splitter
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_features = max_features
+        self.random_state = random_state
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_impurity_decrease = min_impurity_decrease
+        self.class_weight = class_weight
+        self.ccp_alpha = ccp_alpha
+        self.monotonic_cst = monotonic_cst
+
+    def fit(self, X, y, sample_weight=None, check_input=True):
+        return self._fit(CARTClassifier, X, y, sample_weight)
+
+    def predict_proba(self, X):
+        return self._fitted().predict_proba(X)
+
+    def predict_log_proba(self, X):
+        return self._fitted().predict_log_proba(X)
+
+
+class DecisionTreeRegressor(RegressorMixin, SingleTree):
+    """Has the parameters of scikit-learn's class of this name."""
+
+    _kind = CARTRegressor
+
+    def __init__(
+        self,
+        *,
+        criterion="squared_error",
+        splitter="best",
+        max_depth=None,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        min_weight_fraction_leaf=0.0,
+        max_features=None,
+        random_state=None,
+        max_leaf_nodes=None,
+        min_impurity_decrease=0.0,
+        ccp_alpha=0.0,
+        monotonic_cst=None,
+    ):
+        self.criterion = criterion
+        self.splitter = splitter
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_features = max_features
+        self.random_state = random_state
+        self.max_leaf_nodes = max_leaf_nodes
+        self.min_impurity_decrease = min_impurity_decrease
+        self.ccp_alpha = ccp_alpha
+        self.monotonic_cst = monotonic_cst
+
+    def fit(self, X, y, sample_weight=None, check_input=True):
+        return self._fit(CARTRegressor, X, y, sample_weight)
+
+
+class ExtraTreeClassifier(DecisionTreeClassifier):
+    """A tree of drawn cuts."""
+
+    def __init__(
+        self,
+        *,
+        criterion="gini",
+        splitter="random",
+        max_depth=None,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        min_weight_fraction_leaf=0.0,
+        max_features="sqrt",
+        random_state=None,
+        max_leaf_nodes=None,
+        min_impurity_decrease=0.0,
+        class_weight=None,
+        ccp_alpha=0.0,
+        monotonic_cst=None,
+    ):
+        super().__init__(
+            criterion=criterion,
+            splitter=splitter,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_features=max_features,
+            random_state=random_state,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            class_weight=class_weight,
+            ccp_alpha=ccp_alpha,
+            monotonic_cst=monotonic_cst,
+        )
+
+
+class ExtraTreeRegressor(DecisionTreeRegressor):
+    """A tree of drawn cuts."""
+
+    def __init__(
+        self,
+        *,
+        criterion="squared_error",
+        splitter="random",
+        max_depth=None,
+        min_samples_split=2,
+        min_samples_leaf=1,
+        min_weight_fraction_leaf=0.0,
+        max_features=1.0,
+        random_state=None,
+        max_leaf_nodes=None,
+        min_impurity_decrease=0.0,
+        ccp_alpha=0.0,
+        monotonic_cst=None,
+    ):
+        super().__init__(
+            criterion=criterion,
+            splitter=splitter,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+            min_weight_fraction_leaf=min_weight_fraction_leaf,
+            max_features=max_features,
+            random_state=random_state,
+            max_leaf_nodes=max_leaf_nodes,
+            min_impurity_decrease=min_impurity_decrease,
+            ccp_alpha=ccp_alpha,
+            monotonic_cst=monotonic_cst,
+        )
