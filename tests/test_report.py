@@ -10,12 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import log_loss, mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import log_loss, mean_absolute_error, ndcg_score, r2_score, roc_auc_score
 
-from hedgerow import Booster, HedgerowClassifier, HedgerowRegressor, ParameterError
+from hedgerow import (
+    Booster,
+    DataError,
+    HedgerowClassifier,
+    HedgerowRanker,
+    HedgerowRegressor,
+    ParameterError,
+)
 from hedgerow.cli.main import main
 from hedgerow.report import find, model_page
 from hedgerow.report.findings import shifts_of
+from hedgerow.report.predictions import survivors
 
 PLAIN: dict[str, Any] = {"n_estimators": 30, "early_stopping": False, "min_samples_leaf": 5}
 LONG = "a very long column name <script>alert(1)</script> with $ signs $"
@@ -266,14 +274,104 @@ def test_surprising_rows_are_explained(n_classes: int, monkeypatch: pytest.Monke
     assert rows[0].startswith(f"Row {found.surprises[0].row}: true ")
 
 
-def test_refuses_what_it_is_not_for() -> None:
-    frame, y = table(200)
-    several = HedgerowRegressor(**PLAIN).fit(frame, np.column_stack((y, -y)))
-    with pytest.raises(ParameterError, match="not for several targets"):
-        find(several.booster_, columns(frame), y)
-    quantiles = HedgerowRegressor(**PLAIN, objective="quantile", quantile=[0.1, 0.9]).fit(frame, y)
-    with pytest.raises(ParameterError, match="not for quantiles models"):
-        find(quantiles.booster_, columns(frame), y)
+def page_of(model: Any, y: Any, **more: Any) -> tuple[Any, Page]:
+    """Findings and page of a model that is trained on some rows and tested on others."""
+    frame, _ = table()
+    if "qid" in more:
+        model.fit(frame, y, qid=more["qid"])
+    else:
+        model.fit(frame, y)
+    found = find(model.booster_, columns(frame), y, **more)
+    return found, Page(model_page(found, "model", rows_name="rows"))
+
+
+def test_page_of_several_targets() -> None:
+    _, y = table()
+    found, page = page_of(HedgerowRegressor(**PLAIN), np.column_stack((y, -(y**2))))
+    assert [score.name for score in found.scores] == ["r2", "rmse", "mae"]
+    drawn = [caption for caption in page.captions if caption.startswith("Target y")]
+    assert [caption[:9] for caption in drawn] == ["Target y0", "Target y1"]
+    assert any("for output y0" in caption for caption in page.captions)
+    row = page.tables[1][1]
+    assert row[1].count(", ") == row[2].count(", ") == 1
+    with pytest.raises(DataError, match=r"y has 1 column.*predicts 2"):
+        find(found.booster, columns(table()[0]), y)
+
+
+def test_page_of_labels() -> None:
+    _, y = table()
+    both = np.column_stack((y > 3, y > 5)).astype(int)
+    found, page = page_of(HedgerowClassifier(**PLAIN), both)
+    assert found.probability.shape == (600, 2)
+    assert page.headings[2] == "Calibration"
+    assert sum(caption.startswith("Label y") for caption in page.captions) == 2
+
+
+def test_page_of_quantiles() -> None:
+    _, y = table()
+    model = HedgerowRegressor(**PLAIN, objective="quantile", quantile=[0.1, 0.9])
+    found, page = page_of(model, y)
+    below = (y[:, None] <= found.predicted).mean(axis=0)
+    assert [row[:2] for row in page.tables[1][1:]] == [
+        ["0.1", f"{below[0]:.1%}"], ["0.9", f"{below[1]:.1%}"],
+    ]  # fmt: skip
+
+
+def test_page_of_a_distribution() -> None:
+    _, y = table()
+    found, page = page_of(HedgerowRegressor(**PLAIN, objective="normal"), y)
+    ends = found.booster.predict_interval(found.X, 0.8)
+    inside = ((ends[:, 0] <= y) & (y <= ends[:, 1])).mean()
+    assert page.tables[1][2][:2] == ["80%", f"{inside:.1%}"]
+
+
+@pytest.mark.parametrize("objective", ["cox", "aft"])
+def test_page_of_times(objective: str) -> None:
+    _, y = table()
+    times = np.exp(y / 3) * np.where(np.arange(600) % 3 == 0, -1, 1)
+    found, page = page_of(HedgerowRegressor(**PLAIN, objective=objective), times)
+    assert found.scores[0].name == "concordance"
+    assert found.scores[0].low < found.scores[0].value < found.scores[0].high
+    assert "Predicted risk and events" in page.headings
+    assert ("The most surprising rows" in page.headings) == (objective == "aft")
+
+
+def test_survivors_by_hand() -> None:
+    at, share = survivors(np.array([3.0, 1.0, 2.0, 2.0]), np.array([True, True, True, False]))
+    np.testing.assert_array_equal(at, [0.0, 1.0, 2.0, 3.0])
+    np.testing.assert_allclose(share, [1.0, 3 / 4, 3 / 4 * 2 / 3, 0.0])
+
+
+def test_page_of_a_ranking() -> None:
+    _, y = table()
+    query = np.repeat(np.arange(30), 20)
+    grades = np.digitize(y, np.quantile(y, [0.5, 0.9]))
+    found, page = page_of(HedgerowRanker(**PLAIN), grades, qid=query)
+    assert [score.name for score in found.scores] == ["ndcg", "map", "loss"]
+    expected = np.mean([
+        ndcg_score(2.0 ** grades[None, k : k + 20] - 1, found.predicted[None, k : k + 20])
+        for k in range(0, 600, 20)
+    ])  # fmt: skip
+    assert found.scores[0].value == pytest.approx(expected, abs=1e-9)
+    assert "Order of the rows" in page.headings
+    with pytest.raises(ParameterError, match="qid must be given"):
+        find(found.booster, columns(table()[0]), grades)
+
+
+def test_queries_are_for_rankings() -> None:
+    frame, y = table()
+    model = HedgerowRegressor(**PLAIN).fit(frame, y)
+    with pytest.raises(ParameterError, match="qid is for rankings"):
+        find(model.booster_, columns(frame), y, qid=np.zeros(600))
+
+
+def test_command_for_a_ranking(tmp_path: Path) -> None:
+    frame, y = table()
+    query, grades = np.repeat(np.arange(30), 20), np.digitize(y, np.quantile(y, [0.5, 0.9]))
+    HedgerowRanker(**PLAIN).fit(frame, grades, qid=query).save(tmp_path / "model.hedgerow")
+    frame.assign(grade=grades, query=query).to_csv(tmp_path / "test.csv", index=False)
+    out = str(tmp_path / "r.html")
+    assert report(tmp_path, str(tmp_path / "test.csv"), "--qid", "query", "-o", out) == 0
 
 
 @pytest.fixture

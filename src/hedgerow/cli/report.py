@@ -26,6 +26,7 @@ def add_command(commands: Any) -> None:
         "--target", metavar="COL", help="column that was to be predicted (default: the only column "
         "of the table that the model does not know)"
     )  # fmt: skip
+    parser.add_argument("--qid", metavar="COL", help="for rankings: column with the queries")
     parser.add_argument("--weight", metavar="COL", help="column with the weights of the rows")
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help="page to write (.html)")
     parser.set_defaults(run=run)
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     model = engine.open_model(options.model)
     table = tables.read_table(options.data, engine.text_columns(model.booster))
     target = _target(options, table, model.booster)
-    names = _names(model.booster, table, [target, options.weight])
+    names = _names(model.booster, table, [target, options.weight, options.qid])
     y = features.class_labels(features.target(table, target), model.task, options.data, target)
     weight = None if options.weight is None else features.weights(table, options.weight)
     from hedgerow.report import find, model_page
@@ -50,6 +51,7 @@ def run(options: argparse.Namespace) -> None:
         _as_classes(y, model.classes),
         classes=_array_of(model.classes),
         sample_weight=weight,
+        qid=None if options.qid is None else table.column(options.qid),
     )
     page = model_page(found, Path(options.model).name, rows_name=Path(options.data).name)
     with tables.replacing(options.out) as temporary:
@@ -81,7 +83,7 @@ def _target(options: argparse.Namespace, table: Any, booster: Any) -> str:
     if options.target is not None:
         table.column(options.target)
         return str(options.target)
-    known = {*booster.feature_names, *booster.offset_columns, options.weight}
+    known = {*booster.feature_names, *booster.offset_columns, options.weight, options.qid}
     if not booster.model.schema.named:
         raise UsageError("--target COL is needed: the model does not know names of columns")
     others = [name for name in table.columns if name not in known]

@@ -20,51 +20,35 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster, objective_of
 from hedgerow.boosting.classes import column_of, indices_of
 from hedgerow.boosting.offsets import features_of_rows
+from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.sample import check_weight
 from hedgerow.boosting.targets import read_targets
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection import Importances, PartialDependence
-from hedgerow.metrics import Metric, make_metrics, scored_as
+from hedgerow.metrics import scored_as
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.plot.classifier import calibration_of
+from hedgerow.report.scores import Rows, Score, scores_of
 
 SAMPLE = 2000
 """Rows at most of which importances, effects of probabilities, and shifts are found."""
 
-RESAMPLES = 200
 STRONG_SHIFT = 0.1
 STRONG_SHARE = 0.8
 _SCORES = {
     "regression": ("r2", "rmse", "mae"),
     "two classes": ("auc", "logloss", "accuracy"),
     "classes": ("logloss", "accuracy", "f1_macro"),
+    "labels": ("auc", "accuracy"),
+    "quantiles": (),
+    "survival": ("concordance",),
+    "ranking": ("ndcg", "map"),
 }
+_NO_LOSS_OF_ROWS = ("cox",)
 _POINTS = 60
 _STRONG_ERROR = 0.05
 _FEWEST = 200
 """Test rows below which scores say little."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One score of the test rows.
-
-    Attributes
-    ----------
-    name : str
-    value, low, high : float
-        Of the rows, and the interval.
-    constant : float
-        Of the best constant prediction of the same rows.
-    higher_is_better : bool
-    """
-
-    name: str
-    value: float
-    low: float
-    high: float
-    constant: float
-    higher_is_better: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +60,7 @@ class Surprise:
     row : int
         From 0.
     target, predicted : object
+        Of several targets or quantiles, tuples.
     loss : float
     """
 
@@ -92,15 +77,19 @@ class Findings:
     Attributes
     ----------
     booster : Booster
+    task : str
+        As :func:`hedgerow.metrics.scored_as` says; of several targets that of each.
     X : mapping from str to array
         The rows, as columns.
     y : ndarray
-        Their targets as given: labels, or numbers.
+        Their targets as given: labels, or numbers; of several targets (n_rows, n_targets).
     classes : ndarray or None
         Labels by index.
-    probability : float64 (n_rows, n_classes), or None
+    probability : float64 (n_rows, n_classes) or (n_rows, n_labels), or None
     predicted : ndarray
-        Labels, or numbers.
+        Labels, or numbers; those of several targets or quantiles (n_rows, n_outputs).
+    query : int64 (n_rows,), or None
+        Of rankings, the number of the query of each row.
     scores : tuple of Score
     permutation : Importances
     effects : PartialDependence
@@ -110,6 +99,7 @@ class Findings:
     unseen : mapping from str to int
         Rows with a category that training has not seen, by column.
     surprises : tuple of Surprise
+        None where rows have no loss of their own: rankings, ``cox``.
     warnings : tuple of str
     explanation : Explanation or None
         Of the rows of the surprises, where the booster can explain.
@@ -118,11 +108,13 @@ class Findings:
     """
 
     booster: Booster
+    task: str
     X: Mapping[str, AnyArray]
     y: AnyArray
     classes: AnyArray | None
     probability: FloatArray | None
     predicted: AnyArray
+    query: IntArray | None
     scores: tuple[Score, ...]
     permutation: Importances
     effects: PartialDependence
@@ -141,6 +133,7 @@ def find(
     *,
     classes: AnyArray | None = None,
     sample_weight: Any = None,
+    qid: Any = None,
     n_surprises: int = 4,
     n_jobs: int | None = None,
 ) -> Findings:
@@ -151,81 +144,127 @@ def find(
     booster : Booster
     X : mapping from str to array
         Columns by name, those of the offset among them if the model has some.
-    y : array-like of shape (n_rows,)
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Of times of events: times, those of censored rows with a minus sign.
     classes : ndarray, optional
         Labels by index, where the booster does not know them.
     sample_weight : array-like of shape (n_rows,), optional
+    qid : array-like of shape (n_rows,), optional
+        For rankings: the query of each row.
     n_surprises : int, default=4
     n_jobs : int, optional
 
     Raises
     ------
     ParameterError
-        If the model ranks, predicts times, or has several targets or quantiles.
+        If qid is missing for a ranking, or given for another model.
     DataError, DataTypeError
         If the rows do not fit the model.
     """
     objective = objective_of(booster.model)
-    task = _checked_task(objective)
+    task = scored_as(objective)
     known = classes if classes is not None else booster.classes
-    known = None if task == "regression" else known
+    known = known if task in ("two classes", "classes") else None
     labels, target = _read_targets(y, known)
+    _check_columns(objective, target)
     columns = {name: np.asarray(column) for name, column in X.items()}
     n_rows = len(labels)
     booster.reset_unseen_categories()
     raw = booster.raw_scores(columns, n_jobs=n_jobs)
     if raw.shape[1] != n_rows:
         raise DataError(f"y has {n_rows} rows, but X has {raw.shape[1]}.")
-    weight = check_weight(sample_weight, n_rows)
+    weight, query = check_weight(sample_weight, n_rows), _query(task, qid, n_rows)
     unseen = booster.unseen_categories
-    probability = None if known is None else booster.from_raw(raw, "probability")
+    has_chances = known is not None or task == "labels"
+    probability = booster.from_raw(raw, "probability") if has_chances else None
     value = booster.from_raw(raw, "value")
     predicted = value if known is None else known[value]
-    rows = sampled(n_rows)
+    rows = sampled(n_rows, query)
     part = {name: column[rows] for name, column in columns.items()}
-    importance = _permutation(booster, part, labels[rows], known, weight, rows, n_jobs)
-    kind: Any = "value" if known is None else "probability"
+    some = Rows(target[rows], _part(weight, rows), _part(query, rows))
+    importance = _permutation(booster, part, labels[rows], known, some, n_jobs)
+    kind: Any = "probability" if has_chances else "value"
+    kind = "raw" if task in ("ranking", "survival") else kind
     effects = booster.partial_dependence(part, kind=kind, n_points=_POINTS, n_jobs=n_jobs)
-    losses = objective.losses(target, raw)
-    scores = tuple(_scores(objective, task, target, raw, weight))
-    order = np.argsort(-losses, kind="stable")[: min(n_surprises, n_rows)]
-    surprises = tuple(
-        Surprise(int(row), labels[row], predicted[row], float(losses[row])) for row in order
-    )
+    scores = tuple(scores_of(objective, _SCORES[task], Rows(target, weight, query), raw))
+    surprises = _surprising(objective, target, raw, (labels, predicted), n_surprises)
     shifts = shifts_of(booster, part)
+    order = np.array([surprise.row for surprise in surprises], dtype=np.int64)
     explanation, overview = _explained(booster, columns, part, order)
     found = Findings(
-        booster, columns, labels, known, probability, predicted, scores, importance, effects,
-        shifts, unseen, surprises, (), explanation, overview,
+        booster, task, columns, labels, known, probability, predicted, query, scores, importance,
+        effects, shifts, unseen, surprises, (), explanation, overview,
     )  # fmt: skip
     return _with_warnings(found)
 
 
-def _checked_task(objective: Objective) -> str:
-    task = scored_as(objective)
-    if isinstance(objective, SeveralTargets) or task not in _SCORES:
-        what = "several targets" if isinstance(objective, SeveralTargets) else f"{task} models"
+def _check_columns(objective: Objective, target: FloatArray) -> None:
+    n_columns = target.shape[1] if target.ndim == 2 else 1
+    expected = objective.n_outputs if isinstance(objective, SeveralTargets) else 1
+    if n_columns != expected:
+        raise DataError(f"y has {n_columns} column(s), but the model predicts {expected}.")
+
+
+def _part(values: AnyArray | None, rows: IntArray) -> AnyArray | None:
+    return None if values is None else values[rows]
+
+
+def _query(task: str, qid: Any, n_rows: int) -> IntArray | None:
+    if (task == "ranking") != (qid is not None):
         raise ParameterError(
-            f"the report is for classifiers and for regression of one target, not for {what}: "
-            "use the functions of hedgerow.inspection and hedgerow.plot."
+            "qid must be given for a ranking: the query of each row."
+            if task == "ranking"
+            else "qid is for rankings: leave it out."
         )
-    return task
+    return read_qid(qid, n_rows)
+
+
+def _surprising(
+    objective: Objective,
+    target: FloatArray,
+    raw: FloatArray,
+    shown: tuple[AnyArray, AnyArray],
+    most: int,
+) -> tuple[Surprise, ...]:
+    """The rows of the largest losses; none where rows have no loss of their own."""
+    if objective.name in _NO_LOSS_OF_ROWS or scored_as(objective) == "ranking":
+        return ()
+    losses = objective.losses(target, raw)
+    order = np.argsort(-losses, kind="stable")[:most]
+    labels, predicted = shown
+    return tuple(
+        Surprise(int(row), _plain(labels[row]), _plain(predicted[row]), float(losses[row]))
+        for row in order
+    )
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value.tolist()) if np.ndim(value) > 0 else value
 
 
 def _read_targets(y: Any, classes: AnyArray | None) -> tuple[AnyArray, FloatArray]:
     """Targets as given, and as the loss takes them."""
-    labels = column_of(y, "y")
     if classes is None:
-        values = read_targets(labels, len(labels)).values
+        values = read_targets(y, len(y)).values
         return values, values
+    labels = column_of(y, "y")
     return labels, indices_of(labels, classes, "y", "the model")
 
 
-def sampled(n_rows: int) -> IntArray:
-    """``SAMPLE`` of the rows, by a fixed seed, ascending; all if there are no more."""
+def sampled(n_rows: int, query: IntArray | None = None) -> IntArray:
+    """``SAMPLE`` of the rows, by a fixed seed, ascending; all if there are no more.
+
+    Of rankings these are the rows of whole queries, as many as fit.
+    """
     if n_rows <= SAMPLE:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).choice(n_rows, SAMPLE, replace=False))
+    rng = np.random.default_rng(0)
+    if query is None:
+        return np.sort(rng.choice(n_rows, SAMPLE, replace=False))
+    queries, number, sizes = np.unique(query, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(queries))
+    chosen = order[: max(1, int((np.cumsum(sizes[order]) <= SAMPLE).sum()))]
+    return np.flatnonzero(np.isin(number, chosen))
 
 
 def _permutation(
@@ -233,59 +272,14 @@ def _permutation(
     X: Mapping[str, AnyArray],
     y: AnyArray,
     classes: AnyArray | None,
-    weight: FloatArray | None,
-    rows: IntArray,
+    rows: Rows,
     n_jobs: int | None,
 ) -> Importances:
     from hedgerow.inspection import permutation_importance
 
     return permutation_importance(
         booster.model, X, y, n_repeats=5, classes=classes, n_jobs=n_jobs,
-        sample_weight=None if weight is None else weight[rows],
-    )  # fmt: skip
-
-
-def _scores(
-    objective: Objective, task: str, target: FloatArray, raw: FloatArray, weight: FloatArray | None
-) -> list[Score]:
-    """Scores of the rows with intervals, beside those of a constant."""
-    names = [*_SCORES[task]]
-    metrics = make_metrics(names, objective)
-    metrics = (*metrics, *(() if _is_among(objective, names) else make_metrics(None, objective)))
-    constant = np.repeat(objective.initial_score(target, weight)[:, None], len(target), axis=1)
-    rng = np.random.default_rng(0)
-    draws = [rng.integers(0, len(target), len(target)) for _ in range(RESAMPLES)]
-    return [_score(metric, objective, target, (raw, constant), weight, draws) for metric in metrics]
-
-
-def _is_among(objective: Objective, names: list[str]) -> bool:
-    """Whether the loss is one of the scores already."""
-    same = {"squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss"}
-    return same.get(objective.name, "logloss" if objective.name == "softmax" else "") in names
-
-
-def _score(
-    metric: Metric,
-    objective: Objective,
-    target: FloatArray,
-    raws: tuple[FloatArray, FloatArray],
-    weight: FloatArray | None,
-    draws: list[IntArray],
-) -> Score:
-    def score(raw: FloatArray, rows: IntArray | slice = slice(None)) -> float:
-        own = np.ascontiguousarray(raw[:, rows])
-        given = own if metric.from_raw else objective.predict(own)
-        some = None if weight is None else weight[rows]
-        if some is not None and not some.any():
-            return float("nan")
-        return float(metric.function(target[rows], given, some))
-
-    values = np.array([score(raws[0], rows) for rows in draws])
-    values = values[np.isfinite(values)]
-    low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
-    return Score(
-        metric.name, score(raws[0]), float(low), float(high), score(raws[1]),
-        metric.higher_is_better,
+        sample_weight=rows.weight, qid=rows.query,
     )  # fmt: skip
 
 
@@ -339,8 +333,10 @@ def _explained(
     explain = getattr(booster, "explain", None)
     if explain is None or booster.num_trees == 0:
         return None, None
-    surprising = explain({name: column[rows] for name, column in X.items()})
-    return surprising, explain(part)
+    overview = explain(part)
+    if len(rows) == 0:
+        return None, overview
+    return explain({name: column[rows] for name, column in X.items()}), overview
 
 
 def _with_warnings(found: Findings) -> Findings:

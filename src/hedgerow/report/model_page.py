@@ -11,14 +11,14 @@ import numpy as np
 
 from hedgerow.booster import Booster
 from hedgerow.inspection import Effect, Importances, explained_importance
-from hedgerow.plot.classifier import plot_calibration, plot_confusion
 from hedgerow.plot.curves import plot_history
 from hedgerow.plot.effects import draw_effect
 from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
 from hedgerow.plot.importance import plot_importance
-from hedgerow.plot.style import COLOURS, INK, LINE, MEDIUM, cell_text, finish, rounded, short
-from hedgerow.report.findings import SAMPLE, STRONG_SHIFT, Findings, Surprise
+from hedgerow.plot.style import COLOURS, INK, MEDIUM, cell_text, rounded, short
+from hedgerow.report.findings import STRONG_SHIFT, Findings, Surprise
 from hedgerow.report.html import STYLE, escaped, inline_figure, new_figure, page_html, table_html
+from hedgerow.report.predictions import predictions_html
 
 _PANELS = 9
 _OF_ENTRY = ("score", "rounds")
@@ -34,6 +34,10 @@ _OF_SURPRISES = (
     '<p class="lead">Those with the largest loss; rows are counted from 0. Wrong targets, missing '
     "columns and rare cases are found here.</p>"
 )
+_NO_SURPRISES = (
+    '<p class="lead">No row is listed as surprising: what a row adds to the loss depends on the '
+    "rows that it is compared with.</p>"
+)
 _OF_DRIFT = (
     '<p class="lead">How differently the splits of a column divide these rows and the training '
     "rows, in units of their spread; chance is taken off. Each node of the model remembers how "
@@ -44,11 +48,12 @@ _OF_PERMUTATIONS = (
     "are 95% intervals over 5 permutations."
 )
 _COLUMNS_LISTED = 40
+_SHOWN_RAW = ("ranking", "survival")
 
 _STYLE = (
     STYLE
     + """
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin: .8rem 0; }
 .warnings { background: #fff4e5; border-left: 4px solid #d55e00; padding: .6rem 1rem;
             margin: 1rem 0; overflow-wrap: anywhere; }
 .warnings ul { margin: .3rem 0; padding-left: 1.2rem; }
@@ -97,7 +102,7 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
         _warnings(found.warnings),
         "<h2>Scores</h2>",
         _scores(found),
-        *_classes(found),
+        *predictions_html(found),
         *_curve(found.booster),
         *_importances(found),
         *_dependence(found),
@@ -111,7 +116,11 @@ def model_page(found: Findings, title: str, *, rows_name: str = "the test rows")
 
 def _lead(found: Findings, rows_name: str) -> str:
     booster = found.booster
-    task = "regression" if found.classes is None else f"{len(found.classes)} classes"
+    task = found.task if found.classes is None else f"{len(found.classes)} classes"
+    if found.y.ndim == 2:
+        task = (
+            f"{found.y.shape[1]} targets" if task == "regression" else f"{found.y.shape[1]} labels"
+        )
     trained = booster.model.training.get("n_rows")
     known = "" if trained is None else f", trained on {trained:,} rows"
     return escaped(
@@ -143,45 +152,6 @@ def _scores(found: Findings) -> str:
     ]
     head = ("score", "value", "95% interval", "of a constant")
     return table_html(head, rows) + _OF_SCORES
-
-
-def _classes(found: Findings) -> list[str]:
-    """Calibration and confusion of a classifier; of numbers predicted against true."""
-    if found.classes is None or found.probability is None:
-        figure = new_figure(4.6, 4.2)
-        _draw_agreement(figure.add_subplot(), found)
-        drawn = inline_figure(figure, "True values against predictions; on the line they agree.")
-        return ["<h2>Predictions</h2>", f'<div class="panels pair">{drawn}</div>']
-    labels = found.classes.tolist()
-    calibration = new_figure(4.6, 4.4)
-    plot_calibration(found.y, found.probability, labels, calibration.add_subplot())
-    n = min(len(labels), 20)
-    confusion = new_figure(max(4.6, 1.9 + 0.5 * n), max(4.4, 1.5 + 0.46 * n))
-    plot_confusion(found.y, found.predicted, labels, confusion.add_subplot())
-    drawn = inline_figure(
-        calibration, "Share that came true by predicted probability, with 95% intervals."
-    ) + inline_figure(confusion, "Rows by true and predicted class; shades are shares of a row.")
-    return ["<h2>Calibration and confusion</h2>", f'<div class="panels pair">{drawn}</div>']
-
-
-def _draw_agreement(ax: Any, found: Findings) -> None:
-    predicted, true = np.asarray(found.predicted, dtype=np.float64), found.y
-    rows = np.arange(len(true))
-    if len(rows) > SAMPLE:
-        rows = np.sort(np.random.default_rng(0).choice(len(true), SAMPLE, replace=False))
-    both = np.concatenate((predicted[rows], true[rows]))
-    low, high = (float(edge) for edge in np.percentile(both, [0.5, 99.5]))
-    span = (high - low) or 1.0
-    ends = low - 0.03 * span, high + 0.03 * span
-    ax.plot(ends, ends, color=LINE, lw=0.9, ls=(0, (2, 2)))
-    ax.plot(
-        predicted[rows], true[rows], "o", ms=3, mew=0, color=COLOURS[0], alpha=0.35,
-        rasterized=len(rows) > 500,
-    )  # fmt: skip
-    finish(ax, "y")
-    ax.set(xlim=ends, ylim=ends)
-    ax.set_xlabel("prediction", color=INK, fontsize=MEDIUM)
-    ax.set_ylabel("true value", color=INK, fontsize=MEDIUM)
 
 
 def _curve(booster: Booster) -> list[str]:
@@ -225,11 +195,26 @@ def _importance_figure(found: Importances) -> Any:
 
 def _beeswarm(found: Findings) -> list[str]:
     explanation = found.overview
-    if explanation is None or explanation.output_names:
+    if explanation is None or (explanation.output_names and found.classes is not None):
         return []
+    output, named = _shown_output(found)
     figure = new_figure(7.2, 1.2 + 0.36 * min(15, len(explanation.feature_names)))
-    plot_beeswarm(explanation, figure.add_subplot())
-    return [inline_figure(figure, "SHAP values of the rows, by the value of the column.", "wide")]
+    plot_beeswarm(explanation, figure.add_subplot(), output=output)
+    caption = f"SHAP values of the rows{named}, by the value of the column."
+    return [inline_figure(figure, caption, "wide")]
+
+
+def _shown_output(found: Findings) -> tuple[int | None, str]:
+    """The output of a model of several numbers that is shown, and how a caption names it.
+
+    The first target; the middle quantile; the location of a distribution.
+    """
+    names = found.booster.output_names
+    if not names:
+        return None, ""
+    place = len(names) // 2 if found.task == "quantiles" else 0
+    what = "level" if found.task == "quantiles" else "output"
+    return place, f" for {what} {short(names[place], 40)}"
 
 
 def _dependence(found: Findings) -> list[str]:
@@ -260,44 +245,42 @@ def _dependence(found: Findings) -> list[str]:
 def _outputs(found: Findings) -> tuple[list[int], str]:
     """Outputs to draw, and what the pictures show."""
     n_outputs = found.effects.effects[0].n_outputs
+    what = "Mean score" if found.task in _SHOWN_RAW else "Mean prediction"
+    if found.classes is None and n_outputs == 1:
+        return [0], f"{what} of the rows, with the column set to each value in turn."
     if found.classes is None:
-        return [0], "Mean prediction of the rows, with the column set to each value in turn."
+        what = what if found.probability is None else "Mean probability"
+        return _lines_of(n_outputs, found.booster.output_names, f"{what} of each output")
     if n_outputs == 2:
         label = escaped(short(found.classes.tolist()[1]))
         return [1], f"Mean probability of class {label}, with the column set to each value in turn."
+    return _lines_of(n_outputs, found.classes.tolist(), "Mean probability of each class")
+
+
+def _lines_of(n_outputs: int, names: Sequence[object], what: str) -> tuple[list[int], str]:
     shown = list(range(min(n_outputs, len(COLOURS))))
-    names = [escaped(short(found.classes.tolist()[k], 20)) for k in shown]
-    lines = [
-        "solid",
-        "dashed",
-        "dash-dotted",
-        "dotted",
-        "long-dashed",
-        "fine-dotted",
-        "dash-dot-dotted",
-        "grey",
-    ]
-    named = ", ".join(f"{name} ({line})" for name, line in zip(names, lines, strict=False))
-    return shown, (
-        f"Mean probability of each class, with the column set to each value in turn: {named}."
-    )
+    own = [escaped(short(names[k], 20)) for k in shown]
+    named = ", ".join(f"{name} ({line})" for name, line in zip(own, _LINES, strict=False))
+    return shown, f"{what}, with the column set to each value in turn: {named}."
 
 
 def _axis_label(found: Findings) -> str:
-    return "mean prediction" if found.classes is None else "mean probability"
+    if found.task in _SHOWN_RAW:
+        return "mean score"
+    return "mean prediction" if found.probability is None else "mean probability"
 
 
 def _caption(effect: Effect, found: Findings, outputs: Sequence[int]) -> str:
     values = effect.values.reshape(len(effect.positions), -1)[:, list(outputs)]
-    unit = "prediction" if found.classes is None else "probability"
-    return f"{effect.name}: mean {unit} from {rounded(values.min())} to {rounded(values.max())}"
+    ends = f"from {rounded(values.min())} to {rounded(values.max())}"
+    return f"{effect.name}: {_axis_label(found)} {ends}"
 
 
 def _surprises(found: Findings) -> list[str]:
     if not found.surprises:
-        return []
+        return [_NO_SURPRISES] if found.task in _SHOWN_RAW else []
     names = _strongest_names(found, 5)
-    head = ("row", "true", "predicted", "loss", *names)
+    head = ("row", "true", "predicted", "loss", *(short(name, 24) for name in names))
     rows = [_surprise_row(found, surprise, names) for surprise in found.surprises]
     parts = [
         "<h2>The most surprising rows</h2>",
@@ -313,7 +296,9 @@ def _surprises(found: Findings) -> list[str]:
         output = _output_of(found, surprise)
         plot_waterfall(found.explanation, place, axes, output=output)
         axes.set_title("", loc="left")
-        caption = f"Row {surprise.row}: true {surprise.target}, predicted {surprise.predicted}"
+        true, predicted = _shown(surprise.target), _shown(surprise.predicted)
+        caption = f"Row {surprise.row}: true {true}, predicted {predicted}"
+        caption += "" if found.classes is not None else _shown_output(found)[1]
         drawn.append(inline_figure(figure, caption, "wide"))
     return [*parts, *drawn]
 
@@ -322,7 +307,7 @@ def _output_of(found: Findings, surprise: Surprise) -> int | None:
     """The output of the class that was predicted."""
     names = tuple(found.explanation.output_names)
     if not names or found.classes is None:
-        return None
+        return _shown_output(found)[0]
     return found.classes.tolist().index(surprise.predicted)
 
 
@@ -332,19 +317,24 @@ def _strongest_names(found: Findings, most: int) -> list[str]:
 
 
 def _surprise_row(found: Findings, surprise: Surprise, names: Iterable[str]) -> list[object]:
-    predicted = surprise.predicted
-    shown = cell_text(predicted)
+    shown = _shown(surprise.predicted)
     if found.probability is not None and found.classes is not None:
         p = float(found.probability[surprise.row].max())
         shown = f"{shown} ({p:.2f})"
     values = [cell_text(_python(found.X[name][surprise.row])) for name in names]
     return [
         surprise.row,
-        cell_text(_python(surprise.target)),
+        _shown(surprise.target),
         shown,
         rounded(surprise.loss),
         *values,
     ]
+
+
+def _shown(value: object) -> str:
+    """A target or a prediction; several with commas."""
+    parts = value if isinstance(value, tuple) else (value,)
+    return ", ".join(cell_text(_python(part)) for part in parts[:6])
 
 
 def _python(value: Any) -> Any:

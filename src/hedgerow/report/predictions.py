@@ -1,0 +1,218 @@
+"""Predictions beside what came true: the pictures of each kind of model.
+
+==================  ==================================================================
+classes, labels     calibration; confusion
+numbers             predictions against true values, of each target
+distributions       the same, and the share of rows within central intervals
+quantiles           the same, and the share of rows below each level
+times of events     survivors of three groups of predicted risk (Kaplan and Meier 1958)
+rankings            mean grade of the rows by their predicted place in the query
+==================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.booster import objective_of
+from hedgerow.objectives.distributional import DistributionLoss
+from hedgerow.plot.classifier import plot_calibration, plot_confusion, wilson_interval
+from hedgerow.plot.style import COLOURS, DASHES, INK, LINE, MEDIUM, SMALL, finish, short
+from hedgerow.report.findings import SAMPLE, Findings
+from hedgerow.report.html import inline_figure, new_figure, table_html
+
+_MOST_PANELS = 6
+_PLACES = 15
+_LEVELS = (0.5, 0.8, 0.9, 0.95)
+_GROUPS = ("lowest third of risk", "middle third", "highest third")
+
+
+def predictions_html(found: Findings) -> list[str]:
+    """The part of the page that compares predictions with what came true."""
+    if found.classes is not None and found.probability is not None:
+        return _of_classes(found)
+    if found.task == "labels":
+        return _of_labels(found)
+    if found.task == "survival":
+        return _of_times(found)
+    if found.task == "ranking":
+        return _of_ranking(found)
+    if found.task == "quantiles":
+        return _of_quantiles(found)
+    parts = _of_numbers(found)
+    if isinstance(objective_of(found.booster.model), DistributionLoss):
+        parts += _of_intervals(found)
+    return parts
+
+
+def _panels(drawn: Sequence[str]) -> str:
+    return f'<div class="panels pair">{"".join(drawn)}</div>'
+
+
+def _of_classes(found: Findings) -> list[str]:
+    assert found.classes is not None
+    labels = found.classes.tolist()
+    calibration = new_figure(4.6, 4.4)
+    plot_calibration(found.y, found.probability, labels, calibration.add_subplot())
+    n = min(len(labels), 20)
+    confusion = new_figure(max(4.6, 1.9 + 0.5 * n), max(4.4, 1.5 + 0.46 * n))
+    plot_confusion(found.y, found.predicted, labels, confusion.add_subplot())
+    drawn = [
+        inline_figure(
+            calibration, "Share that came true by predicted probability, with 95% intervals."
+        ),
+        inline_figure(confusion, "Rows by true and predicted class; shades are shares of a row."),
+    ]
+    return ["<h2>Calibration and confusion</h2>", _panels(drawn)]
+
+
+def _of_labels(found: Findings) -> list[str]:
+    assert found.probability is not None
+    drawn = []
+    for k, name in list(enumerate(found.booster.output_names))[:_MOST_PANELS]:
+        figure = new_figure(4.6, 4.4)
+        plot_calibration(found.y[:, k], found.probability[:, k], [0.0, 1.0], figure.add_subplot())
+        caption = f"Label {short(name, 40)}: share that came true by predicted probability."
+        drawn.append(inline_figure(figure, caption))
+    return ["<h2>Calibration</h2>", _panels(drawn)]
+
+
+def _of_numbers(found: Findings) -> list[str]:
+    if found.y.ndim == 1:
+        drawn = [_agreement(found.y, found.predicted, "True values against predictions")]
+    else:
+        drawn = [
+            _agreement(found.y[:, k], found.predicted[:, k], f"Target {short(name, 40)}")
+            for k, name in list(enumerate(found.booster.output_names))[:_MOST_PANELS]
+        ]
+    return ["<h2>Predictions</h2>", _panels(drawn)]
+
+
+def _of_quantiles(found: Findings) -> list[str]:
+    names = found.booster.output_names
+    middle = len(names) // 2
+    caption = f"True values against predictions of level {names[middle]}"
+    drawn = _agreement(found.y, found.predicted[:, middle], caption)
+    below = found.y[:, None] <= found.predicted
+    rows = [(name, *_share(below[:, k])) for k, name in enumerate(names)]
+    table = table_html(("level", "share of rows not above", "95% interval"), rows)
+    return ["<h2>Predictions</h2>", _panels([drawn]), table]
+
+
+def _of_intervals(found: Findings) -> list[str]:
+    rows = []
+    for level in _LEVELS:
+        ends = found.booster.predict_interval(found.X, level)
+        inside = (ends[:, 0] <= found.y) & (found.y <= ends[:, 1])
+        rows.append((f"{level:.0%}", *_share(inside)))
+    return [table_html(("central interval", "share of rows in it", "95% interval"), rows)]
+
+
+def _share(is_so: AnyArray) -> tuple[str, str]:
+    """A share of rows, and its interval."""
+    share = float(is_so.mean())
+    low, high = wilson_interval(np.array(share), len(is_so))
+    return f"{share:.1%}", f"{float(low):.1%} … {float(high):.1%}"
+
+
+def _agreement(true: FloatArray, predicted: AnyArray, caption: str) -> str:
+    """True values against predictions."""
+    figure = new_figure(4.6, 4.2)
+    ax = figure.add_subplot()
+    predicted = np.asarray(predicted, dtype=np.float64)
+    rows = np.arange(len(true))
+    if len(rows) > SAMPLE:
+        rows = np.sort(np.random.default_rng(0).choice(len(true), SAMPLE, replace=False))
+    both = np.concatenate((predicted[rows], true[rows]))
+    low, high = (float(edge) for edge in np.percentile(both, [0.5, 99.5]))
+    span = (high - low) or 1.0
+    ends = low - 0.03 * span, high + 0.03 * span
+    ax.plot(ends, ends, color=LINE, lw=0.9, ls=(0, (2, 2)))
+    ax.plot(
+        predicted[rows], true[rows], "o", ms=3, mew=0, color=COLOURS[0], alpha=0.35,
+        rasterized=len(rows) > 500,
+    )  # fmt: skip
+    finish(ax, "y")
+    ax.set(xlim=ends, ylim=ends)
+    _name_axes(ax, "prediction", "true value")
+    return inline_figure(figure, f"{caption}; on the line they agree.")
+
+
+def _name_axes(ax: Any, x: str, y: str) -> None:
+    ax.set_xlabel(x, color=INK, fontsize=MEDIUM)
+    ax.set_ylabel(y, color=INK, fontsize=MEDIUM)
+
+
+def _of_times(found: Findings) -> list[str]:
+    figure = new_figure(6.2, 3.8)
+    ax = figure.add_subplot()
+    times, happened = np.abs(found.y), found.y > 0.0
+    risk = found.predicted if objective_of(found.booster.model).name == "cox" else -found.predicted
+    third = np.searchsorted(np.quantile(risk, [1 / 3, 2 / 3]), risk, side="left")
+    for k, name in enumerate(_GROUPS):
+        own = third == k
+        if own.any():
+            at, share = survivors(times[own], happened[own])
+            style = {"color": COLOURS[k], "ls": DASHES[k]}
+            ax.plot(at, share, drawstyle="steps-post", lw=1.8, label=name, **style)
+    finish(ax, "y")
+    ax.set_ylim(0.0, 1.02)
+    ax.set_xlim(0.0, float(np.quantile(times, 0.98)))
+    ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
+    _name_axes(ax, "time", "share without the event")
+    caption = (
+        "Rows without the event by time, in three groups of predicted risk (Kaplan-Meier). The "
+        "further apart, the better the model tells them apart."
+    )
+    return ["<h2>Predicted risk and events</h2>", inline_figure(figure, caption)]
+
+
+def survivors(times: FloatArray, happened: AnyArray) -> tuple[FloatArray, FloatArray]:
+    """Share of rows that have had no event, after each time (Kaplan and Meier 1958).
+
+    Examples
+    --------
+    >>> at, share = survivors(np.array([1.0, 2.0, 3.0]), np.array([True, False, True]))
+    >>> at.tolist(), share.round(3).tolist()
+    ([0.0, 1.0, 2.0, 3.0], [1.0, 0.667, 0.667, 0.0])
+    """
+    at, place, count = np.unique(times, return_inverse=True, return_counts=True)
+    events = np.bincount(place, weights=happened, minlength=len(at))
+    waiting = len(times) - np.concatenate(([0], np.cumsum(count)[:-1]))
+    share = np.cumprod(1.0 - events / waiting)
+    return np.concatenate(([0.0], at)), np.concatenate(([1.0], share))
+
+
+def _of_ranking(found: Findings) -> list[str]:
+    assert found.query is not None
+    grades = found.y
+    figure = new_figure(6.2, 3.8)
+    ax = figure.add_subplot()
+    tie = np.random.default_rng(0).random(len(grades))  # equal scores have no order
+    for k, (name, keys) in enumerate(
+        (("by the model", found.predicted), ("best possible", grades))
+    ):
+        mean = _by_place(found.query, keys, grades, tie)
+        at = np.arange(1, len(mean) + 1)
+        style = {"color": COLOURS[k], "ls": DASHES[k]}
+        ax.plot(at, mean, "o", ms=4, lw=1.8, label=name, **style)
+    ax.axhline(float(grades.mean()), color=LINE, lw=0.9, ls=(0, (2, 2)), label="mean of all rows")
+    finish(ax, "y")
+    ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
+    _name_axes(ax, "place in the query", "mean grade")
+    caption = "Mean grade of the rows at each place of their query, in the order of the model."
+    return ["<h2>Order of the rows</h2>", inline_figure(figure, caption)]
+
+
+def _by_place(query: AnyArray, keys: AnyArray, grades: FloatArray, tie: FloatArray) -> FloatArray:
+    """Mean grade at the first places of all queries."""
+    order = np.lexsort((tie, -np.asarray(keys, dtype=np.float64), query))
+    _, start = np.unique(query[order], return_index=True)
+    place = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
+    count = np.bincount(place)[:_PLACES]
+    total: FloatArray = np.bincount(place, weights=grades[order])[:_PLACES] / count
+    return total

@@ -1,0 +1,141 @@
+"""Scores of the rows of a test, with intervals, beside those of a constant.
+
+Rows are drawn again with replacement (bootstrap; Efron 1979); of rankings whole queries are
+drawn, as the rows of a query do not come alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.metrics import Metric, make_metrics, metrics_of_queries
+from hedgerow.metrics.queries import query_rows
+from hedgerow.objectives import Objective
+
+RESAMPLES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score of the test rows.
+
+    Attributes
+    ----------
+    name : str
+    value, low, high : float
+        Of the rows, and the interval.
+    constant : float
+        Of the best constant prediction of the same rows.
+    higher_is_better : bool
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    constant: float
+    higher_is_better: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """What rows are scored by.
+
+    Attributes
+    ----------
+    target : float64 (n_rows,) or (n_rows, n_targets)
+    weight : float64 (n_rows,), or None
+    query : int64 (n_rows,), or None
+    """
+
+    target: FloatArray
+    weight: FloatArray | None
+    query: IntArray | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draw:
+    """Rows that are drawn, and the number that each of their queries has there."""
+
+    rows: IntArray
+    query: IntArray | None
+
+
+def scores_of(
+    objective: Objective, names: Sequence[str], rows: Rows, raw: FloatArray
+) -> list[Score]:
+    """Scores of some names and of the loss, if it is none of them.
+
+    Parameters
+    ----------
+    objective : Objective
+    names : sequence of str
+    rows : Rows
+    raw : float64 (n_outputs, n_rows)
+    """
+    metrics = make_metrics(list(names), objective) if names else ()
+    if not _is_among(objective, names):
+        metrics = (*metrics, *make_metrics(None, objective))
+    start = _constant(objective, rows)
+    constant = np.repeat(start[:, None], len(rows.target), axis=1)
+    rng = np.random.default_rng(0)
+    draws = [_draw(rows, rng) for _ in range(RESAMPLES)]
+    return [_score(metric, objective, rows, (raw, constant), draws) for metric in metrics]
+
+
+def _constant(objective: Objective, rows: Rows) -> FloatArray:
+    """The raw scores of the best constant; of rankings any will do."""
+    if rows.query is not None:
+        return np.zeros(objective.n_outputs)
+    return objective.initial_score(rows.target, rows.weight)
+
+
+def _is_among(objective: Objective, names: Sequence[str]) -> bool:
+    """Whether the loss is one of the scores already."""
+    same = {"squared_error": "rmse", "absolute_error": "mae", "logistic": "logloss"}
+    return same.get(objective.name, "logloss" if objective.name == "softmax" else "") in names
+
+
+def _draw(rows: Rows, rng: np.random.Generator) -> _Draw:
+    n_rows = len(rows.target)
+    if rows.query is None:
+        return _Draw(rng.integers(0, n_rows, n_rows), None)
+    order = np.argsort(rows.query, kind="stable")
+    _, start, size = np.unique(rows.query[order], return_index=True, return_counts=True)
+    drawn = rng.integers(0, len(start), len(start))
+    places = [order[start[k] : start[k] + size[k]] for k in drawn.tolist()]
+    return _Draw(np.concatenate(places), np.repeat(np.arange(len(drawn)), size[drawn]))
+
+
+def _score(
+    metric: Metric,
+    objective: Objective,
+    rows: Rows,
+    raws: tuple[FloatArray, FloatArray],
+    draws: Sequence[_Draw],
+) -> Score:
+    every = _Draw(np.arange(len(rows.target)), rows.query)
+
+    def score(raw: FloatArray, draw: _Draw) -> float:
+        own = np.ascontiguousarray(raw[:, draw.rows])
+        given = own if metric.from_raw else objective.predict(own)
+        some = None if rows.weight is None else rows.weight[draw.rows]
+        if some is not None and not some.any():
+            return float("nan")
+        bound = metric
+        if draw.query is not None:
+            queries = query_rows(draw.query, len(draw.rows))
+            bound = metrics_of_queries([metric], objective, queries)[0]
+        return float(bound.function(rows.target[draw.rows], given, some))
+
+    values = np.array([score(raws[0], draw) for draw in draws])
+    values = values[np.isfinite(values)]
+    low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
+    return Score(
+        metric.name, score(raws[0], every), float(low), float(high), score(raws[1], every),
+        metric.higher_is_better,
+    )  # fmt: skip
