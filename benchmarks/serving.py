@@ -1,0 +1,284 @@
+"""Single rows over HTTP, 64 clients: ``hedgerow serve`` beside FastAPI with LightGBM.
+
+Examples::
+
+    python benchmarks/serving.py                      # requests a second, in pairs
+    python benchmarks/serving.py --minutes 10         # load with a reload each second
+
+Server and clients are two processes of this machine; both servers run in one process on uvicorn
+with uvloop and httptools.  Each client sends its next request once it has the answer to the last.
+Every answer is compared with the right one, byte by byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import uvloop
+
+import hedgerow
+
+PARAMS = {"n_estimators": 100, "max_leaves": 31, "learning_rate": 0.1, "random_state": 0,
+          "linear_leaves": False, "early_stopping": False, "target_statistics": False}  # fmt: skip
+HERE = Path(__file__).resolve().parent
+ADDRESS = re.compile(rb"http://127\.0\.0\.1:(\d+)")
+
+
+class Client(asyncio.Protocol):
+    """One connection that asks on and on."""
+
+    def __init__(self, load: Load) -> None:
+        self.load, self.buffer, self.number = load, b"", 0
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.ask()
+
+    def ask(self) -> None:
+        self.number = self.load.next_number()
+        self.sent = time.perf_counter()
+        self.transport.write(self.load.requests[self.number])
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        head, found, body = self.buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        if len(body) < length:
+            return
+        self.buffer = b""
+        self.load.note(self.number, head[9:12], body, time.perf_counter() - self.sent)
+        if not self.load.ended:
+            self.ask()
+        else:
+            self.transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.load.ended:
+            self.load.lost += 1
+
+
+class Load:
+    """Requests of many clients, and what they were answered."""
+
+    def __init__(self, bodies: list[bytes], answers: list[set[bytes]]) -> None:
+        head = b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        self.requests = [head + b"Content-Length: %d\r\n\r\n" % len(body) + body for body in bodies]
+        self.answers = answers
+        self.ended, self.count, self.wrong, self.lost = False, 0, 0, 0
+        self.seconds: list[float] = []
+
+    def next_number(self) -> int:
+        self.count += 1
+        return self.count % len(self.requests)
+
+    def note(self, number: int, status: bytes, body: bytes, seconds: float) -> None:
+        self.wrong += status != b"200" or body not in self.answers[number]
+        self.seconds.append(seconds)
+
+    async def run(self, port: int, n_clients: int, seconds: float) -> float:
+        """Ask for some seconds; answers a second."""
+        loop = asyncio.get_running_loop()
+        start = time.perf_counter()
+        for _ in range(n_clients):
+            await loop.create_connection(lambda: Client(self), "127.0.0.1", port)
+        await asyncio.sleep(seconds)
+        self.ended = True
+        spent = time.perf_counter() - start
+        await asyncio.sleep(0.5)
+        return len(self.seconds) / spent
+
+
+@contextmanager
+def started(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            found = ADDRESS.search(line)
+            if found:
+                break
+        yield int(found[1]), process  # type: ignore[index]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def ask_once(port: int, body: bytes) -> bytes:
+    import urllib.request
+
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/predict", body, headers)
+    with urllib.request.urlopen(request) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+def data(kind: str) -> tuple[Any, np.ndarray, list[bytes]]:
+    """Table, targets and bodies of single rows."""
+    rng = np.random.default_rng(0)
+    if kind == "numbers":
+        X: Any = rng.normal(size=(20_000, 28))
+        y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X)) > 0).astype(int)
+        rows: list[Any] = X[:500].tolist()
+    else:
+        columns: dict[str, Any] = {f"n{k}": rng.normal(size=20_000) for k in range(6)}
+        for k in range(8):
+            columns[f"c{k}"] = [f"v{v}" for v in rng.integers(0, 12, 20_000)]
+        X = pd.DataFrame(columns)
+        score = X["n0"] + X["c0"].str.len() + rng.normal(size=len(X))
+        y, rows = (score > 2.5).to_numpy().astype(int), X.head(500).to_dict("records")
+    return X, y, [json.dumps({"records": [row]}).encode() for row in rows]
+
+
+def write_models(folder: Path, kind: str, X: Any, y: np.ndarray) -> None:
+    """Regressions of both libraries: one number for a row."""
+    hedgerow.HedgerowRegressor(**PARAMS).fit(X, y).save(folder / "ours.hedgerow")
+    import lightgbm
+
+    levels = {}
+    if kind == "categories":
+        levels = {name: sorted(X[name].unique()) for name in X if X[name].dtype.kind not in "fi"}
+        X = X.astype({name: pd.CategoricalDtype(found) for name, found in levels.items()})
+    params = {"num_leaves": 31, "learning_rate": 0.1, "verbosity": -1, "num_threads": 2}
+    booster = lightgbm.train(params, lightgbm.Dataset(X, y), 100)
+    booster.save_model(folder / "theirs.txt")
+    (folder / "theirs.txt.levels").write_text(json.dumps(levels))
+
+
+def processor_seconds(process: int) -> float:
+    """That a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(
+    port: int, process: int, bodies: list[bytes], n_clients: int, seconds: float
+) -> tuple[float, float]:
+    """Requests a second, and microseconds of the server's processor for each."""
+    load = Load(bodies, [{ask_once(port, body)} for body in bodies])
+    before = processor_seconds(process)
+    rate = uvloop.run(load.run(port, n_clients, seconds))
+    spent = 1e6 * (processor_seconds(process) - before) / len(load.seconds)
+    middle, late = np.quantile(load.seconds, [0.5, 0.99]) * 1e3
+    print(
+        f"  {rate:9,.0f} requests a second, {spent:.0f} us of the processor for each, "
+        f"median {middle:.1f} ms, 99% {late:.1f} ms, {load.wrong} wrong, {load.lost} lost",
+        flush=True,
+    )
+    return rate, spent
+
+
+def pairs(n_clients: int, seconds: float, n_pairs: int) -> None:
+    for kind in ("numbers", "categories"):
+        X, y, bodies = data(kind)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_models(folder, kind, X, y)
+            ours = ("-m", "hedgerow", "serve", str(folder / "ours.hedgerow"), "--port", "0")
+            theirs = (str(HERE / "fastapi_lightgbm.py"), str(folder / "theirs.txt"), kind)
+            found = []
+            for _ in range(n_pairs):
+                for what, command in (("hedgerow serve", ours), ("FastAPI, LightGBM", theirs)):
+                    print(f"{kind}, {n_clients} clients, {what}")
+                    with started(*command) as (port, process):
+                        found.append(measure(port, process.pid, bodies, n_clients, seconds))
+            rates, spent = np.array(found).reshape(n_pairs, 2, 2).transpose(2, 1, 0)
+            print(
+                f"{kind}: {np.median(rates[0] / rates[1]):.1f}x as many requests a second, "
+                f"{np.median(spent[1] / spent[0]):.1f}x less of the processor for each"
+            )
+
+
+def memory_of(process: int) -> float:
+    """MB of a process."""
+    text = Path(f"/proc/{process}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
+
+
+def with_reloads(n_clients: int, minutes: float) -> None:
+    X, y, bodies = data("categories")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files = [folder / "first", folder / "second"]
+        answers: list[set[bytes]] = [set() for _ in bodies]
+        live = folder / "live.hedgerow"
+        for file, n_estimators in zip(files, (100, 60), strict=True):
+            params = {**PARAMS, "n_estimators": n_estimators}
+            hedgerow.HedgerowRegressor(**params).fit(X, y).save(file)
+            shutil.copy(file, live)
+            with started("-m", "hedgerow", "serve", str(live), "--port", "0") as (port, _):
+                for number, body in enumerate(bodies):
+                    answers[number].add(ask_once(port, body))
+        command = ("-m", "hedgerow", "serve", str(live), "--port", "0", "--watch", "0.2")
+        with started(*command) as (port, process):
+            load = Load(bodies, answers)
+            uvloop.run(_reloading(load, port, process.pid, files, live, n_clients, minutes))
+
+
+async def _reloading(
+    load: Load, port: int, process: int, files: list[Path], live: Path, n_clients: int,
+    minutes: float,
+) -> None:  # fmt: skip
+    """Put the files in the place of the live one by turns while clients ask."""
+    seconds = 60 * minutes
+    running = asyncio.create_task(load.run(port, n_clients, seconds))
+    start, memory, n_replaced = time.perf_counter(), [], 0
+    while time.perf_counter() - start < seconds - 1:
+        await asyncio.sleep(1.0)
+        shutil.copy(files[n_replaced % 2], live.with_suffix(".new"))
+        os.replace(live.with_suffix(".new"), live)
+        n_replaced += 1
+        memory.append(memory_of(process))
+        if n_replaced % 20 == 0:
+            print(
+                f"  {n_replaced:4d} s  {memory[-1]:.0f} MB  {len(load.seconds):,} answers",
+                flush=True,
+            )
+    rate = await running
+    import urllib.request
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    reloads = re.search(r'reloads_total{outcome="served"} (\S+)', text)
+    tenth = len(memory) // 10
+    early, late = np.median(memory[tenth : 2 * tenth]), np.median(memory[-tenth:])
+    print(
+        f"{minutes:g} minutes, {n_clients} clients: {rate:,.0f} requests a second, "
+        f"{float(reloads[1]):.0f} reloads, {load.wrong} wrong, {load.lost} lost; "  # type: ignore[index]
+        f"memory {early:.0f} MB in the second tenth, {late:.0f} MB in the last"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=0.0, help="load with reloads")
+    given = parser.parse_args()
+    if given.minutes:
+        with_reloads(given.clients, given.minutes)
+    else:
+        pairs(given.clients, given.seconds, given.pairs)
+
+
+if __name__ == "__main__":
+    main()
