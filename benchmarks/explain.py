@@ -1,171 +1,219 @@
-"""Shapley values: time beside LightGBM, XGBoost and the package ``shap``.
+"""Shapley values beside LightGBM, XGBoost and the package shap: ``python benchmarks/explain.py``.
 
-::
+Each library explains models of its own, trained with the same parameters on the same rows: 100
+trees of 31 leaves, and 500 trees of depth 8.  Microseconds a row, the least of several runs that
+take turns; a peer gets fewer rows where it needs much time for each.  One row: the median of 200
+calls, another row each time.
 
-    python benchmarks/explain.py                     # about ten minutes
-    python benchmarks/explain.py leaves31 --rows 2000 --turns 3
-
-Two models of 28 columns: 100 trees of 31 leaves, and 500 trees of depth 8.  Each library
-explains a model of its own, trained on the same rows with the same sizes of trees, on two
-threads.  Ours and theirs take turns; a ratio is theirs : ours, the median of the turns.
-``shap`` explains our trees, which are handed over as arrays, so that the values are the
-same.
+shap reads Hedgerow's own trees.  ``--rows 100000 --threads 2 --rounds 3`` are the defaults;
+``--only values,pairs`` names some of: values, one, pairs, background.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import lightgbm
 import numpy as np
-import xgboost
 
 from hedgerow import Booster, Dataset, train
 from hedgerow.kernels.keys import floats_of_keys
 
-MODELS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "leaves31": (
-        {"n_estimators": 100, "max_leaves": 31},
-        {"num_leaves": 31},
-        {"max_leaves": 31, "max_depth": 0, "grow_policy": "lossguide"},
-    ),
-    "depth8": (
-        {"n_estimators": 500, "max_depth": 8, "max_leaves": 256},
-        {"num_leaves": 256, "max_depth": 8},
-        {"max_depth": 8},
-    ),
+N_COLUMNS = 28
+MODELS = {
+    "100 trees of 31 leaves": {"trees": 100, "leaves": 31, "depth": None},
+    "500 trees of depth 8": {"trees": 500, "leaves": 256, "depth": 8},
 }
-N_TRAIN, N_COLUMNS, N_THREADS = 20_000, 28, 2
+PARTS = ("values", "one", "pairs", "background")
+N_BACKGROUND = 1000
+
+Work = tuple[Callable[[np.ndarray], Any], int]
+"""Explains rows, and how many it is given."""
 
 
-def make_table() -> tuple[np.ndarray, np.ndarray]:
-    """Numbers, and a target that depends on five of them."""
+def rows_and_target(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((N_TRAIN, N_COLUMNS))
-    return X, X[:, 0] * X[:, 1] + np.sin(X[:, 2]) + X[:, 3] * X[:, 4]
+    X = rng.normal(size=(n_rows, N_COLUMNS)).astype(np.float32)
+    y = X[:, 0] * X[:, 1] + np.sin(2.0 * X[:, 2]) + X[:, 3] * (X[:, 4] > 0) + X[:, 5:12].sum(1) / 4
+    return X, y + rng.normal(size=n_rows)
+
+
+def our_model(X: np.ndarray, y: np.ndarray, shape: dict[str, Any]) -> Booster:
+    parameters = {
+        "n_estimators": shape["trees"],
+        "max_leaves": shape["leaves"],
+        "max_depth": shape["depth"],
+        "linear_leaves": False,
+        "early_stopping": False,
+        "learning_rate": 0.1,
+    }
+    return train(parameters, Dataset(X, y))
+
+
+def lightgbm_model(X: np.ndarray, y: np.ndarray, shape: dict[str, Any], threads: int) -> Any:
+    import lightgbm
+
+    parameters = {
+        "num_leaves": shape["leaves"],
+        "max_depth": shape["depth"] or -1,
+        "num_threads": threads,
+        "verbose": -1,
+    }
+    return lightgbm.train(parameters, lightgbm.Dataset(X, y), shape["trees"])
+
+
+def xgboost_model(X: np.ndarray, y: np.ndarray, shape: dict[str, Any], threads: int) -> Any:
+    import xgboost
+
+    parameters = {
+        "max_leaves": 0 if shape["depth"] else shape["leaves"],
+        "max_depth": shape["depth"] or 0,
+        "grow_policy": "depthwise" if shape["depth"] else "lossguide",
+        "nthread": threads,
+        "eta": 0.1,
+    }
+    return xgboost.train(parameters, xgboost.DMatrix(X, y), shape["trees"])
 
 
 def shap_trees(booster: Booster) -> dict[str, Any]:
-    """Our trees as ``shap.TreeExplainer`` takes them."""
+    """The model as ``shap.TreeExplainer`` reads it."""
     forest, trees = booster.model.forest, []
     for number in range(forest.n_trees):
-        part = slice(forest.tree_start[number], forest.tree_start[number + 1])
-        inner = forest.feature[part] >= 0
+        tree = forest.tree(number)
+        inner = tree.feature >= 0
+        missing = np.where(tree.missing_left == 1, tree.left, tree.right)
         trees.append(
             {
-                "children_left": np.where(inner, forest.left[part], -1),
-                "children_right": np.where(inner, forest.right[part], -1),
-                "children_default": np.where(inner, forest.right[part], -1),
-                "features": forest.feature[part],
-                "thresholds": np.where(inner, floats_of_keys(forest.threshold[part]), 0.0),
-                "values": forest.value[part, None],
-                "node_sample_weight": forest.count[part].astype(float),
+                "children_left": np.where(inner, tree.left, -1),
+                "children_right": np.where(inner, tree.right, -1),
+                "children_default": np.where(inner, missing, -1),
+                "features": tree.feature,
+                "thresholds": floats_of_keys(np.where(inner, tree.threshold, 0)),
+                "values": tree.value[:, None],
+                "node_sample_weight": tree.count.astype(np.float64),
             }
         )
-    return {"trees": trees, "base_offset": forest.base_score}
+    return {"trees": trees, "base_offset": float(forest.base_score[0])}
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """Of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def seconds_of(works: dict[str, Work], X: np.ndarray, rounds: int) -> dict[str, float]:
+    """Microseconds a row of each."""
+    best = dict.fromkeys(works, np.inf)
+    for name, (work, _) in works.items():
+        work(X[:2])
+        print(f"  {name}: ready", flush=True)
+    for _ in range(rounds):
+        for name, (work, n_rows) in works.items():
+            start = time.perf_counter()
+            work(X[:n_rows])
+            best[name] = min(best[name], 1e6 * (time.perf_counter() - start) / n_rows)
+    return best
 
 
-def compare(what: str, ours: Callable[[], Any], theirs: Callable[[], Any], turns: int) -> str:
-    """A line of the table."""
-    ours()
-    times = []
-    for turn in range(turns):
-        pair = (ours, theirs) if turn % 2 == 0 else (theirs, ours)
-        found = [seconds(work) for work in pair]
-        times.append(found if turn % 2 == 0 else found[::-1])
-    own, others = (statistics.median(column) for column in zip(*times, strict=True))
-    ratio = statistics.median(theirs / ours for ours, theirs in times)
-    return f"| {what} | {own:.4f} | {others:.4f} | {ratio:.1f} |"
+def seconds_of_one_row(works: dict[str, Work], X: np.ndarray, calls: int = 200) -> dict[str, float]:
+    """Microseconds of a call for one row, the median of many calls, one library after the other."""
+    found = {}
+    for name, (work, _) in works.items():
+        times = []
+        for row in range(calls):
+            start = time.perf_counter()
+            work(X[row : row + 1])
+            times.append(1e6 * (time.perf_counter() - start))
+        found[name] = float(np.median(times))
+        time.sleep(0.5)  # threads of a library may wait for more work for a while
+    return found
 
 
-def measure(name: str, n_rows: int, turns: int) -> list[str]:
-    """The lines of one model."""
-    ours, lightgbm_sizes, xgboost_sizes = MODELS[name]
-    X, y = make_table()
-    some, few = X[:n_rows], X[: max(20, n_rows // 100)]
-    booster = train({**ours, "n_jobs": N_THREADS}, Dataset(X, y))
-    trees = ours["n_estimators"]
-    light = lightgbm.train(
-        {**lightgbm_sizes, "num_threads": N_THREADS, "verbose": -1}, lightgbm.Dataset(X, y), trees
-    )
-    other = xgboost.train(
-        {**xgboost_sizes, "nthread": N_THREADS, "eta": 0.1}, xgboost.DMatrix(X, y), trees
-    )
-    rows, pairs = xgboost.DMatrix(some), xgboost.DMatrix(few)
-
-    def explain(table: np.ndarray, **options: Any) -> Any:
-        return booster.explain(table, n_jobs=N_THREADS, **options)
-
-    lines = [
-        compare(
-            f"{name}: {n_rows} rows, LightGBM {lightgbm.__version__}",
-            lambda: explain(some),
-            lambda: light.predict(some, pred_contrib=True),
-            turns,
-        ),
-        compare(
-            f"{name}: {n_rows} rows, XGBoost {xgboost.__version__}",
-            lambda: explain(some),
-            lambda: other.predict(rows, pred_contribs=True),
-            turns,
-        ),
-        compare(
-            f"{name}: interactions of {len(few)} rows, XGBoost",
-            lambda: explain(few, interactions=True),
-            lambda: other.predict(pairs, pred_interactions=True),
-            turns,
-        ),
-        compare(
-            f"{name}: one row, LightGBM",
-            lambda: explain(X[:1]),
-            lambda: light.predict(X[:1], pred_contrib=True),
-            51,
-        ),
-    ]
-    return [*lines, *against_shap(name, booster, X, turns)]
+def show(title: str, found: dict[str, float]) -> None:
+    ours = found["hedgerow"]
+    print(f"{title}\n")
+    print("| | us a row | times hedgerow |\n|---|---|---|")
+    for name, microseconds in found.items():
+        print(f"| {named(name)} | {microseconds:.4g} | {microseconds / ours:.1f} |")
+    print(flush=True)
 
 
-def against_shap(name: str, booster: Booster, X: np.ndarray, turns: int) -> list[str]:
-    """A background of 1,000 rows, if ``shap`` is installed."""
+def named(name: str) -> str:
     try:
+        return f"{name} {version('xgboost-cpu' if name == 'xgboost' else name)}"
+    except PackageNotFoundError:
+        return name
+
+
+def measure(shape: dict[str, Any], title: str, options: argparse.Namespace) -> None:
+    X, y = rows_and_target(options.rows)
+    parts, threads = options.only.split(","), options.threads
+    ours = our_model(X, y, shape)
+    deep = shape["depth"] is not None
+    if "values" in parts or "pairs" in parts:
+        import xgboost
+
+        peer = xgboost_model(X, y, shape, threads)
+
+        def contributions(rows: np.ndarray) -> Any:
+            return peer.predict(xgboost.DMatrix(rows, nthread=threads), pred_contribs=True)
+
+        def interactions(rows: np.ndarray) -> Any:
+            return peer.predict(xgboost.DMatrix(rows, nthread=threads), pred_interactions=True)
+
+    if "values" in parts:
+        other = lightgbm_model(X, y, shape, threads)
+        works: dict[str, Work] = {
+            "hedgerow": (
+                lambda rows: ours.explain(rows, n_jobs=threads),
+                2_000 if deep else 20_000,
+            ),
+            "lightgbm": (
+                lambda rows: other.predict(rows, pred_contrib=True, num_threads=threads),
+                100 if deep else 1_000,
+            ),
+            "xgboost": (contributions, 100 if deep else 1_000),
+        }
+        show(f"values, {title}", seconds_of(works, X, options.rounds))
+        if "one" in parts:
+            show(f"one row, {title}", seconds_of_one_row(works, X))
+    if "pairs" in parts:
+        works = {
+            "hedgerow": (
+                lambda rows: ours.explain(rows, interactions=True, n_jobs=threads),
+                500 if deep else 2_000,
+            ),
+            "xgboost": (interactions, 4 if deep else 40),
+        }
+        show(f"pairs, {title}", seconds_of(works, X, options.rounds))
+    if "background" in parts:
         import shap
-    except ImportError:
-        return [f"| {name}: shap is not installed | | | |"]
-    few, others = X[:20], X[-1000:]
-    explainer = shap.TreeExplainer(shap_trees(booster), data=others)
-    return [
-        compare(
-            f"{name}: 20 rows against 1,000 background rows, shap {shap.__version__}",
-            lambda: booster.explain(few, background=others, n_jobs=N_THREADS),
-            lambda: explainer.shap_values(few, check_additivity=False),
-            turns,
-        )
-    ]
+
+        background = X[-N_BACKGROUND:]
+        explainer = shap.TreeExplainer(shap_trees(ours), background.astype(np.float64))
+        works = {
+            "hedgerow": (
+                lambda rows: ours.explain(rows, background=background, n_jobs=threads),
+                10_000 if deep else 20_000,
+            ),
+            "shap": (
+                lambda rows: explainer.shap_values(rows.astype(np.float64), check_additivity=False),
+                2 if deep else 20,
+            ),
+        }
+        show(f"background of {N_BACKGROUND} rows, {title}", seconds_of(works, X, options.rounds))
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=list(MODELS))
-    parser.add_argument("--rows", type=int, default=2_000)
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--model", default="", help="only models whose title begins so")
     options = parser.parse_args()
-    print("| what | seconds | theirs | theirs : ours |")
-    print("|---|---|---|---|")
-    for name in options.models:
-        for line in measure(name, options.rows, options.turns):
-            print(line, flush=True)
+    for title, shape in MODELS.items():
+        if title.startswith(options.model):
+            measure(shape, title, options)
 
 
 if __name__ == "__main__":

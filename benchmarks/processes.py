@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
 import os
 import statistics
@@ -25,14 +27,25 @@ _IMPORTS = {
     "catboost": "import catboost",
 }
 _CLASS_IMPORT = "from hedgerow import HedgerowClassifier"
+_SKLEARN_IMPORT = "import sklearn.base, sklearn.utils.validation"
 
 Result = dict[str, Any]
+
+
+@functools.cache
+def _environment() -> dict[str, str]:
+    """That of the processes: bytecode of the sources is there, as pip leaves it of a package."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    spec = importlib.util.find_spec("hedgerow")
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        subprocess.run([sys.executable, "-m", "compileall", "-q", folder], env=kept, check=True)
+    return kept
 
 
 def _child(*arguments: str, **environment: str) -> dict[str, Any]:
     result = subprocess.run(
         [sys.executable, str(_CHILD), *arguments],
-        env={**os.environ, **environment},
+        env={**_environment(), **environment},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -70,7 +83,11 @@ def measure_memory(peers: list[Peer], threads: int, name: str = "1m_31") -> Resu
 def _import_seconds(statement: str) -> float:
     code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
     result = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-c", code],
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     return float(result.stdout)
 
@@ -80,6 +97,7 @@ def measure_import(peers: list[Peer], rounds: int) -> Result:
     statements = {peer.name: _IMPORTS[peer.name] for peer in peers if peer.name in _IMPORTS}
     if "hedgerow" in statements:
         statements["hedgerow, class loaded"] = _CLASS_IMPORT
+        statements["scikit-learn's base alone"] = _SKLEARN_IMPORT
     times: dict[str, list[float]] = {name: [] for name in statements}
     for round_number in range(rounds + 1):
         for name, statement in statements.items():

@@ -186,7 +186,7 @@ def test_a_failed_round_keeps_the_others() -> None:
         ({"patience": 5}, "the loop"),
         ({"early_stopping": True}, "the loop"),
         ({"learning_rate": [0.1, 0.2]}, "set_params"),
-        ({"max_leafs": 5}, "unknown parameter"),
+        ({"max_leafs": 5}, "no parameter 'max_leafs'. Did you mean"),
     ],
 )
 def test_training_refuses_what_has_no_effect(params: dict[str, Any], words: str) -> None:

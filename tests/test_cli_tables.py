@@ -193,7 +193,8 @@ def test_settings() -> None:
         "learning_rate": 0.5,
     }
     for pairs, message in {
-        ("max_leaf=7",): "Did you mean 'max_leaves'",
+        ("max_leavs=7",): "Did you mean 'max_leaves'",
+        ("max_leaf=7",): "LightGBM's 'max_leaf' is 'max_leaves' here",
         ("max_leaves",): "name=value",
         ("=3",): "name=value",
         ("max_leaves=7", "max_leaves=8"): "already set",

@@ -58,7 +58,7 @@ def test_predictions_during_a_fit_do_not_meet() -> None:
         assert all(future.result().num_rounds == 40 for future in fits)
 
 
-def in_child(work) -> int:
+def in_child(work, seconds: float = 300.0) -> int:
     """Exit status of a forked child that runs ``work``: 0 if it returns True, -1 if it hangs."""
     child = os.fork()
     if child == 0:
@@ -67,7 +67,7 @@ def in_child(work) -> int:
             status = 0 if work() else 2
         finally:
             os._exit(status)
-    limit = time.monotonic() + 300
+    limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:

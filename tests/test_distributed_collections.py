@@ -23,7 +23,7 @@ from hedgerow import (
     train,
 )
 from hedgerow.boosting.defaults import plain_values
-from hedgerow.distributed import Resilience
+from hedgerow.distributed import Resilience, estimators
 from hedgerow.errors import DataError
 from hedgerow.io import model_to_bytes
 
@@ -175,7 +175,8 @@ def test_one_of_two_parameters_makes_the_model_the_local_one(
     assert model_to_bytes(found.booster_.model) == model_to_bytes(expected.booster_.model)
 
 
-def test_defaults_on_a_cluster_are_plain(client: Any) -> None:
+def test_defaults_of_many_rows_on_a_cluster_are_plain(client: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(estimators, "_MOST_CELLS", 100)
     data = whole_table()
     X, y = data[COLUMNS], data["amount"]
     parts = [dd.from_pandas(each, npartitions=2) for each in (X, y)]

@@ -6,16 +6,16 @@ import functools
 import json
 import random
 import tempfile
-import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import damaged_files
 import hedgerow
+from damaged_files import make_models, mutated, read_or_refuse
 from hedgerow.convert.readers import ubjson
 from hedgerow.convert.reading import format_of, read_foreign
 from hedgerow.errors import ModelFormatError
@@ -23,52 +23,6 @@ from hedgerow.errors import ModelFormatError
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
 catboost = pytest.importorskip("catboost")
-
-
-def make_models(folder: Path) -> dict[str, bytes]:
-    """Small models of each format, with categories and missing values."""
-    rng = np.random.default_rng(0)
-    n = 400
-    X = pd.DataFrame(
-        {
-            "a": rng.normal(size=n),
-            "city": pd.Categorical(rng.choice(["Oslo", "Rome", "Kiel"], n)),
-            "b": rng.normal(size=n),
-        }
-    )
-    X.loc[::7, "a"] = np.nan
-    y = np.nan_to_num(X["a"]) + 2.0 * (X["city"] == "Oslo") + X["b"]
-    found = {}
-    for name, more in (
-        ("plain", {}),
-        ("linear", {"linear_tree": True}),
-        ("zero", {"zero_as_missing": True}),
-    ):
-        params = {"verbosity": -1, "num_leaves": 5, **more}
-        model = lightgbm.train(params, lightgbm.Dataset(X, y), 3)
-        found[f"lightgbm {name}"] = model.model_to_string().encode()
-    table = xgboost.DMatrix(X, y, enable_categorical=True)
-    for name, more in (("gbtree", {}), ("dart", {"booster": "dart"})):
-        model = xgboost.train({"max_depth": 3, "max_cat_to_onehot": 1, **more}, table, 3)
-        for suffix in ("json", "ubj"):
-            found[f"xgboost {name} {suffix}"] = bytes(model.save_raw(suffix))
-    both = xgboost.DMatrix(X[["a", "b"]], np.column_stack([y, -y]))
-    model = xgboost.train({"multi_strategy": "multi_output_tree", "max_depth": 2}, both, 2)
-    found["xgboost vectors ubj"] = bytes(model.save_raw("ubj"))
-    rows = X.assign(city=X["city"].astype(str))
-    pool = catboost.Pool(rows, y, cat_features=["city"])
-    for name, more in (
-        ("onehot", {}),
-        ("ctr", {"one_hot_max_size": 1, "max_ctr_complexity": 1}),
-        ("nested", {"grow_policy": "Depthwise"}),
-    ):
-        model = catboost.CatBoostRegressor(
-            iterations=3, depth=3, verbose=0, allow_writing_files=False, **more
-        ).fit(pool)
-        path = folder / "model.json"
-        model.save_model(str(path), format="json", pool=pool)
-        found[f"catboost {name}"] = path.read_bytes()
-    return found
 
 
 @functools.cache
@@ -82,94 +36,12 @@ def models() -> dict[str, bytes]:
     return all_models()
 
 
-def read_or_refuse(data: bytes, predict: bool = True) -> bool:
-    """Whether the bytes are a model; then it predicts."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)
-        try:
-            found = read_foreign(data)
-        except ModelFormatError:
-            return False
-    if found is None:
-        return False
-    if predict:
-        booster = hedgerow.Booster(found.model)
-        n = booster.num_features
-        if n < 1000:
-            columns = [
-                (["Oslo"] if column.levels and isinstance(column.levels[0], str) else [1.0])
-                if column.kind == "category"
-                else [0.5]
-                for column in found.model.schema.columns
-            ]
-            row = dict(zip(booster.feature_names, columns, strict=True))
-            booster.predict(row, kind="leaf")
-    return True
-
-
 def test_all_formats_are_read(models) -> None:
     for name, data in models.items():
         assert read_or_refuse(data), name
         assert format_of(data[:4096]) == (
             "lightgbm" if "lightgbm" in name else "ubjson" if name.endswith("ubj") else "json"
         )
-
-
-NUMBERS = [
-    b"-1",
-    b"0",
-    b"1",
-    b"2",
-    b"7",
-    b"99999999",
-    b"-99999999999999999999",
-    b"1e400",
-    b"nan",
-    b"NaN",
-    b"inf",
-    b"-Infinity",
-    b"1e-320",
-    b"null",
-    b"true",
-    b'"x"',
-    b"[]",
-    b"{}",
-    b"",
-]
-
-
-def mutated(data: bytes, chance: random.Random) -> bytes:
-    """A damaged copy: bytes, numbers, lines or pieces changed."""
-    kind = chance.randrange(7)
-    at = chance.randrange(len(data))
-    if kind == 0:
-        return data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :]
-    if kind == 1:
-        return data[:at]
-    if kind == 2:
-        end = min(len(data), at + chance.randrange(1, 200))
-        return data[:at] + data[end:]
-    if kind == 3:
-        end = min(len(data), at + chance.randrange(1, 200))
-        return data[:end] + data[at:end] + data[end:]
-    if kind == 4:
-        return data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :]
-    start, stop = number_at(data, at)
-    return data[:start] + chance.choice(NUMBERS) + data[stop:]
-
-
-def number_at(data: bytes, at: int) -> tuple[int, int]:
-    """Where the number around or behind a position begins and ends."""
-    digits = b"0123456789+-.eE"
-    start = at
-    while start < len(data) and data[start] not in digits:
-        start += 1
-    while start > 0 and data[start - 1] in digits:
-        start -= 1
-    stop = start
-    while stop < len(data) and data[stop] in digits:
-        stop += 1
-    return start, stop
 
 
 def test_damaged_files(models) -> None:
@@ -185,12 +57,18 @@ def test_damaged_files(models) -> None:
 
 
 @pytest.mark.slow
-def test_many_damaged_files(models) -> None:
-    chance = random.Random(1)
-    for data in models.values():
-        for _ in range(5000):
-            damaged = mutated(data, chance)
-            read_or_refuse(damaged, predict=False)
+def test_many_damaged_files_in_processes_of_their_own(models) -> None:
+    assert damaged_files.main(["--n", "5000", "--seed", "1"]) == 0
+
+
+def test_files_in_a_process_of_its_own(capsys) -> None:
+    assert damaged_files.main(["--n", "40", "--only", "lightgbm"]) == 0
+    assert "40 files" in capsys.readouterr().out
+
+
+def test_a_hang_and_a_crash_are_found(capsys) -> None:
+    assert damaged_files.main(["--n", "40", "--only", "hedgerow", "--patience", "1e-9"]) == 1
+    assert "number" in capsys.readouterr().out
 
 
 STARTS = [

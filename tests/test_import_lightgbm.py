@@ -77,8 +77,8 @@ def test_a_forest_is_the_mean_of_its_trees(numbers, tmp_path) -> None:
     model = trained(X, y, boosting="rf", bagging_fraction=0.5, bagging_freq=1)
     booster = brought(model, tmp_path)
     np.testing.assert_allclose(booster.predict(X), model.predict(X), rtol=1e-13)
-    with pytest.raises(hedgerow.ParameterError, match="rf"):
-        booster.predict(X, n_rounds=3)
+    first = model.predict(X, num_iteration=3)
+    np.testing.assert_allclose(booster.predict(X, n_rounds=3), first, rtol=1e-13)
 
 
 def test_linear_leaves(numbers, tmp_path) -> None:
@@ -208,14 +208,12 @@ def test_early_stopping_and_estimators(numbers, tmp_path) -> None:
     estimator.fit(
         X[~held_out],
         labels[~held_out],
-        eval_X=X[held_out],
-        eval_y=labels[held_out],
+        eval_set=[(X[held_out], labels[held_out])],
         callbacks=[lightgbm.early_stopping(5, verbose=False)],
     )
     booster = hedgerow.from_lightgbm(estimator)
     assert booster.num_rounds == estimator.best_iteration_ < 300
     np.testing.assert_array_equal(booster.predict(X), estimator.predict(X))
-    np.testing.assert_array_equal(booster.classes, ["poor", "rich"])
     assert hedgerow.from_lightgbm(estimator.booster_, n_rounds=3).num_rounds == 3
 
 
@@ -275,6 +273,8 @@ def test_columns_that_take_zeros_differently(numbers, tmp_path) -> None:
     with pytest.raises(ModelFormatError, match="zero_as_missing"):
         hedgerow.load(path)
     one = trained(np.abs(X[:, :1]) + 1.0, y, rounds=3, num_leaves=4).model_to_string()
+    sizes = next(line for line in one.splitlines() if line.startswith("tree_sizes="))
+    one = one.replace(sizes + "\n", "")  # they would be wrong
     path.write_text(one.replace("decision_type=10", "decision_type=6"))
     model = lightgbm.Booster(model_file=path)
     booster = hedgerow.load(path)

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, random_array
 
 from file_tables import all_kinds, simple, split, write
 from hedgerow import Booster, DataError, Dataset, ParameterError, train
+from hedgerow.boosting import resident
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.hold_out import HoldOut
 from hedgerow.boosting.stored_sample import StorePlan
@@ -148,17 +149,18 @@ def test_a_source_is_read_twice_if_no_row_is_set_aside(tmp_path: Path) -> None:
         assert len(calls) == n_calls
 
 
-def test_what_needs_all_rows_in_memory(tmp_path: Path) -> None:
+def test_what_needs_more_memory_than_there_may_be(tmp_path: Path, monkeypatch: Any) -> None:
     path = write(simple(200), tmp_path / "a.parquet")
     for params, match in (
         ({"tree_method": "approx"}, "tree_method='approx'"),
         ({"bundle_features": True}, "bundle_features=True"),
         ({"max_conflict_rate": 0.1}, "max_conflict_rate=0.1"),
-        ({"target_statistics": True}, "target_statistics=True"),
     ):
         data = Dataset.from_files(path, "y", cache_dir=tmp_path, memory_limit=LIMIT)
-        with pytest.raises(ParameterError, match=match):
-            train(params, data)
+        monkeypatch.setattr(resident, "_BYTES_OF_A_CELL", 10**9)
+        with pytest.raises(ParameterError, match=match) as found:
+            train({"n_estimators": 2, **params}, data)
+        assert "Read into memory, 200 rows of" in str(found.value)
         assert [item.name for item in tmp_path.iterdir()] == ["a.parquet"]
     text = pa.table({"c": [f"t{row}" for row in range(200)], "y": np.arange(200.0)})
     path = write(text, tmp_path / "b.parquet")

@@ -150,15 +150,7 @@ def test_the_command_line(table: pa.Table, files: list[Path], tmp_path: Path) ->
     assert model.read_bytes() == expected
 
 
-def test_what_it_does_not_do(table: pa.Table, files: list[Path], tmp_path: Path) -> None:
-    for params, match in (
-        ({"tree_method": "approx"}, "tree_method='approx'"),
-        ({"monotone_constraints": {"a": 1}}, "monotone_constraints"),
-        ({"sampling": "goss"}, "sampling='goss'"),
-    ):
-        data = on_disk(files, tmp_path, "y", None, None)
-        with pytest.raises(ParameterError, match=match):
-            train({"tree_method": "exact", **params}, data)
+def test_columns_that_cannot_be_sorted(table: pa.Table, tmp_path: Path) -> None:
     text = table.set_column(0, "a", pa.array([f"t{n % 3}" for n in range(N_ROWS)]))
     data = on_disk(write(text, tmp_path / "text.parquet"), tmp_path, "y", None, None)
     with pytest.raises(ParameterError, match="column 'a' is a category"):

@@ -129,6 +129,7 @@ def test_numba_is_imported_by_few() -> None:
         "compile/just_in_time.py",
         "compile/unpack.py",
         "compile/variants.py",
+        "kernels/bit_lanes_llvm.py",
         "kernels/intrinsics_llvm.py",
         "kernels/lanes_llvm.py",
         "objectives/jets.py",

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
     from hedgerow.boosting.dataset import Dataset
     from hedgerow.boosting.memory_estimate import estimate_memory
-    from hedgerow.convert.exporting import ExportError, ExportReport
+    from hedgerow.convert.exporting import ExportError
     from hedgerow.convert.settings.catboost import from_catboost_params
     from hedgerow.convert.settings.lightgbm import from_lightgbm_params
     from hedgerow.convert.settings.xgboost import from_xgboost_params
+    from hedgerow.convert.writers.report import ExportReport
     from hedgerow.cross_validation import CrossValidation, cv
     from hedgerow.distributed import (
         DaskHedgerowClassifier,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         LossError,
         ModelFormatError,
         ParameterError,
+        UnknownNameError,
     )
     from hedgerow.estimators import (
         CARTClassifier,
@@ -80,6 +82,7 @@ __all__ = [
     "ModelFormatError",
     "ParameterError",
     "Training",
+    "UnknownNameError",
     "__version__",
     "cross_fit",
     "cv",
@@ -114,9 +117,11 @@ _HOMES = {
         "LossError",
         "ModelFormatError",
         "ParameterError",
+        "UnknownNameError",
     ),
     "hedgerow.explain": ("Explanation",),
-    "hedgerow.convert.exporting": ("ExportError", "ExportReport"),
+    "hedgerow.convert.exporting": ("ExportError",),
+    "hedgerow.convert.writers.report": ("ExportReport",),
     "hedgerow.convert.settings.catboost": ("from_catboost_params",),
     "hedgerow.convert.settings.lightgbm": ("from_lightgbm_params",),
     "hedgerow.convert.settings.xgboost": ("from_xgboost_params",),

@@ -20,6 +20,7 @@ from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_o
 from hedgerow.boosting.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.refitting import Refitting
 from hedgerow.boosting.sample import check_offset
+from hedgerow.boosting.single_rows import SingleRowPredictions
 from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.convert.exports import Exports
 from hedgerow.convert.reading import load_any
@@ -30,7 +31,7 @@ from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.inspection.views import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.io.forms import ModelForms
-from hedgerow.io.streaming import PredictionKind, StreamedPredictions
+from hedgerow.io.streaming import StreamedPredictions
 from hedgerow.metrics import task_of
 from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import AVERAGED, Model
@@ -38,10 +39,13 @@ from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
 from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
+from hedgerow.params import PredictionKind
 from hedgerow.plot.curves import CurveViews
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.plot.views import TreeViews
 from hedgerow.threads import resolve_threads
+
+_KINDS: tuple[str, ...] = get_args(PredictionKind)
 
 FEW_ROWS = 256
 """Batches below this are predicted in the caller's thread: to count processors takes longer."""
@@ -53,6 +57,7 @@ class Booster(
     InspectionPictures,
     MonotoneChecks,
     ExplainedPredictions,
+    SingleRowPredictions,
     StreamedPredictions,
     SurvivalPredictions,
     DistributionPredictions,
@@ -233,6 +238,10 @@ class Booster(
         offset: Any = None,
     ) -> FloatArray:
         """Raw scores of shape (n_outputs, n_rows); ``reader`` is named in messages."""
+        if type(X) is np.ndarray and len(X) == 1 and offset is None and n_rounds is None:
+            row = self._single.of_table(X) if first_round == 0 else None
+            if row is not None:
+                return row
         X, given = offset_of_rows(self.model, X, offset)
         values, threads = self._inputs(X, n_jobs, reader)
         if n_rounds is None and first_round == 0:
@@ -359,11 +368,10 @@ class Booster(
             )
 
     def _check_kind(self, kind: str) -> None:
-        known: tuple[str, ...] = get_args(PredictionKind)
-        if kind not in known:
+        if kind not in _KINDS:
             raise ParameterError(
-                f"kind must be one of {', '.join(map(repr, known))}; got {kind!r}."
-                f"{did_you_mean(str(kind), known)}"
+                f"kind must be one of {', '.join(map(repr, _KINDS))}; got {kind!r}."
+                f"{did_you_mean(str(kind), _KINDS)}"
             )
         if kind == "probability" and task_of(self._objective) == "regression":
             raise ParameterError(

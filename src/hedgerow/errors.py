@@ -26,6 +26,17 @@ class ParameterError(HedgerowError, ValueError):
     """A parameter is unknown, out of range, or has no effect beside another."""
 
 
+class UnknownNameError(ParameterError, TypeError):
+    """An argument that a constructor or a method does not have, as Python's own TypeError."""
+
+
+class AllRowsNeededError(ParameterError):
+    """What is asked for looks at all rows at once, and these are read part by part.
+
+    Rows of files are then read into memory if they fit (:mod:`hedgerow.boosting.resident`).
+    """
+
+
 class DataError(HedgerowError, ValueError):
     """The table, target or weights cannot be used as they are."""
 

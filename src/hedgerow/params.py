@@ -18,6 +18,7 @@ import numpy as np
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.schedules import is_number, rate_at, read_rate
 
+PredictionKind = Literal["value", "raw", "probability", "leaf"]
 GrowPolicy = Literal["leafwise", "depthwise", "symmetric"]
 TreeMethod = Literal["hist", "approx", "exact"]
 Sketch = Literal["global", "local"]
@@ -35,6 +36,10 @@ InteractionConstraints: TypeAlias = (
 ByFeature: TypeAlias = "Mapping[str | int, float] | Sequence[float] | None"
 ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
 _DIRECTIONS = {"increasing": 1, "decreasing": -1}
+CHECKPOINT_SECONDS = 10.0
+"""Time between two writes of a checkpoint.  A fit that is killed loses at most about that much
+work, and a write costs two flushes of the disk, little beside it on any disk."""
+
 FIRST_ORDER = ("gradient", "line_search")
 """Ways of leaf estimation whose trees fit the negative gradient by least squares."""
 

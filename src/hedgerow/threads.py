@@ -4,7 +4,7 @@ Kernels release the interpreter lock and never start threads themselves (no
 OpenMP, no TBB): a fit or a prediction uses a private pool that this file owns,
 so a forked child, two fits at once or a joblib worker cannot abort or hang.
 
-Four ways to have several threads:
+Five ways to have several threads:
 
 :func:`run_blocks`   one call per block of rows, for work without exchange
 :class:`Team`        workers parked inside compiled code for the length of a
@@ -12,11 +12,13 @@ Four ways to have several threads:
                      (:mod:`hedgerow.kernels.barrier`)
 :func:`work_ahead`   items made in the background before they are asked for
 :func:`take_turns`   long tasks of many steps, kept abreast of each other
+:class:`BoundedPool` pieces of work of a server, with a bound on how many wait
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import math
 import numbers
@@ -322,6 +324,7 @@ class _Turns:
             return number, self._steps.pop(number)
 
 
+@functools.cache
 def wait_addresses() -> tuple[int, int]:
     """Addresses of the C functions by which waiting kernels yield and sleep.
 
@@ -336,6 +339,10 @@ def wait_addresses() -> tuple[int, int]:
         functions = library.sched_yield, library.usleep
     pause, sleep = (ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
     return pause, sleep
+
+
+def _nothing() -> None:
+    """Dismiss no one."""
 
 
 class Team:
@@ -369,3 +376,51 @@ class Team:
         for helper in self._helpers:
             helper.join()
         self._helpers = []
+        # What dismisses them knows the owner of the team: without the cycle the memory of a
+        # grower is free as soon as its fit ends, not when cycles are looked for.
+        self._dismiss = _nothing
+
+
+class BoundedPool:
+    """Threads that refuse work instead of letting it pile up.
+
+    Parameters
+    ----------
+    n_threads : int
+    queue : int
+        Pieces of work that may wait.
+    name : str
+        Of the threads.
+    """
+
+    def __init__(self, n_threads: int, queue: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
+        self._most = n_threads + queue
+        self._n_pending = 0
+        self._lock = threading.Lock()
+
+    @property
+    def n_pending(self) -> int:
+        """Pieces of work that run or wait."""
+        return self._n_pending
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any] | None:
+        """Have a thread do a piece of work; None if as many wait as may.
+
+        What is cancelled before it begins is not done.
+        """
+        with self._lock:
+            if self._n_pending >= self._most:
+                return None
+            self._n_pending += 1
+        future = self._pool.submit(work, *arguments)
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, _: Future[Any]) -> None:
+        with self._lock:
+            self._n_pending -= 1
+
+    def close(self) -> None:
+        """Wait for what runs; what waits is not done."""
+        self._pool.shutdown(cancel_futures=True)

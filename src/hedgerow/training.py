@@ -13,7 +13,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, given_model
 from hedgerow.boosting.asked_loss import AskedLoss, count_classes
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS, Checkpoint, claiming
+from hedgerow.boosting.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.class_weights import rescaled
 from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.dataset import Dataset
@@ -24,14 +24,13 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, ValidRows, named_valid
 from hedgerow.boosting.targets import Targets, same_targets
-from hedgerow.convert.settings.names import name_hint
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import Schema, check_same_names
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError
 from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import PARAMETERS, Objective, objective_for
-from hedgerow.params import BOOST_PARAMETER_NAMES, BoostParams, boost_params
+from hedgerow.params import BOOST_PARAMETER_NAMES, CHECKPOINT_SECONDS, BoostParams, boost_params
 
 _STOPPING_NAMES = (
     *("early_stopping", "validation_fraction", "patience", "min_delta", "time_budget"),
@@ -57,7 +56,7 @@ def train(
     progress: bool = False,
     init_model: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = SECONDS,
+    checkpoint_every: float = CHECKPOINT_SECONDS,
 ) -> Booster:
     """Train a model.
 
@@ -127,14 +126,12 @@ def train(
     stopping = stopping_of(given)  # its clock is that of the time budget
     kept = checkpoint_at(checkpoint, checkpoint_every)
     if isinstance(dataset, StoredData):
-        if init_model is not None:
-            raise ParameterError(
-                "init_model needs the rows in memory, and these are read batch by batch: give a "
-                "table, or train all rounds at once."
-            )
-        return _train_stored(
-            given, trees_of(given), stopping, dataset, valid, callbacks, progress, kept
-        )
+        trees = trees_of(given)
+        try:
+            _check_parts(dataset, trees, init_model)
+            return _train_stored(given, trees, stopping, dataset, valid, callbacks, progress, kept)
+        except AllRowsNeededError as reason:
+            dataset, valid = _in_memory(dataset, valid, trees, reason)
     asked = asked_fit(given, dataset, valid, init_model)
     model = fit(
         asked.train,
@@ -277,6 +274,11 @@ def check_datasets(dataset: Any, valid: Any) -> None:
     for name, given in named.items():
         if isinstance(given, Dataset | StoredData):
             continue
+        if isinstance(given, int | np.integer):
+            raise DataTypeError(
+                f"{name} must be a Dataset; got the number {given!r}: the number of rounds is "
+                "the parameter n_estimators, train({'n_estimators': ...}, dataset)."
+            )
         pair = isinstance(given, tuple | list) and len(given) == 2
         how = "Dataset(*" + name + ")" if pair else "Dataset(X, y)"
         raise DataTypeError(
@@ -311,6 +313,25 @@ def start_from(init_model: Any) -> Start | None:
     if init_model is None:
         return None
     return Start(rescaled(given_model(init_model)[0], None))
+
+
+def _check_parts(dataset: StoredData, trees: BoostParams, init_model: Any) -> None:
+    # Most trainings are of tables in memory, and need not wait for these imports.
+    from hedgerow.boosting.file_checks import check_parts
+
+    check_parts(dataset, trees, init_model)
+
+
+def _in_memory(
+    dataset: StoredData, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
+) -> tuple[Dataset, ValidRows]:
+    """Rows that are read in parts, in memory: something asked for needs all of them."""
+    from hedgerow.boosting.resident import in_memory
+
+    rows = in_memory(dataset, trees, reason)
+    if isinstance(valid, Mapping):
+        return rows, {name: in_memory(each, trees, reason) for name, each in valid.items()}
+    return rows, None if valid is None else in_memory(valid, trees, reason)
 
 
 def _train_stored(
@@ -369,14 +390,16 @@ def stopping_of(given: Mapping[str, Any]) -> StoppingParams:
 
 def check_names(params: Mapping[str, Any]) -> None:
     """Refuse names that are no parameters of :func:`train`."""
-    for name in params:
-        if name not in _TRAIN_NAMES:
-            if name in ("categorical_features", "unknown_category"):
-                raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
-            if name == "warm_start":
-                raise ParameterError("warm_start is for estimators: give train an init_model.")
-            hint = name_hint(str(name), _TRAIN_NAMES)
-            raise ParameterError(f"unknown parameter {name!r}.{hint}")
+    wrong = [name for name in params if name not in _TRAIN_NAMES]
+    for name in wrong:
+        if name in ("categorical_features", "unknown_category"):
+            raise ParameterError(f"{name} belongs to the data: give it to the Dataset.")
+        if name == "warm_start":
+            raise ParameterError("warm_start is for estimators: give train an init_model.")
+    if wrong:
+        from hedgerow.convert.settings.names import unknown_names
+
+        raise ParameterError(unknown_names(wrong, _TRAIN_NAMES, "train"))
 
 
 def _loss_values(given: Mapping[str, Any]) -> dict[str, Any]:

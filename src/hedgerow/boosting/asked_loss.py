@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.objectives import (
     OBJECTIVES,
     RANKING,
@@ -161,7 +161,7 @@ def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
         return
     shown = getattr(objective, "label", objective.name)
     if isinstance(objective, OwnGradient):
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"objective {shown!r} returns gradient and hessian of all rows at once, which files, "
             "batches and clusters do not have in one place: write it as the loss of one row, a "
             "number, or train on a table in memory."
@@ -174,7 +174,7 @@ def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
         elif objective.name in RANKING:
             why = "compares the rows of a query"
             known = ", on clusters also with rankings if qid is given"
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"objective {shown!r} {why}: it needs all rows in memory. Rows in files, batches and "
             f"on clusters can be trained with losses of single rows{known}."
         )
@@ -185,20 +185,20 @@ def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
 def _check_object(objective: OwnObject, shown: str) -> None:
     """What an object of the user's must be for the same bytes as in memory."""
     if objective.coupled:
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"objective {shown!r} is coupled: derivatives of an output depend on scores before "
             "the trees of others, which rows in chunks do not keep. Train on a table in memory."
         )
     kind = type(objective.inner)
     if not issubclass(kind, RowLoss) or kind.loss is not RowLoss.loss:
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"objective {shown!r}: with rows in files, batches and on clusters its loss must be "
             "the exact mean of losses(target, raw): derive it from hedgerow.objectives.RowLoss "
             "and leave the method loss as it is."
         )
     starts = kind.initial_score is not RowLoss.initial_score
     if starts and kind.start_of is RowLoss.start_of:
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"objective {shown!r} has an initial_score of its own, which needs all targets in "
             "memory: write start_of(rows) in its place (hedgerow.objectives.whole.AllRows)."
         )

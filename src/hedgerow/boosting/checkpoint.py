@@ -44,10 +44,7 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.fingerprint import Fingerprint
 from hedgerow.errors import StorageError
 from hedgerow.growing.tree import GrownTree
-
-SECONDS = 10.0
-"""Time between two writes.  A fit that is killed loses at most about that much work, and a
-write costs two flushes of the disk, little beside it on any disk."""
+from hedgerow.params import CHECKPOINT_SECONDS
 
 _MOST_SHARE = 0.05
 """Writes may take this share of the time: on a slow disk they become rarer."""
@@ -215,7 +212,7 @@ class Checkpoint:
     """
 
     store: CheckpointStore
-    every: float = SECONDS
+    every: float = CHECKPOINT_SECONDS
 
 
 class Recorder:

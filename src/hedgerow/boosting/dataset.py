@@ -105,10 +105,13 @@ class Dataset:
     @staticmethod
     def from_files(
         paths: PathLike | Sequence[PathLike],
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         *,
         weight: str | None = None,
         offset: str | Sequence[str] | None = None,
+        qid: str | None = None,
+        position: str | None = None,
+        groups: str | None = None,
         drop: Sequence[str] = (),
         features: Sequence[str] | None = None,
         categorical_features: CategoricalFeatures = "auto",
@@ -119,7 +122,8 @@ class Dataset:
         r"""Rows in files, read batch by batch: a table may be larger than memory.
 
         A model has the same bytes as that of the whole table in memory
-        (``docs/out-of-core.md``).  Needs pyarrow (``pip install 'hedgerow[files]'``).
+        (``docs/out-of-core.md``).  What trees in chunks do not know is trained on the rows in
+        memory, if ``memory_limit`` allows it.  Needs pyarrow (``pip install 'hedgerow[files]'``).
 
         Parameters
         ----------
@@ -127,12 +131,14 @@ class Dataset:
             Parquet, Arrow or Feather, CSV or TSV (also ``.gz``), LibSVM; a folder
             means all files in it, and folders named ``key=value`` give a column.
             The order of the rows is that of the paths, and of names in a folder.
-        target : str, optional
-            Name of the column to predict; LibSVM files have none to name.
+        target : str or sequence of str, optional
+            Name of the column to predict, or of several; LibSVM files have none to name.
         weight : str, optional
             Column of weights; a row of weight 0 counts as absent.
         offset : str or sequence of str, optional
             Columns of raw scores known beforehand, one for each output.
+        qid, position, groups : str, optional
+            Columns of queries, positions and groups, as for :class:`Dataset`.
         drop : sequence of str, default=()
             Columns that are not used.
         features : sequence of str, optional
@@ -172,7 +178,7 @@ class Dataset:
 
         return from_files(
             paths,
-            make_roles(target, weight, offset, drop, features),
+            make_roles(target, weight, offset, drop, features, qid, position, groups),
             categorical_features=categorical_features,
             unknown_category=unknown_category,
             cache_dir=cache_dir,
@@ -182,10 +188,13 @@ class Dataset:
     @staticmethod
     def from_batches(
         batches: BatchFunction,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         *,
         weight: str | None = None,
         offset: str | Sequence[str] | None = None,
+        qid: str | None = None,
+        position: str | None = None,
+        groups: str | None = None,
         drop: Sequence[str] = (),
         features: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -207,7 +216,8 @@ class Dataset:
             Batches must be smaller than the memory limit by far.
         target, weight : str, optional
             Columns of frames; tuples hold them themselves.
-        offset, drop, features, categorical_features, unknown_category, cache_dir, memory_limit
+        offset, qid, position, groups, drop, features, categorical_features, unknown_category, \
+cache_dir, memory_limit
             As for :meth:`from_files`.
         feature_names : sequence of str, optional
             For batches that have none.
@@ -233,7 +243,7 @@ class Dataset:
 
         return from_batches(
             batches,
-            make_roles(target, weight, offset, drop, features),
+            make_roles(target, weight, offset, drop, features, qid, position, groups),
             feature_names=feature_names,
             categorical_features=categorical_features,
             unknown_category=unknown_category,

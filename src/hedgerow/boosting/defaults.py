@@ -62,7 +62,7 @@ AUTOMATIC = (
 )
 """Parameters of the estimators that may be ``"auto"``."""
 
-_ROUNDS = frozenset({"n_estimators", "learning_rate", "early_stopping"})
+ROUNDS = frozenset({"n_estimators", "learning_rate", "early_stopping"})
 
 _OF_TINY = frozenset({"max_leaves", "min_samples_leaf", "reg_lambda", "min_data_per_group"})
 """What tables of few rows have of their recipe where rounds are counted: a plain leaf would hold
@@ -399,7 +399,7 @@ def choose(
 
 def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:
     """Whether the number of rounds is to be found, by folds or by validation rows."""
-    if automatic >= _ROUNDS:
+    if automatic >= ROUNDS:
         return True
     is_asked = "early_stopping" in automatic or stopping.by_folds
     is_free = "n_estimators" in automatic and is_number(params.learning_rate)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from hedgerow.boosting.slopes import refuse_stored_slopes
+from hedgerow.boosting.symmetric import refuse_stored
 from hedgerow.data.sparse import AnyTable
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError
+from hedgerow.growing.chunk_setup import check
+from hedgerow.growing.stored_exact import check_supported
 from hedgerow.params import BoostParams
 
 
@@ -11,11 +15,36 @@ def check_bundles(params: BoostParams) -> None:
     """Refuse what is decided on the whole table in memory."""
     if params.bundle_features is True or params.max_conflict_rate > 0.0:
         name = "bundle_features" if params.bundle_features is True else "max_conflict_rate"
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"{name}={getattr(params, name)!r}: which features share a column is found out on the "
             "whole table in memory, and rows are read from files here. Leave it at its default; "
             "without conflicts, bundles are no part of the model."
         )
+
+
+def check_parts(data: object, params: BoostParams, init_model: object = None) -> None:
+    """Refuse, before rows are read, what trees of rows in parts are known not to do.
+
+    The rest is refused where it is found: it depends on the rows.
+
+    Raises
+    ------
+    AllRowsNeededError
+    """
+    if init_model is not None:
+        raise AllRowsNeededError("init_model goes on with rows in memory.")
+    source = getattr(data, "source", None)
+    further = {} if source is None else source.roles.of_rows()
+    if further:
+        named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
+        raise AllRowsNeededError(f"{named}: trees of rows in parts do not know it.")
+    refuse_stored(params)
+    refuse_stored_slopes(params)
+    check_bundles(params)
+    if params.tree_method == "hist":
+        check(params, "data")
+    else:
+        check_supported(params)
 
 
 def check_backoff(table: AnyTable) -> None:

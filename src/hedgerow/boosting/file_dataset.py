@@ -144,8 +144,6 @@ class FileDataset(Dataset):
             "read them into a frame and give Dataset(X, y)."
         )
 
-    # -- targets that are labels ---------------------------------------------------
-
     def scan(self, read_target: ReadTarget) -> Iterator[Rows]:
         """Rows with targets and weights alone, for a look at the targets."""
         self._find_types()
@@ -348,11 +346,17 @@ class FileDataset(Dataset):
     # -- pass two ------------------------------------------------------------------
 
     def schema_for(self, plan: StorePlan) -> Schema:
+        """Pass one alone: the schema of the training rows, whose columns are to be sorted."""
+        return sortable(self._pass_one(plan).table, plan.params.tree_method).schema
+
+    def schema_of_rows(self, plan: StorePlan) -> Schema:
         """Pass one alone: the schema of the training rows; no bins are asked for."""
+        return self._pass_one(plan).table.schema
+
+    def _pass_one(self, plan: StorePlan) -> Found:
         if self._counted is None:
             self.survey(lambda target: None, plan.params, plan.set_aside is not None)
-        found = self._found(plan)[0]
-        return sortable(found.table, plan.params.tree_method).schema
+        return self._found(plan)[0]
 
     def tables(
         self, schema: Schema, plan: StorePlan, is_strict: bool = False

@@ -6,13 +6,13 @@ Rows of weight 0 are absent: they are taken out here, before rows are numbered.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.sample import check_finite, check_offset, check_weight
 from hedgerow.data.sources import Batch, Part, Roles, Source
 from hedgerow.data.sources.base import check_same_columns, no_column
@@ -39,6 +39,8 @@ class Rows:
         Of the rows that count, like the next two.
     weight : float64, or None
     offset : float64 (n_outputs, n_rows), or None
+    others : mapping from role to values
+        Queries, positions, groups and further targets, where features are read.
     """
 
     part: Part
@@ -47,6 +49,7 @@ class Rows:
     target: FloatArray
     weight: FloatArray | None
     offset: FloatArray | None
+    others: Mapping[str, AnyArray] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -110,7 +113,7 @@ class RowReader:
                     continue
                 self._look_at(batch, part)
                 try:
-                    rows = self._rows(part, batch, n_outputs)
+                    rows = self._rows(part, batch, n_outputs, features)
                 except HedgerowError as error:
                     if str(error).startswith(part.name):
                         raise
@@ -156,7 +159,7 @@ class RowReader:
     def _aside_and_features(self) -> tuple[str, ...]:
         return (*self._roles.aside(), *self.features())
 
-    def _rows(self, part: Part, batch: Batch, n_outputs: int | None) -> Rows:
+    def _rows(self, part: Part, batch: Batch, n_outputs: int | None, others: bool) -> Rows:
         roles = self._roles
         target = self._vector(batch, batch.target, roles.target, "target")
         if target is None:
@@ -174,15 +177,22 @@ class RowReader:
         if roles.offset and n_outputs is not None:
             parts = [self._named(batch, name, "offset") for name in roles.offset]
             offset = check_offset(np.column_stack(parts), batch.n_rows, n_outputs)
+        known = {}
+        if others:
+            known = {
+                role: self._column(batch, name, role).as_array()
+                for role, name in roles.of_rows().items()
+            }
         if weight is None:
-            return Rows(part, batch, None, values, None, offset)
+            return Rows(part, batch, None, values, None, offset, known)
         numbers = checked_weight(vector_of(weight, roles.weight or "weight", "weight"))
         if (numbers > 0.0).all():
-            return Rows(part, batch, None, values, numbers, offset)
+            return Rows(part, batch, None, values, numbers, offset, known)
         kept = np.flatnonzero(numbers > 0.0)
         if offset is not None:
             offset = np.ascontiguousarray(offset[:, kept])
-        return Rows(part, batch, kept, values[kept], numbers[kept], offset)
+        known = {role: found[kept] for role, found in known.items()}
+        return Rows(part, batch, kept, values[kept], numbers[kept], offset, known)
 
     def _vector(
         self, batch: Batch, given: ReadColumn | None, name: str | None, role: str
@@ -199,9 +209,12 @@ class RowReader:
         return batch.columns[name]
 
     def _named(self, batch: Batch, name: str, role: str) -> FloatArray:
+        return vector_of(self._column(batch, name, role), name, role)
+
+    def _column(self, batch: Batch, name: str, role: str) -> ReadColumn:
         column = self._vector(batch, None, name, role)
         assert column is not None
-        return vector_of(column, name, role)
+        return column
 
 
 def checked_weight(weight: FloatArray) -> FloatArray:

@@ -141,7 +141,8 @@ def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Mod
         check_plan(plan)
         return plan.finish(plan.start.model)
     ready = make_ready(plan, budget)
-    forest = _grow(ready, recorder)
+    with ready.watch.assembling(ready.assemble):
+        forest = _grow(ready, recorder)
     watch, chosen = ready.watch, ready.chosen
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)

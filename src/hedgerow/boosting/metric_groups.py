@@ -17,7 +17,7 @@ from hedgerow.boosting.sample import Sample, check_length
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.schema import position_of
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.metrics import Metric
 from hedgerow.metrics.groups import GroupScores, codes_of
@@ -75,7 +75,7 @@ def refuse_groups(metrics: Sequence[Metric]) -> None:
     """Raise ``ParameterError`` for metrics of groups of rows that are not in memory."""
     for metric in metrics:
         if isinstance(metric.function, GroupScores):
-            raise ParameterError(
+            raise AllRowsNeededError(
                 f"eval_metric {metric.name!r} needs the groups of all rows in memory, but the "
                 "rows are read in batches: use the metric itself."
             )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.numbered import refuse_missing
 from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Positions, Sample, check_length
@@ -22,6 +21,9 @@ from hedgerow.objectives import Objective
 from hedgerow.objectives.positions import PositionBias
 from hedgerow.objectives.ranking import RankingLoss
 from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.continuing import Start
 
 
 def read_position(position: Any, n_rows: int, name: str = "position") -> Positions | None:

@@ -196,7 +196,7 @@ def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
         found = _assemble(forest, train, encoded, params, watch, chosen, start, n_threads)
         return plan.finish(found)
 
-    watch.assemble, asked = assemble, constraints_of_inputs(params, encoded.inputs)
+    asked = constraints_of_inputs(params, encoded.inputs)
     if chosen is not None:
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
         asked = asked.with_rounds(chosen.n_rounds)

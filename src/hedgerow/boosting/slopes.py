@@ -7,7 +7,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.numbers import floats_of
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.params import BoostParams
 
 
@@ -44,7 +44,7 @@ def check_slopes(params: BoostParams) -> None:
 def refuse_stored_slopes(params: BoostParams) -> None:
     """Raise ``ParameterError`` for slopes of rows in parts: all values must be in memory."""
     if params.linear_leaves:
-        raise ParameterError(
+        raise AllRowsNeededError(
             "linear_leaves=True needs all rows in memory: give the rows as a table, or use "
             "linear_leaves=False."
         )

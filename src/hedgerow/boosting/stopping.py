@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
@@ -149,7 +149,7 @@ class StoppingParams:
     def check_without_table(self, where: str) -> None:
         """Raise ``ParameterError`` for what needs a table in memory; rows are ``where``."""
         if self.by_folds:
-            raise ParameterError(
+            raise AllRowsNeededError(
                 f"early_stopping='cv' divides a table in memory into folds, but the rows are "
                 f"{where}: use early_stopping=True, which sets rows aside, or 'oob'."
             )

@@ -52,7 +52,7 @@ from hedgerow.boosting.watch import RoundState, ScoredRows, Watch, best_round_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import GIVEN
 from hedgerow.data.schema import Schema
-from hedgerow.errors import DataError, LossError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, LossError, ParameterError
 from hedgerow.growing.chunk_exchange import GrowMode
 from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.constraints import resolve_constraints
@@ -167,9 +167,8 @@ def fit_stored(
         record, seconds = record_of(n_rows, params, watch), tuple(watch.seconds)
         return Model(forest, train.schema, objective.name, record, None, seconds)
 
-    watch.assemble = assemble
     try:
-        with budget_of(stopping) as watch.budget:
+        with budget_of(stopping) as watch.budget, watch.assembling(assemble):
             return told_by(bar, assemble(_grow(plan, watch, recorder)))
     finally:
         if bar is not None:
@@ -392,32 +391,32 @@ def check_stored(
     ``scores_train``: whether metrics are computed of training rows.
     """
     if params.tree_method != "hist":
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"tree_method={params.tree_method!r} sorts whole columns in memory; rows in chunks are "
             "trained with tree_method='hist'."
         )
     groups = choose_columns(train.schema, n_rows, objective, params)
     if groups:
         names = sorted({train.schema.names[j] for group in groups for j in group})
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"target_statistics={params.target_statistics!r} makes statistics of the columns "
             f"{', '.join(map(repr, names))}, for which all rows must be in memory: use "
             "target_statistics=False, or train on a table in memory."
         )
     if params.boosting == "rf" and (params.oob_score or scores_train):
         what = "oob_score=True" if params.oob_score else _SCORES_TRAIN
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"{what} with boosting='rf' keeps a mean for every training row in memory; with rows "
             "in chunks give validation rows."
         )
     searches = params.leaf_estimation == "line_search"
     if searches and not hasattr(objective, "leaf_rule"):
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"leaf_estimation='line_search' with objective {objective.name!r} looks at all rows "
             "many times for each tree; with rows in chunks use 'auto', 'newton' or 'gradient'."
         )
     if searches and params.sampling != "uniform":
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"sampling={params.sampling!r} gives rows weights that the leaves of objective "
             f"{objective.name!r} need; with rows in chunks use sampling='uniform'."
         )

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from hedgerow.boosting.slopes import check_slopes, refuse_stored_slopes
 from hedgerow.boosting.symmetric import is_symmetric, refuse_stored, resolve_symmetric
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
 
@@ -100,7 +100,7 @@ def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
     refuse_stored_slopes(params)
     params = resolve_strategy(params, objective)
     if params.multi_strategy == ALL_OUTPUTS:
-        raise ParameterError(
+        raise AllRowsNeededError(
             "multi_strategy='multi_output_tree' needs all rows in memory: give the rows as a "
             "table, or use multi_strategy='one_output_per_tree'."
         )

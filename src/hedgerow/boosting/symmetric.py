@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.params import BoostParams
 
 USUAL_DEPTH = 6
@@ -45,7 +45,7 @@ def resolve_symmetric(params: BoostParams) -> BoostParams:
 def refuse_stored(params: BoostParams) -> None:
     """Raise for symmetric trees of rows in parts: all rows must be in memory."""
     if is_symmetric(params):
-        raise ParameterError(
+        raise AllRowsNeededError(
             "grow_policy='symmetric' needs all rows in memory: give the rows as a table, or "
             "use grow_policy='depthwise' or 'leafwise'."
         )

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -32,7 +33,7 @@ from hedgerow.boosting.row_sets import ONLY, TRAINING
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import numbers_of
-from hedgerow.errors import LossError, StorageError
+from hedgerow.errors import LossError, ParameterError, StorageError
 from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import (
     Metric,
@@ -249,9 +250,26 @@ class Watch:
         """Whole rounds so far, those of the model that the fit has begun with among them."""
         return self.n_first + len(self.seconds)
 
+    @contextmanager
+    def assembling(self, assemble: Callable[[Forest], Model]) -> Iterator[None]:
+        """Models are made so, for callbacks, until this ends.
+
+        What makes them knows the rows, and this: without the cycle all of it is free when
+        the fit ends.
+        """
+        self.assemble = assemble
+        try:
+            yield
+        finally:
+            self.assemble = None
+
     def model_of(self, state: RoundState) -> Model:
         """The model as it is if the fit ends now."""
-        assert self.assemble is not None
+        if self.assemble is None:
+            raise ParameterError(
+                "the model of a round is made while its callback runs, but this fit has ended: "
+                "take the model of the estimator, or call model() in the callback."
+            )
         return self.assemble(state.freeze(self.n_kept))
 
     def cut(self, n_rounds: int) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from hedgerow.arrays import AnyArray
-    from hedgerow.explain import Explanation
+BATCH_BYTES = 1 << 27
+"""Bytes of values in memory at a time, where the number of rows is not given."""
+
+_ALL_ROWS = 1 << 40
 
 
 def add_command(commands: Any) -> None:
@@ -21,8 +22,8 @@ def add_command(commands: Any) -> None:
         "be larger than memory.",
         epilog="The table has a column shap_NAME for each column of the model and base_value; "
         "together they are the raw score. A model with several raw scores has a set of columns "
-        "for each, with its name at the end. Of two classes the raw score is the log-odds of the "
-        "second.",
+        "for each, with |SCORE at the end of their names. Of two classes the raw score is the "
+        "log-odds of the second.",
     )
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument(
@@ -39,9 +40,15 @@ def add_command(commands: Any) -> None:
         help="table to write (.csv, .tsv, .parquet, .arrow)",
     )
     parser.add_argument(
-        "--columns",
-        metavar="COLS",
-        help="columns of the tables to write beside the values, separated by commas",
+        "--background",
+        metavar="DATA",
+        help="a table whose rows stand in for columns that are not known (default: the training "
+        "rows that reached each node)",
+    )
+    parser.add_argument(
+        "--interactions",
+        action="store_true",
+        help="values of pairs of columns, each pair once, beside what is left of each column",
     )
     parser.add_argument(
         "--outputs",
@@ -49,12 +56,17 @@ def add_command(commands: Any) -> None:
         help="raw scores to explain, by name or number, separated by commas (default: all)",
     )
     parser.add_argument(
-        "--batch-rows", type=int, metavar="N", help="rows in memory at a time (default: 16384)"
+        "--columns",
+        metavar="COLS",
+        help="columns of the tables to write beside the values, separated by commas",
+    )
+    parser.add_argument(
+        "--batch-rows",
+        type=int,
+        metavar="N",
+        help="rows in memory at a time (default: as many as take 128 MB of values, 65536 at most)",
     )
     parser.set_defaults(run=run)
-
-
-_BATCH_ROWS = 16_384
 
 
 def run(options: argparse.Namespace) -> None:
@@ -65,40 +77,63 @@ def run(options: argparse.Namespace) -> None:
     from hedgerow.io.table_files import check_output
 
     check_output(options.out)
-    if options.out in (options.model, *options.data):
+    if options.out in (options.model, options.background, *options.data):
         raise UsageError(f"-o {options.out} would replace an input; name another file")
     booster = engine.open_model(options.model).booster
-    outputs = [_number_or_name(text) for text in (options.outputs or "").split(",") if text]
+    outputs = read_outputs(options.outputs, booster.output_names)
+    n_rows = options.batch_rows
     job = make_job(
         booster.model,
         options.data,
         options.out,
-        batch_rows=_BATCH_ROWS if options.batch_rows is None else options.batch_rows,
+        batch_rows=rows_of_batch(booster, outputs, options.interactions)
+        if n_rows is None
+        else n_rows,
         columns=options.columns.split(",") if options.columns else (),
         progress=sys.stderr.isatty(),
     )
-    n_rows = write_predictions(
-        job, lambda X: value_columns(booster.explain(X, outputs=outputs or None))
+    background = (
+        None if options.background is None else read_background(booster, options.background)
     )
-    say(f"{n_rows} explanations written to {options.out}")
+
+    def explain(X: Any) -> Any:
+        found = booster.explain(
+            X, background=background, interactions=options.interactions, outputs=outputs
+        )
+        return found.columns("shap_")
+
+    total = write_predictions(job, explain)
+    say(f"{total} explanations written to {options.out}")
+    for name, count in booster.unseen_categories.items():
+        say(f"column {name!r}: {count} row(s) with a category that no training row had")
 
 
-def _number_or_name(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
+def read_outputs(text: str | None, names: tuple[str, ...]) -> list[int | str] | None:
+    """The names and numbers of ``--outputs``: what is no name may be a number."""
+    if not text:
+        return None
+    parts = text.split(",")
+    return [int(part) if part not in names and part.isdecimal() else part for part in parts]
 
 
-def value_columns(found: Explanation) -> dict[str, AnyArray]:
-    """Values and base values as named columns."""
-    import numpy as np
+def rows_of_batch(booster: Any, outputs: list[int | str] | None, interactions: bool) -> int:
+    """Rows whose values take ``BATCH_BYTES``."""
+    from hedgerow.io.streaming import BATCH_ROWS
 
-    n_rows = len(found)
-    values = found.values.reshape(n_rows, len(found.feature_names), -1)
-    n_outputs = values.shape[2]
-    base = np.broadcast_to(found.base_values.reshape(-1, n_outputs), (n_rows, n_outputs))
-    ends = [f"_{name}" for name in found.output_names] or [""]
-    columns: dict[str, AnyArray] = {}
-    for k, end in enumerate(ends):
-        for j, name in enumerate(found.feature_names):
-            columns[f"shap_{name}{end}"] = np.ascontiguousarray(values[:, j, k])
-        columns[f"base_value{end}"] = np.ascontiguousarray(base[:, k])
-    return columns
+    columns = booster.num_features ** (2 if interactions else 1)
+    n_outputs = booster.model.forest.n_outputs if outputs is None else len(outputs)
+    return int(min(BATCH_ROWS, max(1, BATCH_BYTES // (8 * columns * n_outputs))))
+
+
+def read_background(booster: Any, path: str) -> Any:
+    """All rows of a table, as the model takes them."""
+    from hedgerow.cli.usage import UsageError
+    from hedgerow.data.model_rows import model_files
+    from hedgerow.io.file_predictions import columns_of
+
+    files = model_files([path], columns_of(booster.model))
+    parts = [rows.features for rows in files.batches(_ALL_ROWS)]
+    if len(parts) != 1:
+        what = "no rows" if not parts else "several files"
+        raise UsageError(f"--background {path}: {what}; give one table with rows")
+    return parts[0]

@@ -23,6 +23,7 @@ from hedgerow.cli import (
     ladder,
     prediction,
     report,
+    serving,
     training,
     warmup,
 )
@@ -38,6 +39,7 @@ _COMMANDS = (
     inspection,
     report,
     convert,
+    serving,
     ladder,
     warmup,
     bench,

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from hedgerow.cli.usage import UsageError
-from hedgerow.convert.settings.names import name_hint
 
 _WORDS = {"true": True, "false": False, "none": None, "null": None}
 _OWN_OPTIONS = {"callbacks", "progress"}
@@ -28,6 +27,8 @@ def parse_settings(pairs: Iterable[str], estimator: type) -> dict[str, Any]:
         if not equals or not name:
             raise UsageError(f"--set {pair}: write it as name=value, such as --set max_leaves=15")
         if name not in known:
+            from hedgerow.convert.settings.names import name_hint
+
             hint = name_hint(name, known)
             raise UsageError(f"--set {pair}: unknown parameter {name!r}.{hint}")
         if name in settings:

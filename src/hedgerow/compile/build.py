@@ -256,6 +256,8 @@ def _link(folder: Path, system: str, level: str, objects: list[bytes]) -> Path:
         command = [*linker_of(system), "-shared", "-s", "-o", str(linked), f"@{arguments}"]
         if system.startswith("linux"):
             command += ["-lm", "-Wl,--no-undefined"]
+        if system.startswith("macos"):  # else the file holds the path of the folder of work
+            command += [f"-Wl,-install_name,@rpath/{name}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode != 0:
             raise RuntimeError(f"the linker failed: {' '.join(command)}\n{done.stderr}")

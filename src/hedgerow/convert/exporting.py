@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.convert.writers import json_text, lightgbm, onnx, python_text, treelite, xgboost
 from hedgerow.convert.writers.plain import PlainModel, plain_model
-from hedgerow.convert.writers.report import ExportReport, Notes
+from hedgerow.convert.writers.report import ExportFormat, ExportReport, Notes
 from hedgerow.errors import HedgerowError, ParameterError, did_you_mean
 from hedgerow.io.atomic import write_atomically
 from hedgerow.model.model import Model
-
-ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "treelite", "python", "json"]
 
 SUFFIXES: dict[str, ExportFormat] = {
     ".txt": "lightgbm",

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from hedgerow.arrays import AnyArray
-from hedgerow.convert.exporting import ExportFormat, ExportReport, export_model
+from hedgerow.convert.writers.report import ExportFormat, ExportReport
 from hedgerow.model.model import Model
 
 
@@ -67,6 +67,8 @@ class Exports:
         ...     booster.export(os.path.join(folder, "model.py"), check=X).rows_checked
         4
         """
+        from hedgerow.convert.exporting import export_model
+
         return export_model(
             self.model,
             self._classes,

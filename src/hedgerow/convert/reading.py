@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hedgerow.boosting.classes import labels_to_record
-from hedgerow.convert.meaning import Imported
 from hedgerow.errors import ModelFormatError
 from hedgerow.io.model_file import load_model
 from hedgerow.io.sniff import SNIFF_BYTES
 from hedgerow.model.model import Model
+
+if TYPE_CHECKING:
+    from hedgerow.convert.meaning import Imported
 
 MOST_BYTES = 2**31
 """Largest file of another library that is read."""

@@ -15,7 +15,6 @@ floats.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, overload
 
@@ -23,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.once import once
 
 Level: TypeAlias = str | int | float
 
@@ -153,7 +153,7 @@ class LevelIndex:
         find = self._of_text.get
         return np.fromiter((find(text, UNKNOWN_CODE) for text in texts), np.int64, len(texts))
 
-    @functools.cached_property
+    @once
     def _of_text(self) -> dict[str, int]:
         return {str(level): code for code, level in enumerate(self._levels)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import numbers
 import os
@@ -127,4 +128,10 @@ def give_back_memory() -> None:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError, OSError):  # other C libraries have no such call
-            ctypes.CDLL(None).malloc_trim(0)
+            _c_library().malloc_trim(0)
+
+
+@functools.cache
+def _c_library() -> ctypes.CDLL:
+    """That of the process, opened once: each opening leaves a cycle of objects behind."""
+    return ctypes.CDLL(None)

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from hedgerow.data.levels import MOST_LEVELS, Level, LevelIndex, canonical
 from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.once import once
 
 ColumnKind: TypeAlias = Literal["float", "int", "category"]
 UnknownCategory: TypeAlias = Literal["missing", "backoff", "error"]
@@ -75,27 +76,27 @@ class Schema:
     zero_missing: bool = False
     zero_band: float = 0.0
 
-    @functools.cached_property
+    @once
     def names(self) -> tuple[str, ...]:
         """Name of each column."""
         return tuple(column.name for column in self.columns)
 
-    @functools.cached_property
+    @once
     def kinds(self) -> tuple[ColumnKind, ...]:
         """How each column compares."""
         return tuple(column.kind for column in self.columns)
 
-    @functools.cached_property
+    @once
     def has_int(self) -> bool:
         """Whether some column compares as int64, so that tables are held as keys."""
         return "int" in self.kinds
 
-    @functools.cached_property
+    @once
     def has_categories(self) -> bool:
         """Whether some column holds categories."""
         return "category" in self.kinds
 
-    @functools.cached_property
+    @once
     def only_floats(self) -> bool:
         """Whether floats are what they are: no other kind of column."""
         return not (self.has_int or self.has_categories)
@@ -117,7 +118,7 @@ class Schema:
             index = self._indexes[j] = LevelIndex(self.columns[j].levels)
         return index
 
-    @functools.cached_property
+    @once
     def _indexes(self) -> dict[int, LevelIndex]:
         return {}
 

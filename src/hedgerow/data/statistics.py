@@ -27,7 +27,6 @@ see :mod:`hedgerow.boosting.statistics`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -39,6 +38,7 @@ from hedgerow.data.bins import codes_of
 from hedgerow.data.schema import Column, Schema
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.statistics import look_up
+from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 TARGET = -1
@@ -109,7 +109,7 @@ class Inputs:
     kept: tuple[int, ...]
     statistics: tuple[Statistic, ...]
 
-    @functools.cached_property
+    @once
     def sources(self) -> tuple[tuple[int, ...], ...]:
         """Columns of the schema that each input is made of."""
         own = [(position,) for position in self.kept]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,19 +11,26 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.class_weights import corrected
+from hedgerow.boosting.defaults import ROUNDS
+from hedgerow.boosting.file_checks import check_parts
 from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
 from hedgerow.distributed.modes import Parallelism, check_parallelism
+from hedgerow.distributed.one_worker import FitAlone, run_alone
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
 from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRegressor, labels
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.estimators.file_fit import asked_loss
 from hedgerow.model.model import Model
+
+_MOST_CELLS = 20_000_000
+"""Up to so many values ``"auto"`` means what it means in memory, and one worker finds it out:
+that takes minutes.  Larger tables get the plain values of :func:`hedgerow.train`."""
 
 
 class OnCluster(HedgerowEstimator):
@@ -40,11 +48,6 @@ class OnCluster(HedgerowEstimator):
     ) -> tuple[Any, Tables]:
         """The client, and the partitions on the workers."""
         check_parallelism(parallelism)
-        if self.warm_start:
-            raise ParameterError(
-                "warm_start=True goes on with rows in memory, and these are on a cluster: use "
-                "warm_start=False."
-            )
         for name in ("callbacks", "progress"):
             if getattr(self, name):
                 raise ParameterError(
@@ -63,6 +66,35 @@ class OnCluster(HedgerowEstimator):
                 "is None."
             )
         return client, persist_tables(client, train, validation, queries)
+
+    def _fit_on(
+        self,
+        client: Any,
+        tables: Tables,
+        fit: Callable[[], object],
+        resilience: Resilience | None,
+    ) -> Self:
+        """Fit on all workers or, where something looks at all rows at once, on one."""
+        try:
+            self._check_parts(tables)
+            fit()
+        except AllRowsNeededError as reason:
+            alone = FitAlone(self.to_local())
+            fitted = run_alone(client, alone, tables, reason, resilience)
+            self.__dict__.update(vars(fitted))
+        return self
+
+    def _check_parts(self, tables: Tables) -> None:
+        """Refuse what is known, before rows are read, to look at all of them."""
+        if self.warm_start and "booster_" in vars(self):
+            raise AllRowsNeededError("warm_start=True goes on with rows in memory.")
+        check_parts(None, self._params())
+        by_rows = self._automatic() >= ROUNDS
+        if by_rows and sum(tables.train.lengths) * tables.n_features <= _MOST_CELLS:
+            raise AllRowsNeededError(
+                "n_estimators, learning_rate and early_stopping are 'auto', chosen by the rows: of "
+                f"tables up to {_MOST_CELLS:,} values on a cluster as in memory."
+            )
 
     def _work(
         self,
@@ -113,9 +145,9 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
     Parameters and attributes are those of :class:`hedgerow.HedgerowClassifier`; ``n_jobs``
     are threads of each worker (None: as many as it has).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory, if one of ``n_estimators``, ``learning_rate`` and ``early_stopping``
-    is given: otherwise that one takes a recipe for the size of the table, and a cluster the
-    plain values of :func:`hedgerow.train`.
+    same rows in memory.  What looks at all rows at once is trained by one worker, to which the
+    partitions go (docs/distributed.md); with more than 20 million values ``"auto"`` means the
+    plain values of :func:`hedgerow.train` instead.
 
     Examples
     --------
@@ -176,11 +208,15 @@ class DaskHedgerowClassifier(OnCluster, HedgerowClassifier):
         client, tables = self._prepare(
             client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
         )
-        classes = find_classes(client, tables.train)
-        known = Labels(classes, self._class_weights(client, tables.train, classes))
-        work = self._work(asked_loss(self, classes), memory_limit, known)
-        model: Model = train_on_workers(client, work, tables, parallelism, resilience)
-        return self._adopt(corrected(model, known.weights), classes_=classes)
+
+        def fit() -> object:
+            classes = find_classes(client, tables.train)
+            known = Labels(classes, self._class_weights(client, tables.train, classes))
+            work = self._work(asked_loss(self, classes), memory_limit, known)
+            model: Model = train_on_workers(client, work, tables, parallelism, resilience)
+            return self._adopt(corrected(model, known.weights), classes_=classes)
+
+        return self._fit_on(client, tables, fit, resilience)
 
     def _class_weights(self, client: Any, parts: Parts, classes: AnyArray) -> FloatArray | None:
         codes = np.arange(len(classes), dtype=np.float64)
@@ -234,9 +270,9 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
     Parameters and attributes are those of :class:`hedgerow.HedgerowRegressor`; ``n_jobs``
     are threads of each worker (None: as many as it has).  The model, and the file that
     :meth:`save` writes, have the same bytes as those of the local estimator trained on the
-    same rows in memory, if one of ``n_estimators``, ``learning_rate`` and ``early_stopping``
-    is given: otherwise that one takes a recipe for the size of the table, and a cluster the
-    plain values of :func:`hedgerow.train`.
+    same rows in memory.  What looks at all rows at once is trained by one worker, to which the
+    partitions go (docs/distributed.md); with more than 20 million values ``"auto"`` means the
+    plain values of :func:`hedgerow.train` instead.
 
     Examples
     --------
@@ -266,13 +302,16 @@ class DaskHedgerowRegressor(OnCluster, HedgerowRegressor):
         resilience: Resilience | None = None,
     ) -> Self:
         """Train on X and finite numbers y; see :meth:`DaskHedgerowClassifier.fit`."""
-        self._params(), self._stopping()
-        loss = asked_loss(self)
+        self._params(), self._stopping(), self._check_objective()
         client, tables = self._prepare(
             client, parallelism, (X, y, sample_weight), (X_val, y_val, sample_weight_val)
         )
-        work = self._work(loss, memory_limit)
-        return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
+
+        def fit() -> object:
+            work = self._work(asked_loss(self), memory_limit)
+            return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
+
+        return self._fit_on(client, tables, fit, resilience)
 
     def predict(self, X: Any, offset: Any = None) -> Any:
         """Predict the target of each row: lazily for a Dask collection.

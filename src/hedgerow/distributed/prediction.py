@@ -13,7 +13,7 @@ from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster
 from hedgerow.distributed.collections import is_array, is_collection
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.io.streaming import PredictionKind
+from hedgerow.params import PredictionKind
 
 
 def predict_lazily(

@@ -99,7 +99,6 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         self._params(), self._stopping()
         self._check_objective()
         name = "lambdarank" if self.objective == "auto" else self.objective
-        loss = AskedLoss(name, self._loss_values(), has_queries=True)
         client, tables = self._prepare(
             client,
             parallelism,
@@ -107,8 +106,13 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
             (X_val, y_val, sample_weight_val),
             (qid, qid_val),
         )
-        work = self._work(loss, memory_limit)
-        return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
+
+        def fit() -> object:
+            loss = AskedLoss(name, self._loss_values(), has_queries=True)
+            work = self._work(loss, memory_limit)
+            return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
+
+        return self._fit_on(client, tables, fit, resilience)
 
     def predict(self, X: Any, offset: Any = None) -> Any:
         """Score each row: lazily for a Dask collection.

@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hedgerow.booster import Booster
+from hedgerow.booster import Booster, given_model
+from hedgerow.boosting.file_checks import check_parts
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
 from hedgerow.distributed.collections import Tables, persist_tables
 from hedgerow.distributed.modes import Parallelism, check_parallelism, choose_mode
+from hedgerow.distributed.one_worker import TrainAlone, run_alone
 from hedgerow.distributed.work import TrainWork
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.io import model_from_bytes
 from hedgerow.model.model import Model
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params
@@ -40,11 +42,14 @@ def train(
     parallelism: Parallelism = "auto",
     memory_limit: int | None = None,
     resilience: Resilience | None = None,
+    init_model: Any = None,
 ) -> Booster:
     """Train a model on the workers of a Dask cluster.
 
     The model has the same bytes as that of :func:`hedgerow.train` on the same rows in
-    memory, for any number of workers, any partitions, and any faults on the way.
+    memory, for any number of workers, any partitions, and any faults on the way.  What looks at
+    all rows at once (symmetric trees, sampling by gradients, folds and others, see
+    docs/distributed.md) is trained by one worker, to which the partitions go.
 
     Parameters
     ----------
@@ -69,6 +74,8 @@ def train(
         Default: 40% of the worker's memory limit.
     resilience : Resilience, optional
         How long to wait for workers and how often to begin anew.
+    init_model : Booster, fitted estimator, or path of a model file, optional
+        Model to go on from, as for :func:`hedgerow.train`.
 
     Returns
     -------
@@ -81,8 +88,8 @@ def train(
     DataError, DataTypeError
         For data that cannot be used; the message names partition and column.
     ParameterError
-        For an unknown parameter, a value out of range, or what cannot be done without
-        all rows in one memory.
+        For an unknown parameter, a value out of range, or what needs all rows in one memory
+        where no worker has room for them.
 
     Examples
     --------
@@ -101,18 +108,27 @@ def train(
         if "seed" in given:
             raise ParameterError("seed and random_state are two names of one: give one of them.")
         given["seed"] = given.pop("random_state")
-    work = TrainWork(
-        loss=loss_of(given, qid is not None),
-        params=boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES}),
-        stopping=stopping_of(given),
-        eval_metric=given.get("eval_metric"),
-        categorical=categorical_features,
-        unknown=unknown_category,
-        memory_limit=memory_limit,
-        n_jobs=given.get("n_jobs"),
-    )
+    trees = boost_params({name: given[name] for name in given if name in BOOST_PARAMETER_NAMES})
+    reading = {"categorical_features": categorical_features, "unknown_category": unknown_category}
     tables = persist_tables(client, (X, y, weight), (X_val, y_val, weight_val), (qid, qid_val))
-    return Booster(train_on_workers(client, work, tables, parallelism, resilience))
+    try:
+        check_parts(None, trees, init_model)
+        work = TrainWork(
+            loss=loss_of(given, qid is not None),
+            params=trees,
+            stopping=stopping_of(given),
+            eval_metric=given.get("eval_metric"),
+            categorical=categorical_features,
+            unknown=unknown_category,
+            memory_limit=memory_limit,
+            n_jobs=given.get("n_jobs"),
+        )
+        return Booster(train_on_workers(client, work, tables, parallelism, resilience))
+    except AllRowsNeededError as reason:
+        start = None if init_model is None else Booster(given_model(init_model)[0]).to_bytes()
+        alone = TrainAlone(given, reading, start)
+        found: Booster = run_alone(client, alone, tables, reason, resilience)
+        return found
 
 
 def train_on_workers(

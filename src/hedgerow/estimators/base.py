@@ -1,10 +1,14 @@
-"""What the estimators share: parameters, reading of data, prediction, files."""
+"""What the estimators share: parameters, reading of data, prediction, files.
+
+What trains is imported by the methods that need it: a process that imports an estimator, or
+loads one to predict, does without some 80 modules, half of the time of the import.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,28 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, given_model, objective_of
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.classes import n_classes_of
-from hedgerow.boosting.continuing import Start, check_reading
-from hedgerow.boosting.defaults import (
-    AUTO,
-    AUTOMATIC,
-    DataSize,
-    choose,
-    plain_values,
-    rate_of_rounds,
-)
-from hedgerow.boosting.fit import fit
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.explaining import BoostedExplanations
 from hedgerow.estimators.hooks import FitHooks
 from hedgerow.estimators.model_files import ModelFiles
 from hedgerow.estimators.reports import FittedReports
-from hedgerow.explain import Explanation
+from hedgerow.estimators.single_rows import SingleRowEstimator
 from hedgerow.inspection.views import Inspected
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
@@ -59,8 +53,13 @@ from hedgerow.params import (
     TreeMethod,
     boost_params,
 )
+from hedgerow.peer_words import objective_hint
 from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.schedules import LearningRate
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.checkpoint import Checkpoint
+    from hedgerow.boosting.continuing import Start
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 Auto: TypeAlias = "Literal['auto']"
@@ -78,7 +77,14 @@ _FITTED = (
 )
 
 
-class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures):
+class HedgerowEstimator(
+    FitHooks,
+    ModelFiles,
+    FittedReports,
+    SingleRowEstimator,
+    BoostedExplanations,
+    InspectionPictures,
+):
     """Base of :class:`HedgerowClassifier` and :class:`HedgerowRegressor`."""
 
     booster_: Booster
@@ -242,15 +248,21 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
         params = boost_params({**values, "seed": seed_of(self.random_state)})
         if self.boosting != "gbdt" or self.warm_start or "learning_rate" not in self._automatic():
             return params
+        from hedgerow.boosting.defaults import rate_of_rounds
+
         return replace(params, learning_rate=rate_of_rounds(params.n_estimators))
 
     def _automatic(self) -> frozenset[str]:
         """Parameters that are to be chosen by the data."""
+        from hedgerow.boosting.defaults import AUTO, AUTOMATIC
+
         words = {name for name in AUTOMATIC if isinstance(getattr(self, name), str)}
         return frozenset(name for name in words if getattr(self, name) == AUTO)
 
     def _plain(self, name: str) -> Any:
         """The value of a parameter, or what it is before the data are known."""
+        from hedgerow.boosting.defaults import AUTO, AUTOMATIC, plain_values
+
         value = getattr(self, name)
         if name not in AUTOMATIC or not isinstance(value, str):
             return value
@@ -282,7 +294,7 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
             known = ", ".join(map(repr, ("auto", *self._objectives)))
             raise ParameterError(
                 f"objective of a {type(self).__name__} must be one of {known}; "
-                f"got {self.objective!r}."
+                f"got {self.objective!r}.{objective_hint(self.objective, self._objectives)}"
             )
 
     def _loss_values(self) -> dict[str, Any]:
@@ -297,6 +309,8 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
         ParameterError
             If both ``init_model`` and ``warm_start`` name one.
         """
+        from hedgerow.boosting.continuing import Start
+
         if not isinstance(self.warm_start, bool | np.bool_):
             raise ParameterError(f"warm_start must be True or False; got {self.warm_start!r}.")
         fitted = self.warm_start and "booster_" in self.__dict__
@@ -315,6 +329,8 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
     def _read(self, X: Any, params: BoostParams, start: Start | None = None) -> AnyTable:
         """A table to train on."""
         if start is not None:
+            from hedgerow.boosting.continuing import check_reading
+
             schema, reader = start.model.schema, type(self).__name__
             check_reading(schema, self.categorical_features, self.unknown_category, start.name)
             return read_any(X, schema, reader=reader, more_levels=True)
@@ -339,6 +355,9 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
         **known: Any,
     ) -> Model:
         """Train; ``known`` are fitted attributes beside those that the model has."""
+        from hedgerow.boosting.defaults import DataSize, choose
+        from hedgerow.boosting.fit import fit
+
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")
         # The rounds of a model that goes on, now or later, are counted: folds cannot tell them.
@@ -417,58 +436,6 @@ class HedgerowEstimator(FitHooks, ModelFiles, FittedReports, InspectionPictures)
         booster = self._fitted_booster(X)
         reader = type(self).__name__
         return booster.staged_raw_scores(X, n_jobs=self.n_jobs, reader=reader, offset=offset)
-
-    def explain(
-        self,
-        X: Any,
-        *,
-        background: Any = None,
-        interactions: bool = False,
-        outputs: Any = None,
-        offset: Any = None,
-    ) -> Explanation:
-        """Shapley values: what each column adds to the raw score of each row.
-
-        Parameters
-        ----------
-        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
-        background : same as X, optional
-            Rows from which a column takes its values where it is not known.  By default its
-            splits are passed by as many rows as in training.
-        interactions : bool, default=False
-            Divide each value into what the column adds by itself and with each other one.
-        outputs : int, str, or sequence of these, optional
-            Which raw scores are explained, for a model with several: classes, targets or
-            quantile levels, by name or number.
-        offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Added to the base value of each row, as to its raw score.
-
-        Returns
-        -------
-        Explanation
-            See :meth:`hedgerow.Booster.explain`, also for what is raised.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from hedgerow import HedgerowRegressor
-        >>> X = np.arange(200.0).reshape(-1, 2) % 7
-        >>> model = HedgerowRegressor(n_estimators=20).fit(X, 3 * X[:, 0])
-        >>> found = model.explain(X)
-        >>> total = found.values.sum(axis=1) + found.base_values
-        >>> bool(np.allclose(total, model.predict(X)))
-        True
-        """
-        booster = self._fitted_booster(X)
-        return booster.explain(
-            X,
-            background=background,
-            interactions=interactions,
-            outputs=outputs,
-            n_jobs=self.n_jobs,
-            offset=offset,
-            reader=type(self).__name__,
-        )
 
     def apply(self, X: Any) -> npt.NDArray[np.int32]:
         """Leaf that each row reaches in each tree.

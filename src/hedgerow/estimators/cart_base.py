@@ -20,6 +20,7 @@ from hedgerow.boosting.targets import has_columns
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.estimators.cart_table import split_table
 from hedgerow.estimators.cart_training import (
     CRITERIA,
@@ -31,6 +32,7 @@ from hedgerow.estimators.cart_training import (
 )
 from hedgerow.estimators.cart_views import CartViews
 from hedgerow.estimators.common import seed_of, warn_about_names
+from hedgerow.estimators.explaining import TreeExplanations
 from hedgerow.growing.constraints import read_signs
 from hedgerow.inspection.views import Inspected
 from hedgerow.kernels.impurity import GINI, POISSON, SQUARED_ERROR
@@ -54,7 +56,7 @@ _RANGES = {
 }
 
 
-class CartEstimator(CartViews, BaseEstimator, InspectionPictures):
+class CartEstimator(CartViews, TreeExplanations, NamedArguments, BaseEstimator, InspectionPictures):
     """Base of :class:`CARTClassifier` and :class:`CARTRegressor`."""
 
     tree_: CartTree

@@ -13,7 +13,6 @@ from sklearn.base import ClassifierMixin
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.booster import objective_of
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.class_weights import corrected, rescaled
 from hedgerow.boosting.classes import classes_of_record, indices_of, labels_to_record
 from hedgerow.boosting.groups import read_groups
@@ -28,10 +27,10 @@ from hedgerow.estimators import labels, multilabel
 from hedgerow.estimators.base import Auto, EvalMetric, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
-from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_for
 from hedgerow.params import (
+    CHECKPOINT_SECONDS,
     Boosting,
     BundleConflicts,
     BundleOrder,
@@ -271,7 +270,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         groups: Any = None,
         init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = SECONDS,
+        checkpoint_every: float = CHECKPOINT_SECONDS,
     ) -> Self:
         """Train on X and y.
 
@@ -288,6 +287,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         <continuing>
         """
         params, stopping = self._params(), self._stopping()
+        from hedgerow.io.checkpoint_folder import checkpoint_at
+
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         reader = type(self).__name__

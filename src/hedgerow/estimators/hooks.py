@@ -32,6 +32,7 @@ from sklearn.utils.metaestimators import available_if
 
 from hedgerow.boosting.callbacks import Callback, Round
 from hedgerow.errors import ParameterError
+from hedgerow.estimators.arguments import check_arguments
 from hedgerow.model.model import Model
 
 HOOKS = ("setup", "on_fit_task_begin", "on_fit_task_end", "teardown")
@@ -176,6 +177,7 @@ def with_hooks(
 
     @functools.wraps(fit)
     def told(estimator: _Estimator, X: Any, y: Any, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        check_arguments(fit, kwargs, estimator)
         given = [callback for callback in _listed(estimator.callbacks) if has_hooks(callback)]
         before = estimator.__dict__.get("_skl_callbacks")
         if not given and not before:

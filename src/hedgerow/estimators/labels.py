@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.classes import indices_of, labels_from_record
-from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.sample import check_finite, check_length, check_weight
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.continuing import Start
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.booster import Booster
-from hedgerow.convert.exporting import ExportFormat, ExportReport
-from hedgerow.convert.settings.names import name_hint
-from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError
+from hedgerow.convert.writers.report import ExportFormat, ExportReport
+from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError
+from hedgerow.estimators.arguments import NamedArguments
 from hedgerow.io import load_model, save_model
 from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
@@ -22,7 +22,7 @@ from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule
 from hedgerow.threads import resolve_threads
 
 
-class ModelFiles(BaseEstimator, ABC):
+class ModelFiles(NamedArguments, BaseEstimator, ABC):
     """Writing and reading of an estimator; part of its base class."""
 
     booster_: Booster
@@ -49,16 +49,16 @@ class ModelFiles(BaseEstimator, ABC):
 
         Raises
         ------
-        ParameterError
-            For an unknown name; the message says what it is called here if it is a parameter of
+        UnknownNameError
+            For unknown names; the message says what it is called here if it is a parameter of
             LightGBM, XGBoost or CatBoost.
         """
         known = self._get_param_names()
-        for name in params:
-            if name not in known:
-                raise ParameterError(
-                    f"{type(self).__name__} has no parameter {name!r}.{name_hint(name, known)}"
-                )
+        wrong = [name for name in params if name not in known]
+        if wrong:
+            from hedgerow.convert.settings.names import unknown_names
+
+            raise UnknownNameError(unknown_names(wrong, known, type(self).__name__))
         super().set_params(**params)
         return self
 

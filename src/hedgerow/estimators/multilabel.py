@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.row_sets import GivenRows, stacked
 from hedgerow.boosting.sample import Sample, check_weight
 from hedgerow.boosting.stopping import StoppingParams
@@ -18,6 +17,9 @@ from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.base import HedgerowEstimator
 from hedgerow.objectives import Objective, SeveralTargets, objective_for
 from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.checkpoint import Checkpoint
 
 
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:

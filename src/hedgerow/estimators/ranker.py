@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import check_given, read_qid, weight_of_rows
@@ -24,12 +23,12 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
-from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives import RANKING, make_objective
 from hedgerow.objectives.ranking import PairMethod
 from hedgerow.params import (
+    CHECKPOINT_SECONDS,
     Boosting,
     BundleConflicts,
     BundleOrder,
@@ -290,7 +289,7 @@ class HedgerowRanker(HedgerowEstimator):
         offset_val: Any = None,
         init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = SECONDS,
+        checkpoint_every: float = CHECKPOINT_SECONDS,
     ) -> Self:
         """Train on the rows of queries.
 
@@ -326,6 +325,8 @@ class HedgerowRanker(HedgerowEstimator):
         <continuing>
         """
         params, stopping = self._params(), self._stopping()
+        from hedgerow.io.checkpoint_folder import checkpoint_at
+
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         name = "lambdarank" if self.objective == "auto" else self.objective

@@ -13,7 +13,6 @@ from sklearn.utils.validation import column_or_1d
 
 from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import SECONDS
 from hedgerow.boosting.event_times import read_times
 from hedgerow.boosting.groups import read_groups
 from hedgerow.boosting.offsets import Offsets
@@ -33,12 +32,12 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
-from hedgerow.io.checkpoint_folder import checkpoint_at
 from hedgerow.metrics import make_metrics
 from hedgerow.objectives import Objective, make_objective, objective_for
 from hedgerow.objectives.aft import Distribution as TimeDistribution
 from hedgerow.objectives.distributions import Distribution
 from hedgerow.params import (
+    CHECKPOINT_SECONDS,
     Boosting,
     BundleConflicts,
     BundleOrder,
@@ -294,7 +293,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         groups: Any = None,
         init_model: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = SECONDS,
+        checkpoint_every: float = CHECKPOINT_SECONDS,
     ) -> Self:
         """Train on X and y.
 
@@ -315,6 +314,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         <continuing>
         """
         params, stopping = self._params(), self._stopping()
+        from hedgerow.io.checkpoint_folder import checkpoint_at
+
         kept = checkpoint_at(checkpoint, checkpoint_every)
         self._check_objective()
         start, _ = self._start(init_model)

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.defaults import told
 from hedgerow.data.frames import FrameLibrary
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 
@@ -33,6 +32,8 @@ class FittedReports(ABC):
     @property
     def chosen_params_(self) -> dict[str, Any]:
         """What ``"auto"`` has come to, by parameter, and the folds of early stopping."""
+        from hedgerow.boosting.defaults import told
+
         check_is_fitted(self)
         record = self.booster_.model.training
         found = {**record.get("parameters", {}), **record.get("folds", {})}

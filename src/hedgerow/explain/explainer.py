@@ -1,259 +1,318 @@
-"""Shapley values of the rows of a table, for one model."""
+"""Shapley values of the rows of a table, in blocks, by all threads.
+
+Rows are cut into blocks, and trees into runs whose factors (:mod:`hedgerow.kernels.shapley`)
+take bounded memory.  What a row gets depends on neither.
+"""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
-from hedgerow.errors import DataError, ParameterError
-from hedgerow.explain.paths import Paths, find_paths, players_of
-from hedgerow.kernels.explain import explain_rows
-from hedgerow.kernels.explain_background import (
-    MOST_PLAYERS,
-    Sample,
-    Weights,
-    branch_space,
-    explain_against,
-    fill_sample,
+from hedgerow.explain.game import make_game
+from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
+from hedgerow.explain.players import find_players
+from hedgerow.kernels.shapley import (
+    BLOCK,
+    FACTORS,
+    LEAF,
+    WORD,
+    fill_factors,
 )
-from hedgerow.kernels.explain_tour import BLOCK, GROUPS, Space, Values, tour_space
+from hedgerow.kernels.shapley_blocks import (
+    MOST_CONDITIONS,
+    Tabled,
+    add_trees,
+    explain_few,
+    fill_block_keys,
+    fill_tables_of_trees,
+    spread_players,
+)
+from hedgerow.kernels.shapley_pairs import add_pairs
+from hedgerow.kernels.shapley_rows import FEW_ROWS
+from hedgerow.kernels.slopes import Slopes, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
-from hedgerow.model.model import Model
-from hedgerow.model.predict import NO_CATEGORIES, CategoryArguments, Predictor, Rows
+from hedgerow.model.forest import Forest, asked_columns, renumbered
+from hedgerow.model.predict import NO_CATEGORIES, codings_of, kernel_rows
+from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
-MOST_BYTES = 8 << 30
-"""Largest result."""
+FACTOR_MEMORY = 1 << 24
+"""Bytes of factors that are there at a time."""
 
-_ROWS_AT_ONCE = 4096
-"""Rows whose sets of players are there at a time: 32 kB for each level of a tree."""
+KEPT_MEMORY = 1 << 26
+"""Bytes of factors up to which those of a whole forest are kept."""
+
+ROWS_PER_THREAD = 64
+
+ROWS_OF_TABLE = 4
+"""A tree has a table if there are so many rows, or more, for each of its entries."""
 
 
 class Explainer:
-    """Explains the raw scores of a model.
-
-    Built when it is first used and not changed afterwards, so many threads may use it.
+    """Explains the raw scores of a forest.
 
     Parameters
     ----------
-    model : Model
-    predictor : Predictor
-        Of the same forest.
+    forest : Forest
+    kinds : sequence of {"float", "int", "category"}
+        Of what the trees split.
+    sources : sequence of tuple of int, or None
+        The user's columns that each of these is made of; None: they are the columns.
+    n_columns : int
+        Columns of the user's table.
+    backs_off : bool
+        Whether a walk ends where a value is no known category.
+    reached : float64, one per node, optional
+        Training rows of each node, as they count in shares; by default those of the forest.
     """
 
-    def __init__(self, model: Model, predictor: Predictor) -> None:
-        self._forest, self._predictor = model.forest, predictor
-        self._kinds: Sequence[ColumnKind] = model.split_schema.kinds
-        self._players = players_of(model)
-
-    @functools.cached_property
-    def _paths(self) -> Paths:
-        return find_paths(self._forest, self._players)
-
-    @functools.cached_property
-    def _reader(self) -> CategoryReader | None:
-        return None if self._forest.categories is None else CategoryReader(self._forest)
+    def __init__(
+        self,
+        forest: Forest,
+        kinds: Sequence[ColumnKind],
+        sources: Sequence[tuple[int, ...]] | None,
+        n_columns: int,
+        backs_off: bool = False,
+        reached: FloatArray | None = None,
+    ) -> None:
+        self.forest, self.kinds = forest, kinds
+        self.players = find_players(asked_columns(forest), sources, n_columns)
+        self._backs_off = backs_off
+        self._reached = reached
+        self._codings = codings_of(kinds)
+        self.slopes: Slopes = (
+            no_slopes(0) if forest.slopes is None else writable_slopes(forest.slopes)
+        )
 
     @property
-    def base(self) -> FloatArray:
-        """Raw score of each output without knowledge of any column."""
-        return self._paths.base
+    def n_outputs(self) -> int:
+        """Number of raw scores."""
+        return self.forest.n_outputs
+
+    @once
+    def _reader(self) -> CategoryReader | None:
+        return None if self.forest.categories is None else CategoryReader(self.forest)
+
+    @once
+    def unknown_slots(self) -> dict[int, int]:
+        """The slots that ask for unknown categories; see :func:`make_game`."""
+        if self._reader is None or not self._backs_off:
+            return {}
+        first = -1 - self._reader.n_sets
+        return {column: first - k for k, column in enumerate(self._reader.columns)}
+
+    @once
+    def _plan(self) -> Plan:
+        game = make_game(self.forest, self.players, self._reached, self.unknown_slots)
+        return make_plan(self.forest, game)
+
+    @once
+    def base_values(self) -> FloatArray:
+        """Raw score expected where no column is known, shape (n_outputs,)."""
+        plan = self._plan
+        walks, weight, game, slopes = plan.walks, plan.leaf_weight, plan.game, self.forest.slopes
+        leaf = walks.leaf
+        if slopes is not None:
+            at_center = np.clip(0.0, slopes.low, slopes.high)[game.leaf_node]
+            leaf = leaf + np.where(game.leaf_terms >= 0, at_center, 0.0)[:, None]
+        is_leaf = walks.edge[:, LEAF] >= 0
+        tree = np.repeat(np.arange(len(game.roots)), np.diff(walks.first_edge))[is_leaf]
+        number = walks.edge[is_leaf, LEAF]
+        lone = np.flatnonzero(np.diff(walks.first_edge) == 0)  # trees without a split
+        tree = np.concatenate([tree, lone])
+        number = np.concatenate([number, game.nodes.leaf[game.roots[lone]]])
+        base = np.array(self.forest.base_score, dtype=np.float64)
+        for k in range(leaf.shape[1]):
+            added = weight[number] * leaf[number, k]
+            base += np.bincount(walks.output[tree] + k, weights=added, minlength=self.n_outputs)
+        return base
+
+    @once
+    def _runs(self) -> list[tuple[int, int]]:
+        """Trees whose factors are there at a time."""
+        walks = self._plan.walks
+        return runs_of(np.diff(walks.first_edge) * walks.n_points * FACTORS * 8, FACTOR_MEMORY)
+
+    def _factors(self, run: tuple[int, int]) -> FloatArray:
+        walks = self._plan.walks
+        n_points = walks.n_points[slice(*run)]
+        length = int((np.diff(walks.first_edge)[slice(*run)] * n_points).sum()) * FACTORS
+        factors = scratch(length)[0]
+        fill_factors(walks, *run, factors)
+        return factors
+
+    @once
+    def _kept_factors(self) -> list[FloatArray] | None:
+        walks = self._plan.walks
+        size = int((np.diff(walks.first_edge) * walks.n_points).sum()) * FACTORS * 8
+        return [self._factors(run) for run in self._runs] if size <= KEPT_MEMORY else None
 
     def values(
-        self, values: AnyArray | SparseTable, interactions: bool = False, n_threads: int = 1
+        self, values: AnyArray | SparseTable, n_threads: int = 1, *, pairs: bool = False
     ) -> FloatArray:
-        """Shapley values.
+        """Shapley values of rows.
 
         Parameters
         ----------
-        values : float32, float64 or int64, shape (n_rows, n_features), or SparseTable
-            What the trees split, as for :meth:`hedgerow.model.predict.Predictor.raw_scores`.
-        interactions : bool, default=False
-            Divide each value into what a column adds by itself and with each other one.
+        values : float32, float64 or int64, shape (n_rows, n_inputs), or SparseTable
+            As for :class:`hedgerow.model.predict.Predictor`.
         n_threads : int, default=1
+        pairs : bool, default=False
+            Whether those of pairs of columns are asked for.
 
         Returns
         -------
-        float64, shape (n_rows, n_columns, n_outputs)
-            With ``interactions`` (n_rows, n_columns, n_columns, n_outputs).
-
-        Raises
-        ------
-        DataError
-            If the result would be larger than ``MOST_BYTES``.
-        ParameterError
-            For interactions of a model whose leaves hold lines.
+        float64, shape (n_rows, n_columns, n_outputs) or (n_rows, n_columns, n_columns, n_outputs)
         """
         n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
-        self._check(n_rows, interactions)
+        columns = (self.players.n_columns,) * (2 if pairs else 1)
+        found = np.zeros((n_rows, *columns, self.n_outputs))
         if isinstance(values, SparseTable):
-            columns = np.arange(values.n_features)
-            step = rows_at_once(len(columns), values.value.itemsize)
-            starts = range(0, max(1, n_rows), step)
-            dense = (values.dense(columns, k, min(k + step, n_rows)) for k in starts)
-            return np.concatenate(
-                [self._of_dense(block, interactions, n_threads) for block in dense]
-            )
-        return self._of_dense(values, interactions, n_threads)
+            asked, one = self.compact
+            step = rows_at_once(len(asked), values.value.itemsize)
+            for first in range(0, n_rows, step):
+                stop = min(first + step, n_rows)
+                one.add(values.dense(asked, first, stop), found[first:stop], n_threads, pairs)
+        else:
+            self.add(values, found, n_threads, pairs)
+        return found
 
-    def values_against(
-        self, values: AnyArray, background: AnyArray, n_threads: int = 1
-    ) -> FloatArray:
-        """Shapley values where a column that is not known takes its values from other rows.
+    def batch(self, values: AnyArray) -> Batch:
+        """The rows of a table as the kernels take them."""
+        rows = kernel_rows(values, self._codings, self.forest.n_features)
+        categories, numbers = NO_CATEGORIES, _NO_NUMBERS
+        if self._reader is not None:
+            categories = self._reader.tables_with_unknown(self._reader.read(values))
+        if self.forest.slopes is not None:
+            numbers = floats_of(values, self.kinds)
+        return Batch(rows, categories, numbers)
 
-        Parameters
-        ----------
-        values, background : float32, float64 or int64, shape (n_rows, n_features)
-            What the trees split.
-        n_threads : int, default=1
+    def add(self, values: AnyArray, found: FloatArray, n_threads: int, pairs: bool) -> None:
+        """Write the values of rows to ``found``, which is 0."""
+        if self.players.number == 0:
+            return
+        batch = self.batch(values)
+        if len(values) <= FEW_ROWS and not pairs:
+            self._add_few(batch, found)
+            return
+        kept = self._kept_factors
+        for place, run in enumerate(self._runs):
+            factors = self._factors(run) if kept is None else kept[place]
+            if pairs:
+                task = functools.partial(self._explain_pairs, batch, factors, run, found)
+            else:
+                tables = self._tables(len(values), factors, run)
+                task = functools.partial(self._explain_rows, batch, factors, tables, run, found)
+            run_blocks(task, len(values), n_threads, ROWS_PER_THREAD)
 
-        Returns
-        -------
-        float64, shape (n_rows, n_columns, n_outputs)
+    @once
+    def _run_edges(self) -> IntArray:
+        return np.array([0, *(stop for _, stop in self._runs)], dtype=np.int64)
 
-        Raises
-        ------
-        DataError
-            As for :meth:`values`.
-        ParameterError
-            If leaves hold lines, or a path has more than ``MOST_PLAYERS`` players.
-        """
-        self._check(len(values), False)
-        if self._forest.slopes is not None:
-            raise ParameterError(
-                "background is not possible for a model with linear leaves, whose values differ "
-                "between all pairs of rows: explain it without one."
-            )
-        paths = self._paths
-        if int(paths.bits.max(initial=0)) >= MOST_PLAYERS:
-            raise ParameterError(
-                f"background is possible up to {MOST_PLAYERS} different columns on the path to a "
-                "leaf, and this model has more: explain it without one."
-            )
-        weights = _shapley_weights(int(paths.bits.max(initial=0)) + 1)
-        others = self._sample(background)
-        n_players, n_outputs = self._players.n_players, self._forest.n_outputs
-        phi = np.zeros((n_players * n_outputs, len(values)))
+    def _add_few(self, batch: Batch, found: FloatArray) -> None:
+        """Write the values of a few rows to ``found``, which is 0."""
+        plan, players = self._plan, self.players
+        walks, slots = plan.walks_for(batch), plan.game.slots
+        explain_few(
+            batch.rows, batch.categories, slots, walks, (self.slopes, batch.numbers),
+            self._run_edges, np.empty(len(slots) * BLOCK, dtype=np.int64), players.columns,
+            np.empty((self.n_outputs, players.number, 1)), plan.row_space(), found,
+        )  # fmt: skip
 
-        def task(start: int, stop: int) -> None:
-            for first in range(start, stop, _ROWS_AT_ONCE):
-                sample = self._sample(values[first : min(first + _ROWS_AT_ONCE, stop)])
-                branch = branch_space(paths.depth, int(sample.n_rows), int(others.n_rows))
-                explain_against(
-                    paths.trees, paths.bits, weights, sample, others, branch, phi, n_outputs, first
-                )
+    def _tables(self, n_rows: int, factors: FloatArray, run: tuple[int, int]) -> Tabled:
+        """Tables of those trees of a run that have fewer different rows than there are rows."""
+        walks, plan = self._plan.walks, self._plan
+        start = np.full(len(plan.game.roots), -1, dtype=np.int64)
+        part = slice(*run)
+        n_conditions = np.diff(walks.first_condition)[part]
+        n_values = np.diff(walks.first_player)[part] * walks.leaf.shape[1]
+        few = (n_conditions > 0) & (n_conditions <= MOST_CONDITIONS)
+        few &= (ROWS_OF_TABLE << np.minimum(n_conditions, MOST_CONDITIONS)) <= n_rows
+        sizes = np.where(few, n_values << np.minimum(n_conditions, MOST_CONDITIONS), 0)
+        if len(walks.line_node) > 0 or not few.any() or 8 * sizes.sum() > KEPT_MEMORY:
+            return Tabled(start, np.zeros(0))
+        start[part] = np.where(few, np.cumsum(sizes) - sizes, -1)
+        tables = Tabled(start, np.empty(int(sizes.sum())))
+        fill_tables_of_trees(walks, self.slopes, _NO_NUMBERS, factors, *run, tables, plan.space())
+        return tables
 
-        run_blocks(task, len(values), n_threads, BLOCK)
-        return self._columns(phi.reshape(n_players, n_outputs, -1))
+    def _explain_rows(
+        self,
+        batch: Batch,
+        factors: FloatArray,
+        tables: Tabled,
+        run: tuple[int, int],
+        found: FloatArray,
+        start: int,
+        stop: int,
+    ) -> None:
+        """Add a run of trees to the values of rows ``start .. stop``."""
+        plan, players = self._plan, self.players
+        walks, slots = plan.walks_for(batch), plan.game.slots
+        shape = (self.n_outputs, players.number, BLOCK)
+        some, sums = scratch(len(slots) * BLOCK, math.prod(shape))
+        keys, total, space = some.view(np.int64), sums.reshape(shape), plan.space()
+        for first in range(start, stop, BLOCK):
+            n = min(BLOCK, stop - first)
+            total[:, :, :n] = 0.0
+            fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
+            add_trees(
+                walks, self.slopes, batch.numbers, factors, tables, keys, first, n, *run, total,
+                space,
+            )  # fmt: skip
+            spread_players(total, players.columns, first, n, found)
 
-    def _sample(self, values: AnyArray) -> Sample:
-        """What splits ask of some rows."""
-        bits, categories, unknown = self._read(values)
-        slots, n_rows = self._paths.slots, len(values)
-        n_keys = len(slots) * n_rows
-        sample = Sample(
-            np.empty(n_keys, dtype=np.int64),
-            np.zeros(n_keys if unknown else 0, dtype=np.uint8),
-            np.int64(n_rows),
-        )
-        fill_sample(bits, slots, categories, 0, sample)
-        return sample
+    def _explain_pairs(
+        self,
+        batch: Batch,
+        factors: FloatArray,
+        run: tuple[int, int],
+        found: FloatArray,
+        start: int,
+        stop: int,
+    ) -> None:
+        """Add a run of trees to the values of pairs of rows ``start .. stop``."""
+        plan = self._plan
+        walks, slots = plan.walks_for(batch), plan.game.slots
+        keys = scratch(len(slots) * BLOCK)[0].view(np.int64)
+        space, lines = plan.pair_space(), (self.slopes, batch.numbers)
+        for first in range(start, stop, WORD):
+            rows = (first, min(WORD, stop - first))
+            fill_block_keys(batch.rows, slots, batch.categories, *rows, keys)
+            columns = self.players.columns
+            add_pairs(walks, lines, factors, keys, rows, run, columns, found, space)
 
-    def _read(self, values: AnyArray) -> tuple[Rows, CategoryArguments, bool]:
-        """A table with 64-bit keys, its categories, and whether one is unknown."""
-        if values.dtype == np.float32:
-            values = values.astype(np.float64)
-        bits = self._predictor.rows_of(values)
-        if self._reader is None:
-            return bits, NO_CATEGORIES, False
-        read = self._reader.read(values)
-        return bits, self._reader.tables(read), len(read.unknown) > 0
-
-    def _check(self, n_rows: int, interactions: bool) -> None:
-        n_players, n_outputs = self._players.n_players, self._forest.n_outputs
-        per_row = 8 * n_players * n_outputs * (n_players if interactions else 1)
-        size = n_rows * per_row
-        if size > MOST_BYTES:
-            raise DataError(
-                f"the explanation of {n_rows} rows takes {size / 1e9:.1f} GB, more than "
-                f"{MOST_BYTES / 1e9:.1f} GB: explain at most {MOST_BYTES // per_row} rows at once."
-            )
-        if interactions and self._forest.slopes is not None:
-            raise ParameterError(
-                "interactions=True is not possible for a model with linear leaves: explain it "
-                "without interactions, or train with linear_leaves=False."
-            )
-
-    def _of_dense(self, values: AnyArray, interactions: bool, n_threads: int) -> FloatArray:
-        bits, categories, unknown = self._read(values)
-        lines = self._paths.lines
-        if self._forest.slopes is not None:
-            lines = lines._replace(numbers=floats_of(values, self._kinds))
-        n_players, n_outputs = self._players.n_players, self._forest.n_outputs
-        phi = np.zeros((n_players * n_outputs, len(values)))
-        n_pairs = n_players * n_players * n_outputs if interactions else 0
-        pairs = np.zeros((n_pairs, len(values) if interactions else 0))
-        paths = self._paths
-        n_values = paths.trees.value.shape[1]
-
-        def task(start: int, stop: int) -> None:
-            tour = tour_space(paths.depth, paths.n_points, n_values, stop - start)
-            n_keys = len(paths.slots) * len(tour.added)
-            explain_rows(
-                bits,
-                paths.slots,
-                categories,
-                paths.trees,
-                lines,
-                Space(
-                    tour,
-                    np.empty(n_keys, dtype=np.int64),
-                    np.zeros(n_keys if unknown else 0, dtype=np.uint8),
-                    np.empty((1 << GROUPS) + 4 * GROUPS),
-                ),
-                Values(phi, pairs, np.int64(n_outputs)),
-                start,
-                stop,
-            )
-
-        run_blocks(task, len(values), n_threads, BLOCK)
-        single = phi.reshape(n_players, n_outputs, -1)
-        if interactions:
-            return self._matrices(single, pairs)
-        return self._columns(single)
-
-    def _columns(self, single: FloatArray) -> FloatArray:
-        """Values of players, (players, outputs, rows), as those of columns."""
-        if not self._players.are_columns:
-            single = np.einsum("pkr,pc->ckr", single, self._players.share)
-        return np.ascontiguousarray(single.transpose(2, 0, 1))
-
-    def _matrices(self, single: FloatArray, pairs: FloatArray) -> FloatArray:
-        """Values of pairs of players, those with a < b given, as those of pairs of columns."""
-        n_players, n_outputs, n_rows = single.shape
-        upper = pairs.reshape(n_players, n_players, n_outputs, n_rows)
-        both = np.ascontiguousarray((upper + upper.transpose(1, 0, 2, 3)).transpose(3, 0, 1, 2))
-        own = np.arange(n_players)
-        both[:, own, own] = single.transpose(2, 0, 1) - both.sum(axis=2)
-        if self._players.are_columns:
-            return both
-        share = self._players.share
-        return np.einsum("rpqk,pc,qd->rcdk", both, share, share, optimize=True)
+    @once
+    def compact(self) -> tuple[IntArray, Explainer]:
+        """The columns that the forest asks, and an explainer of these alone."""
+        columns = np.union1d(asked_columns(self.forest), [0])
+        place = np.zeros(self.forest.n_features, dtype=np.int32)
+        place[columns] = np.arange(len(columns))
+        forest = renumbered(self.forest, place, len(columns))
+        kinds = [self.kinds[int(column)] for column in columns]
+        sources = [(int(column),) for column in columns]
+        return columns, Explainer(forest, kinds, sources, self.players.n_columns)
 
 
-def _shapley_weights(most: int) -> Weights:
-    """``gain[x, y] = (x - 1)! y! / (x + y)!`` and ``loss[x, y] = x! (y - 1)! / (x + y)!``."""
-    gain, loss = np.zeros((most + 1, most + 1)), np.zeros((most + 1, most + 1))
-    for x in range(most + 1):
-        for y in range(most + 1 - x):
-            choices = math.comb(x + y, x)
-            gain[x, y] = 1.0 / (x * choices) if x > 0 else 0.0
-            loss[x, y] = 1.0 / (y * choices) if y > 0 else 0.0
-    return Weights(gain, loss)
+_NO_NUMBERS = np.zeros((0, 0))
+
+
+def runs_of(sizes: IntArray, room: int) -> list[tuple[int, int]]:
+    """Cut trees into runs whose ``sizes`` fit into ``room`` together, one tree at least."""
+    edges, used = [0], 0
+    for tree, size in enumerate(sizes.tolist()):
+        if used + size > room and tree > edges[-1]:
+            edges.append(tree)
+            used = 0
+        used += size
+    edges.append(len(sizes))
+    return list(itertools.pairwise(edges))

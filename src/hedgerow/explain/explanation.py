@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.data.frames import FrameLibrary, make_frame
+from hedgerow.data.sparse import is_sparse
+from hedgerow.errors import DataError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,48 +68,117 @@ class Explanation:
         found: FloatArray = np.abs(self.values).mean(axis=0)
         return found
 
-    def to_frame(self) -> Any:
-        """The values as a pandas data frame, one column for each column of the table.
+    def to_frame(self, backend: FrameLibrary = "pandas", prefix: str = "") -> Any:
+        """The values as a data frame, with a row for each row.
 
-        With several outputs the columns have two levels: output, then column.
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"} or None, default="pandas"
+            Library of the frame, which must be installed; None for a dict of lists.
+        prefix : str, default=""
+            Put before the names of values.
+
+        Returns
+        -------
+        data frame
+            The columns of :meth:`columns`.  In pandas with the index of ``data``, if that
+            is a pandas frame.
 
         Raises
         ------
-        ValueError
-            If the values are interactions: take ``values``.
-        """
-        import pandas as pd
+        DataError
+            As for :meth:`columns`.
 
-        if self.interactions:
-            raise ValueError("interactions have a matrix for each row: take `values`.")
-        index = getattr(self.data, "index", None)
-        index = index if isinstance(index, pd.Index) else None
-        if self.values.ndim == 2:
-            return pd.DataFrame(self.values, index=index, columns=list(self.feature_names))
-        columns = pd.MultiIndex.from_product([self.output_names, self.feature_names])
-        turned = self.values.transpose(0, 2, 1).reshape(len(self.values), -1)
-        return pd.DataFrame(turned, index=index, columns=columns)
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset({"size": [1.0, 2.0, 4.0]}, [0.0, 0.0, 3.0])
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "learning_rate": 1.0}
+        >>> booster = train(params | {"reg_lambda": 0.0, "early_stopping": False}, data)
+        >>> booster.explain({"size": [1.0, 5.0]}).to_frame(None)
+        {'size': [-1.0, 2.0], 'base_value': [1.0, 1.0]}
+        """
+        named = self.columns(prefix)
+        if backend == "pandas":
+            import pandas as pd
+
+            index = getattr(self.data, "index", None)
+            return pd.DataFrame(named, index=index if isinstance(index, pd.Index) else None)
+        return make_frame({name: column.tolist() for name, column in named.items()}, backend)
+
+    def columns(self, prefix: str = "") -> dict[str, AnyArray]:
+        """Values and base values as named columns.
+
+        Parameters
+        ----------
+        prefix : str, default=""
+            Put before the names of values.
+
+        Returns
+        -------
+        dict of float64, shape (n_rows,)
+            ``NAME`` for each column of the model and ``base_value``.  With several outputs a
+            set of these for each, named ``NAME|OUTPUT``.  Interactions have ``NAME`` for what
+            a column adds by itself and ``NAME x OTHER`` once for each pair, whole.
+
+        Raises
+        ------
+        DataError
+            If two of them would have the same name.
+        """
+        found: dict[str, AnyArray] = {}
+        for name, column in self._named(prefix):
+            if name in found:
+                raise DataError(
+                    f"two columns of the frame would be called {name!r}: name columns of the data "
+                    "differently, or give a prefix."
+                )
+            found[name] = np.ascontiguousarray(column)
+        return found
+
+    def _named(self, prefix: str) -> Iterator[tuple[str, AnyArray]]:
+        names = self.feature_names
+        for k, end in enumerate([f"|{name}" for name in self.output_names] or [""]):
+            values = self.values[..., k] if self.output_names else self.values
+            base = self.base_values[..., k] if self.output_names else self.base_values
+            for i, name in enumerate(names):
+                yield f"{prefix}{name}{end}", values[:, i, i] if self.interactions else values[:, i]
+                for j in range(i + 1, len(names) if self.interactions else 0):
+                    yield f"{prefix}{name} x {names[j]}{end}", values[:, i, j] + values[:, j, i]
+            yield "base_value" + end, np.broadcast_to(base, (len(self),))
 
     def to_shap(self) -> Any:
         """The same as an ``Explanation`` of the package ``shap``, for its plots.
 
         Raises
         ------
-        ImportError
+        ParameterError
             If ``shap`` is not installed.
         """
-        import shap
-
+        try:
+            import shap
+        except ImportError as error:
+            raise ParameterError("to_shap needs the package shap: pip install shap.") from error
         base = self.base_values
         if base.ndim < self.values.ndim - (2 if self.interactions else 1):
-            base = np.broadcast_to(base, (len(self.values), *base.shape)).copy()
+            base = np.broadcast_to(base, (len(self), *base.shape)).copy()
         return shap.Explanation(
             self.values,
             base_values=base,
-            data=np.asarray(self.data),
+            data=self._rows(),
             feature_names=list(self.feature_names),
             output_names=list(self.output_names) or None,
         )
+
+    def _rows(self) -> AnyArray:
+        """The rows as an array, of numbers or of objects, with columns in the model's order."""
+        if is_sparse(self.data):
+            return np.asarray(self.data.toarray())
+        known = getattr(self.data, "columns", self.data if isinstance(self.data, dict) else ())
+        if all(name in known for name in self.feature_names):
+            columns = [np.asarray(self.data[name], dtype=object) for name in self.feature_names]
+            return np.stack(columns, axis=1)
+        return np.asarray(self.data)
 
 
 __all__ = ["Explanation"]

@@ -2,31 +2,124 @@
 
 from __future__ import annotations
 
-import functools
-import numbers
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hedgerow.arrays import AnyArray
+from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.offsets import features_of_rows, offset_of_rows
 from hedgerow.boosting.sample import check_offset
+from hedgerow.data.memory import memory_bytes, shown_bytes
 from hedgerow.data.sparse import SparseTable
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.explain.background import BackgroundExplainer
 from hedgerow.explain.explainer import Explainer
 from hedgerow.explain.explanation import Explanation
+from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
+from hedgerow.io.streaming import BATCH_ROWS, as_batches, check_batch_rows
 from hedgerow.model.model import Model
-from hedgerow.model.predict import Predictor
-from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.objectives import Objective
+from hedgerow.once import once
+
+SMALL = 1 << 26
+"""Bytes of values that nobody is asked about."""
+
+
+def check_memory(shape: tuple[int, ...], limit: int | float | str | None) -> None:
+    """Refuse values that take more memory than there may be.
+
+    Raises
+    ------
+    DataError
+    """
+    needed = 8 * int(np.prod(shape, dtype=np.float64))
+    if limit is None and needed <= SMALL:
+        return
+    allowed = memory_bytes(limit)
+    if needed > allowed:
+        raise DataError(
+            f"values of shape {shape} take {shown_bytes(needed)}, more than the limit of "
+            f"{shown_bytes(allowed)}: explain fewer rows at a time (explain_batches, or the "
+            "command hedgerow explain), name some outputs, or raise memory_limit."
+        )
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    """Let errors about data begin with what the data are."""
+    try:
+        yield
+    except (DataError, DataTypeError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What is asked for, beside rows and background.
+
+    ``offset`` is float64 (n_outputs, n_rows); without ``output_names`` the values have no axis
+    of outputs.  The rest: :class:`Explanation`, :meth:`Explanations.explain`.
+    """
+
+    data: Any
+    feature_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    interactions: bool
+    n_threads: int
+    memory_limit: int | float | str | None
+    offset: FloatArray | None = None
+
+
+def explain_rows(
+    explainer: Explainer,
+    values: AnyArray | SparseTable,
+    background: AnyArray | SparseTable | None,
+    request: Request,
+) -> Explanation:
+    """Explain rows that have been read.
+
+    Parameters
+    ----------
+    explainer : Explainer
+    values, background : what the trees split of each row
+        Without a background the training rows of each node stand for it.
+    request : Request
+
+    Raises
+    ------
+    DataError
+        If the values do not fit into memory.
+    """
+    n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+    n_columns = len(request.feature_names)
+    pairs = (n_columns,) if request.interactions else ()
+    check_memory((n_rows, n_columns, *pairs, explainer.n_outputs), request.memory_limit)
+    one: Explainer | BackgroundExplainer = explainer
+    if background is not None:
+        one = BackgroundExplainer(explainer, background, isinstance(values, SparseTable))
+    found = one.values(values, request.n_threads, pairs=request.interactions)
+    base = one.base_values
+    if request.offset is not None:
+        base = base + request.offset.T
+    several = len(request.output_names) > 0
+    return Explanation(
+        found if several else found[..., 0],
+        base if several else base[..., 0],
+        request.data,
+        request.feature_names,
+        request.output_names,
+        request.interactions,
+    )
 
 
 class ExplainedPredictions(ABC):
     """What a :class:`hedgerow.Booster` says of why it predicts what it predicts."""
 
     model: Model
-    _predictor: Predictor
     _objective: Objective
     _classes: AnyArray | None
 
@@ -36,25 +129,15 @@ class ExplainedPredictions(ABC):
     ) -> tuple[AnyArray | SparseTable, int]:
         """What the trees split of each row, and a number of threads."""
 
-    @functools.cached_property
-    def _explainer(self) -> Explainer:
-        return Explainer(self.model, self._predictor)
+    @once
+    def _explainers(self) -> dict[tuple[int, ...] | None, Explainer]:
+        """Explainers of some outputs, made when they are asked for."""
+        return {}
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of the raw scores: classes, targets or quantile levels; empty for one."""
-        n_outputs = self.model.forest.n_outputs
-        if n_outputs == 1:
-            return ()
-        known = self._objective
-        if isinstance(known, SeveralTargets):
-            return known.names
-        if self._classes is not None and len(self._classes) == n_outputs:
-            return tuple(str(label) for label in self._classes.tolist())
-        levels = getattr(known, "levels", None)
-        if levels is not None and len(levels) == n_outputs:
-            return tuple(str(level) for level in levels)
-        return tuple(str(output) for output in range(n_outputs))
+        """Names of the raw scores: classes, targets, quantile levels, parameters; none for one."""
+        return names_of_outputs(self.model, self._objective, self._classes)
 
     def explain(
         self,
@@ -62,12 +145,16 @@ class ExplainedPredictions(ABC):
         *,
         background: Any = None,
         interactions: bool = False,
-        outputs: Any = None,
+        outputs: Outputs = None,
         n_jobs: int | None = None,
         offset: Any = None,
+        memory_limit: int | float | str | None = None,
         reader: str = "Booster",
     ) -> Explanation:
         """Shapley values: what each column adds to the raw score of each row.
+
+        What a column adds to the expected raw score, in the mean over all orders in which the
+        columns become known.
 
         Parameters
         ----------
@@ -78,14 +165,17 @@ class ExplainedPredictions(ABC):
             rows as in training (path-dependent).
         interactions : bool, default=False
             Divide each value into what the column adds by itself and with each other one.
-            Not with a background.
         outputs : int, str, or sequence of these, optional
             Numbers or names of the raw scores that are explained, for a model with several
-            (:attr:`output_names`); all by default.
+            (:attr:`output_names`); all by default.  One that is not in a list has no axis in
+            the result.
         n_jobs : int, optional
             Threads at most; all available ones by default.
         offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Added to the base value of each row, as to its raw score.
+        memory_limit : int, float or str, optional
+            Most bytes that the values may take, or text such as ``"2 GB"``; by default half of
+            the memory that is available.
         reader : str, default="Booster"
             Named in messages.
 
@@ -97,11 +187,11 @@ class ExplainedPredictions(ABC):
         Raises
         ------
         ParameterError
-            For an output that the model does not have, interactions with a background, and
-            either of them for linear leaves.
-        DataError
-            If X or the background does not fit the model, the background has no rows, or the
-            result would take more than 8 GiB.
+            For an output that the model does not have, and for lines in leaves with more than
+            ten columns.
+        DataError, DataTypeError
+            If X, the background or the offset do not fit the model, the background has no
+            rows, or the values do not fit into memory.
 
         Notes
         -----
@@ -110,8 +200,8 @@ class ExplainedPredictions(ABC):
         of a column's categories counts for the column, and that of two columns for each by
         half.  Of a linear leaf, a column that is not known is at its center.
 
-        Sources: Lundberg et al. 2020 (path-dependent, interactions); Janzing et al. 2020
-        (interventional); how they are computed: :mod:`hedgerow.kernels.explain`.
+        Sources: Lundberg et al. 2020 (both kinds of values, interactions); how they are
+        computed: :mod:`hedgerow.kernels.shapley`.
 
         Examples
         --------
@@ -123,70 +213,96 @@ class ExplainedPredictions(ABC):
         >>> found.values.tolist(), float(found.base_values)
         ([[-1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]], 1.0)
         """
-        if background is not None and interactions:
-            raise ParameterError(
-                "interactions=True and a background cannot be combined: leave one of them out."
-            )
-        chosen = self._chosen_outputs(outputs)
-        features, given = offset_of_rows(self.model, X, offset)
-        values, threads = self._inputs(features, n_jobs, reader)
-        base = self._explainer.base
-        if background is None:
-            found = self._explainer.values(values, bool(interactions), threads)
-        else:
-            others = self._background(background, n_jobs, reader)
-            found = self._explainer.values_against(_dense(values), others, threads)
-            base = self._predictor.raw_scores(others, threads).mean(axis=1)
-        added = check_offset(given, len(found), len(base))
-        if added is not None:
-            base = np.ascontiguousarray((base[:, None] + added).T)
         names = self.output_names
-        if len(names) == 0:
-            found, base = found[..., 0], base[..., 0]
-        elif chosen is not None:
-            found, base = found[..., chosen], base[..., chosen]
-            names = () if np.ndim(chosen) == 0 else tuple(names[k] for k in chosen)
-        return Explanation(
-            np.ascontiguousarray(found),
-            np.asarray(base),
-            X,
-            self.model.schema.names,
-            names,
-            bool(interactions),
+        chosen, single = read_outputs(outputs, names)
+        features, given = offset_of_rows(self.model, X, offset)
+        values, n_threads = self._inputs(features, n_jobs, reader)
+        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+        others = None
+        if background is not None:
+            with named("background"):
+                rows = features_of_rows(self.model, background)
+                others, _ = self._inputs(rows, n_jobs, reader)
+        added = check_offset(given, n_rows, self.model.forest.n_outputs)
+        if added is not None and chosen is not None:
+            added = added[list(chosen)]
+        request = Request(
+            data=X,
+            feature_names=self.model.schema.names,
+            output_names=() if single else tuple(names[k] for k in chosen or range(len(names))),
+            interactions=bool(interactions),
+            n_threads=n_threads,
+            memory_limit=memory_limit,
+            offset=added,
         )
+        return explain_rows(self._explainer(chosen), values, others, request)
 
-    def _background(self, background: Any, n_jobs: int | None, reader: str) -> AnyArray:
-        features = features_of_rows(self.model, background)
-        others = _dense(self._inputs(features, n_jobs, reader)[0])
-        if len(others) == 0:
-            raise DataError("background has no rows: give at least one.")
-        return others
+    def explain_batches(
+        self,
+        batches: Any,
+        *,
+        background: Any = None,
+        interactions: bool = False,
+        outputs: Outputs = None,
+        n_jobs: int | None = None,
+        batch_rows: int = BATCH_ROWS,
+        memory_limit: int | float | str | None = None,
+    ) -> Iterator[Explanation]:
+        """Explain tables one after the other, each when its values are asked for.
 
-    def _chosen_outputs(self, outputs: Any) -> Any:
-        """Numbers of the outputs that are explained: one, a list, or None for all."""
-        if outputs is None:
-            return None
-        if isinstance(outputs, str | numbers.Integral):
-            return self._output_number(outputs)
-        if not isinstance(outputs, Sequence | np.ndarray) or len(outputs) == 0:
-            raise ParameterError(
-                f"outputs must be a name, a number, or some of these; got {outputs!r}."
+        Parameters
+        ----------
+        batches : iterable of tables, or object with ``__arrow_c_stream__``
+            As for :meth:`predict_batches`.
+        background, interactions, outputs, n_jobs, memory_limit
+            As for :meth:`explain`; the limit holds for one batch.
+        batch_rows : int, default=65_536
+            Rows at most that are taken of an Arrow stream at a time.
+
+        Returns
+        -------
+        iterator of Explanation
+            The values put together are those of all rows at once, to the last bit.
+
+        Raises
+        ------
+        ParameterError, DataError, DataTypeError
+            As :meth:`explain`; the number of the table is named, counted from 0.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
+        >>> booster = train({"n_estimators": 1, "min_samples_leaf": 1}, data)
+        >>> parts = booster.explain_batches([[[1.0], [2.0]], [[4.0]]])
+        >>> [len(part) for part in parts]
+        [2, 1]
+        """
+        check_batch_rows(batch_rows)
+        for number, table in enumerate(as_batches(batches, int(batch_rows))):
+            with named(f"batch {number}"):
+                found = self.explain(
+                    table,
+                    background=background,
+                    interactions=interactions,
+                    outputs=outputs,
+                    n_jobs=n_jobs,
+                    memory_limit=memory_limit,
+                )
+            yield found
+
+    def _explainer(self, chosen: tuple[int, ...] | None) -> Explainer:
+        """The explainer of some outputs, kept for the next rows."""
+        found = self._explainers.get(chosen)
+        if found is None:
+            model = self.model
+            forest = model.forest if chosen is None else forest_of_outputs(model.forest, chosen)
+            found = Explainer(
+                forest,
+                model.split_schema.kinds,
+                None if model.inputs is None else model.inputs.sources,
+                model.schema.n_features,
+                backs_off=model.schema.unknown == "backoff",
             )
-        return [self._output_number(output) for output in outputs]
-
-    def _output_number(self, output: Any) -> int:
-        names, n_outputs = self.output_names, self.model.forest.n_outputs
-        if isinstance(output, numbers.Integral) and not isinstance(output, bool):
-            if 0 <= int(output) < n_outputs:
-                return int(output)
-        elif str(output) in names:
-            return names.index(str(output))
-        known = ", ".join(map(repr, names)) if names else "only one, number 0"
-        raise ParameterError(f"the model has no output {output!r}; it has: {known}.")
-
-
-def _dense(values: AnyArray | SparseTable) -> AnyArray:
-    """All columns of a table, as an array."""
-    if not isinstance(values, SparseTable):
-        return values
-    return values.dense(np.arange(values.n_features), 0, values.n_rows)
+            self._explainers[chosen] = found
+        return found

@@ -11,7 +11,7 @@ from hedgerow.arrays import IntArray, aligned_zeros
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import tile_shape
 from hedgerow.data.row_store import NO_BINS, RowStore
-from hedgerow.errors import CommunicationError, DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
 from hedgerow.growing import state as layout
 from hedgerow.growing.branches import make_constraints
 from hedgerow.growing.chunk_exchange import Exchange
@@ -152,7 +152,7 @@ def check(params: BoostParams, mode: str) -> None:
     if mode not in ("data", "features"):
         raise ParameterError(f"mode must be 'data' or 'features'; got {mode!r}.")
     if follows_gradients(params):
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"sampling={params.sampling!r} chooses rows by their gradients, which growth in chunks "
             "does not do: use sampling='uniform', or train in memory."
         )

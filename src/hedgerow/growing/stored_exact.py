@@ -33,7 +33,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_em
 from hedgerow.data.block_files import BlockFile
 from hedgerow.data.column_files import ColumnFiles
 from hedgerow.data.scratch import explained
-from hedgerow.errors import ParameterError
+from hedgerow.errors import AllRowsNeededError
 from hedgerow.growing import state as layout
 from hedgerow.growing import stored_exact_stages as stages
 from hedgerow.growing.branches import is_constrained
@@ -401,17 +401,17 @@ def _values(keys: IntArray, dtype: np.dtype[Any]) -> AnyArray:
 def check_supported(params: BoostParams) -> None:
     """Raise ``ParameterError`` for what exact growth on disk cannot do."""
     if params.tree_method != "exact":
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"tree_method={params.tree_method!r} does not work on sorted columns on disk: "
             "use 'exact', or 'hist'."
         )
     if is_constrained(params):
-        raise ParameterError(
+        raise AllRowsNeededError(
             "tree_method='exact' on disk knows no monotone_constraints, feature_penalties or "
             "interaction_constraints: use tree_method='hist', or a table in memory."
         )
     if follows_gradients(params):
-        raise ParameterError(
+        raise AllRowsNeededError(
             f"tree_method='exact' on disk does not know sampling={params.sampling!r}: use "
             "'uniform', tree_method='hist', or data that fit in memory."
         )

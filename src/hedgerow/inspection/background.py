@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +18,7 @@ from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.metrics import task_of
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, objective_of_record
+from hedgerow.once import once
 from hedgerow.threads import resolve_threads
 
 Kind: TypeAlias = Literal["raw", "value", "probability"]
@@ -66,7 +66,7 @@ class Background:
         """What all rows count together."""
         return float(self.n_rows if self.weight is None else self.weight.sum())
 
-    @functools.cached_property
+    @once
     def inputs(self) -> AnyArray:
         """What the trees split."""
         return self.inputs_of(self.values)
@@ -76,7 +76,7 @@ class Background:
         inputs = self.model.inputs
         return values if inputs is None else inputs.values(values, self.schema, self.n_threads)
 
-    @functools.cached_property
+    @once
     def objective(self) -> Objective:
         """The loss, which knows the link from raw scores to predictions."""
         model = self.model

@@ -29,7 +29,7 @@ import stat
 import warnings
 from collections.abc import Iterable
 
-from hedgerow.boosting.checkpoint import SECONDS, Checkpoint, Rounds, joined
+from hedgerow.boosting.checkpoint import Checkpoint, Rounds, joined
 from hedgerow.boosting.fingerprint import Fingerprint
 from hedgerow.errors import ModelFormatError, ParameterError, StorageError
 from hedgerow.io.atomic import write_atomically
@@ -41,6 +41,7 @@ from hedgerow.io.checkpoint_parts import (
     rounds_to_bytes,
 )
 from hedgerow.io.lock import FileLock
+from hedgerow.params import CHECKPOINT_SECONDS
 
 FIT_FILE = "hedgerow-fit.safetensors"
 LOCK_FILE = "hedgerow.lock"
@@ -51,7 +52,9 @@ _LEFTOVER = re.compile(
 _MOST_SHOWN = 6
 
 
-def checkpoint_at(path: str | os.PathLike[str] | None, every: float = SECONDS) -> Checkpoint | None:
+def checkpoint_at(
+    path: str | os.PathLike[str] | None, every: float = CHECKPOINT_SECONDS
+) -> Checkpoint | None:
     """What a user asks for by ``checkpoint`` and ``checkpoint_every``; None without a path.
 
     Raises
@@ -66,10 +69,10 @@ def checkpoint_at(path: str | os.PathLike[str] | None, every: float = SECONDS) -
             f"got {every!r}."
         )
     if path is None:
-        if every != SECONDS:
+        if every != CHECKPOINT_SECONDS:
             raise ParameterError(
                 f"checkpoint_every={every!r} has no effect without checkpoint: name a folder, or "
-                f"leave it at its default, {SECONDS!r}."
+                f"leave it at its default, {CHECKPOINT_SECONDS!r}."
             )
         return None
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None

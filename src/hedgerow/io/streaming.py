@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,10 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.model.model import Model
+from hedgerow.params import PredictionKind
 
 if TYPE_CHECKING:
     from hedgerow.data.files import Paths
-
-PredictionKind = Literal["value", "raw", "probability", "leaf"]
 
 BATCH_ROWS = 65_536
 """Rows of a batch by default: enough that a call costs nothing beside its rows."""

@@ -242,6 +242,25 @@ def add_lines(
         scores[row] += values[node] + sum_of_terms(slopes, node, numbers, row)
 
 
+@kernel(inner=True)
+def term_at(slopes: Slopes, node: int, k: int, x: float) -> float:
+    """What term ``k`` of a leaf adds to the sum of terms for the number ``x``.
+
+    Of a line without bounds NaN for NaN, which :func:`sum_within` reads.
+    """
+    if not is_finite(slopes.low[node]):
+        return slopes.slope[k] * x
+    return slopes.slope[k] * (x - slopes.center[k]) if is_finite(x) else 0.0
+
+
+@kernel(inner=True)
+def sum_within(slopes: Slopes, node: int, total: float) -> float:
+    """What a leaf adds to its value whose terms sum up to ``total``."""
+    if is_finite(slopes.low[node]):
+        return clipped(total, slopes.low[node], slopes.high[node])
+    return slopes.center[np.uint64(slopes.start[node])] if np.isnan(total) else total
+
+
 @kernel
 def add_chosen_lines(
     values: FloatArray,

@@ -57,7 +57,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import HedgerowError, LossError, ParameterError, did_you_mean
+from hedgerow.errors import HedgerowError, LossError, ParameterError
 from hedgerow.metrics.base import Metric, MetricFunction, OfCountedRows, Task
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
 from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
@@ -68,6 +68,7 @@ from hedgerow.metrics.scores import Mean
 from hedgerow.metrics.survival import Concordance
 from hedgerow.metrics.targets import of_targets
 from hedgerow.objectives.targets import SeveralTargets
+from hedgerow.peer_words import metric_hint
 
 if TYPE_CHECKING:
     from hedgerow.kernels.ranking import QueryRows
@@ -204,7 +205,7 @@ def _by_name(item: object, objective: Objective, task: Task) -> Metric:
         known = scorer_names() if isinstance(item, str) else []
         if item in known:
             return scorer_metric(item, objective, task)
-        hint = did_you_mean(str(item), [*METRICS, *ALIASES, *NAMES, *known])
+        hint = metric_hint(item, [*METRICS, *ALIASES, *NAMES, *known])
         raise ParameterError(
             f"unknown eval_metric {item!r}; known here: {', '.join(map(repr, usable))}, and "
             f"names of scikit-learn's scorers.{hint}"

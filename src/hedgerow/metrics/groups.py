@@ -19,9 +19,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.errors import DataError, ParameterError, did_you_mean
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics.base import Metric, MetricFunction, rows_of
 from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
+from hedgerow.peer_words import metric_hint
 
 Reduce: TypeAlias = Literal["worst", "mean"] | None
 
@@ -278,7 +279,7 @@ def _metric_of(given: str | Metric | MetricFunction) -> Metric:
         return Metric(getattr(given, "__name__", type(given).__name__), given)
     known = find_metric(given, lambda attribute: None) if isinstance(given, str) else None
     if known is None:
-        hint = did_you_mean(str(given), [*METRICS, *ALIASES])
+        hint = metric_hint(given, [*METRICS, *ALIASES])
         raise ParameterError(
             f"metric must be a name of the catalogue (docs/metrics.md), a Metric or a function of "
             f"(y_true, prediction, weight); got {given!r}.{hint}"

@@ -66,9 +66,43 @@ class CategoryReader:
         unknown = np.flatnonzero(stopping.any(axis=0))
         return CategoryRows(bins, unknown)
 
+    def lookups(self) -> list[tuple[int, bytes]]:
+        """Columns that the forest splits, with the bin of each code; the last of missing values."""
+        found = zip(self._used.tolist(), self._lookups, strict=True)
+        return [(j, lookup.tobytes()) for j, lookup in found]
+
+    @property
+    def unknown_stops(self) -> bool:
+        """Whether a value that is no level ends the way of a row."""
+        return not self._unknown_in_sets
+
+    def sets_of_row(self) -> tuple[IntArray, npt.NDArray[np.uint64]]:
+        """As :meth:`tables`, of a single row: where its bins stand, and the sets."""
+        return self._row_of_set.astype(np.int64), self._sets
+
     def tables(self, rows: CategoryRows) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
         """Arguments of :func:`hedgerow.kernels.predict.fill_set_keys`."""
         return rows.bins.reshape(-1), self._row_of_set * rows.n_rows, self._sets
+
+    @property
+    def n_sets(self) -> int:
+        """How many sets of bins there are."""
+        return len(self._row_of_set)
+
+    @property
+    def columns(self) -> list[int]:
+        """The category columns that the forest splits, ascending."""
+        return [int(column) for column in self._used]
+
+    def tables_with_unknown(
+        self, rows: CategoryRows
+    ) -> tuple[BinArray, IntArray, npt.NDArray[np.uint64]]:
+        """As :meth:`tables`, and behind all sets one for each of ``columns``: of no level."""
+        unknown = np.zeros((len(self._used), 4), dtype=np.uint64)
+        unknown[:, UNKNOWN_BIN >> 6] = np.uint64(1 << (UNKNOWN_BIN & 63))
+        row_of_set = np.concatenate([self._row_of_set, np.arange(len(self._used))])
+        sets = np.concatenate([self._sets, unknown.reshape(-1)])
+        return rows.bins.reshape(-1), row_of_set * rows.n_rows, sets
 
     def stops(self, values: AnyArray, rows: CategoryRows) -> IntArray:
         """Node, counted over all trees, at which each of ``rows.unknown`` stops in each tree."""

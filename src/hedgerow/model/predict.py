@@ -14,8 +14,7 @@ many threads may use it at once, and so may a forked child.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -48,6 +47,8 @@ from hedgerow.model.layout import (
     narrow_thresholds,
     walk_tables,
 )
+from hedgerow.model.one_row import RowScorer
+from hedgerow.once import once
 from hedgerow.threads import run_blocks
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
@@ -123,12 +124,7 @@ class Predictor:
         )
         self._base_score = np.array(forest.base_score, dtype=np.float64)
         self._kinds = kinds
-        only_floats = "int" not in kinds
-        self._codings = {
-            dtype: coding
-            for dtype, coding in CODINGS.items()
-            if only_floats or dtype == np.dtype(np.int64)
-        }
+        self._codings = codings_of(kinds)
 
     def raw_scores(
         self,
@@ -365,31 +361,8 @@ class Predictor:
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
 
     def rows_of(self, values: AnyArray) -> Rows:
-        """The table as one flat, read-only array of bits, without copying it.
-
-        Read-only, because the user's memory may be: with one kind of array the
-        kernels are compiled once.
-        """
-        coding = self._codings.get(values.dtype)
-        if coding is None:
-            allowed = ", ".join(str(dtype) for dtype in self._codings)
-            raise DataTypeError(f"values must be {allowed}, got {values.dtype}.")
-        if values.ndim != 2 or values.shape[1] != self._n_features:
-            raise DataError(
-                f"values must have the shape (n_rows, {self._n_features}), got {values.shape}."
-            )
-        n_rows, n_columns = values.shape
-        flags = values.flags
-        origin, row_step, column_step = 0, n_columns, 1
-        if flags.c_contiguous:
-            flat = values.reshape(-1)
-        elif flags.f_contiguous:
-            flat, row_step, column_step = values.T.reshape(-1), 1, n_rows
-        else:
-            flat, origin, row_step, column_step = _flat_view(values)
-        bits = flat.view(coding.dtype)
-        bits.flags.writeable = False
-        return bits, coding, origin, row_step, column_step
+        """The table as :func:`kernel_rows` gives it."""
+        return kernel_rows(values, self._codings, self._n_features)
 
     def _block(self, rows: int, key_bytes: int) -> int:
         """Rows of a block: as given, or fewer where the keys would leave the cache."""
@@ -400,7 +373,7 @@ class Predictor:
         """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
         return 1 + int(THREAD_WORK / (1.0 + cost + len(self._splits.slots)))
 
-    @functools.cached_property
+    @once
     def _compact(self) -> tuple[IntArray, Predictor]:
         """The columns that the forest asks, and a predictor for these alone."""
         assert self.forest.categories is None, "sparse tables have no category columns"
@@ -410,20 +383,26 @@ class Predictor:
         forest = renumbered(self.forest, place, len(columns))
         return columns, Predictor(forest, [self._kinds[int(column)] for column in columns])
 
-    @functools.cached_property
+    @once
+    def of_one_row(self) -> RowScorer:
+        """What scores single rows."""
+        reader = self._category_reader
+        return RowScorer(self.forest, self._kinds, self._walk64, self._leaves, reader)
+
+    @once
     def _category_reader(self) -> CategoryReader | None:
         return None if self.forest.categories is None else CategoryReader(self.forest)
 
-    @functools.cached_property
+    @once
     def _splits(self) -> Splits:
         return find_splits(self.forest)
 
-    @functools.cached_property
+    @once
     def _walk_cost(self) -> float:
         """About how many nanoseconds the walk takes for a row."""
         return float(0.6 * self._walk64[5].sum() + 1.0 * self._n_trees)
 
-    @functools.cached_property
+    @once
     def _mask_cost(self) -> float:
         """About how many nanoseconds the mask engine takes for a row."""
         tables = self._mask64
@@ -431,19 +410,19 @@ class Predictor:
 
     # The kernels take plain tuples: a named one costs a microsecond a call.
 
-    @functools.cached_property
+    @once
     def _walk32(self) -> tuple[AnyArray, ...]:
         return tuple(self._walk(narrow_thresholds(self._splits.threshold)))
 
-    @functools.cached_property
+    @once
     def _walk64(self) -> tuple[AnyArray, ...]:
         return tuple(self._walk(self._splits.threshold))
 
-    @functools.cached_property
+    @once
     def _mask32(self) -> tuple[Any, ...]:
         return tuple(self._mask(narrow_thresholds(self._splits.threshold)))
 
-    @functools.cached_property
+    @once
     def _mask64(self) -> tuple[Any, ...]:
         return tuple(self._mask(self._splits.threshold))
 
@@ -452,6 +431,38 @@ class Predictor:
 
     def _mask(self, threshold: AnyArray) -> MaskTables:
         return mask_tables(self.forest, self._splits, threshold)
+
+
+def codings_of(kinds: Sequence[ColumnKind]) -> Mapping[Any, AnyArray]:
+    """The codings of the types that a table of columns of these kinds may have."""
+    wide = np.dtype(np.int64)
+    return {wide: CODINGS[wide]} if "int" in kinds else dict(CODINGS)
+
+
+def kernel_rows(values: AnyArray, codings: Mapping[Any, AnyArray], n_features: int) -> Rows:
+    """A table as one flat, read-only array of bits, without copying it.
+
+    Read-only, because the user's memory may be: with one kind of array the
+    kernels are compiled once.
+    """
+    coding = codings.get(values.dtype)
+    if coding is None:
+        allowed = ", ".join(str(dtype) for dtype in codings)
+        raise DataTypeError(f"values must be {allowed}, got {values.dtype}.")
+    if values.ndim != 2 or values.shape[1] != n_features:
+        raise DataError(f"values must have the shape (n_rows, {n_features}), got {values.shape}.")
+    n_rows, n_columns = values.shape
+    flags = values.flags
+    origin, row_step, column_step = 0, n_columns, 1
+    if flags.c_contiguous:
+        flat = values.reshape(-1)
+    elif flags.f_contiguous:
+        flat, row_step, column_step = values.T.reshape(-1), 1, n_rows
+    else:
+        flat, origin, row_step, column_step = _flat_view(values)
+    bits = flat.view(coding.dtype)
+    bits.flags.writeable = False
+    return bits, coding, origin, row_step, column_step
 
 
 def _flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:

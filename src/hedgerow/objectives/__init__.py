@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.errors import ParameterError
 from hedgerow.objectives.aft import AcceleratedFailureTime
 from hedgerow.objectives.base import Objective
 from hedgerow.objectives.classes import CrossEntropy, Focal, Hinge, OneVsAll
@@ -49,6 +49,7 @@ from hedgerow.objectives.targets import (
     targets_of_record,
     targets_record,
 )
+from hedgerow.peer_words import objective_hint
 
 OBJECTIVES: dict[str, Callable[..., Objective]] = {
     loss.name: loss
@@ -111,7 +112,7 @@ def make_objective(
     if not isinstance(name, str) or name not in OBJECTIVES:
         known = ", ".join(map(repr, OBJECTIVES))
         raise ParameterError(
-            f"unknown objective {name!r}; known: {known}.{did_you_mean(str(name), OBJECTIVES)}"
+            f"unknown objective {name!r}; known: {known}.{objective_hint(name, OBJECTIVES)}"
         )
     given = {"quantile": level, **(parameters or {})}
     given = {key: _plain(value) for key, value in given.items() if value is not None}

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
+import numpy as np
+
 from hedgerow.arrays import FloatArray
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.whole import AllRows
@@ -80,3 +82,11 @@ class Objective(Protocol):
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         """The step c of each leaf that minimises the loss of its rows at ``raw + c``."""
+
+
+def both_classes(positive: FloatArray) -> FloatArray:
+    """Probabilities of both classes, shape (n_rows, 2), of those of the second."""
+    found = np.empty((len(positive), 2))
+    np.subtract(1.0, positive, out=found[:, 0])
+    found[:, 1] = positive
+    return found

@@ -18,6 +18,7 @@ from scipy.special import expit, log_expit, xlog1py, xlogy
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import DataError
 from hedgerow.objectives import row_kernels
+from hedgerow.objectives.base import both_classes
 from hedgerow.objectives.domain import check_interval, check_two_classes
 from hedgerow.objectives.line_search import LeafRows, QuantileRule
 from hedgerow.objectives.rowwise import RowLoss, Slopes, check_number, root_of_mean
@@ -33,11 +34,6 @@ _FARTHEST_START = 34.5
 def _log_odds(rate: float) -> float:
     rate = min(max(rate, 1e-15), 1.0 - 1e-15)
     return float(np.log(rate) - np.log1p(-rate))
-
-
-def _both(positive: FloatArray) -> FloatArray:
-    """Columns for both classes."""
-    return np.column_stack([1.0 - positive, positive])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +115,7 @@ class Focal(RowLoss):
         return np.array([root_of_mean(rows, self.slopes, _log_odds(rate), -far, far)])
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        return _both(expit(raw[0]))
+        return both_classes(expit(raw[0]))
 
     def _parts(self, target: FloatArray, raw: FloatArray) -> tuple[FloatArray, ...]:
         """Sign, factor a (1 - p)**gamma, p, log p and 1 - p."""
@@ -175,7 +171,7 @@ class Hinge(RowLoss):
         return np.where(sign * raw < 1.0, -sign, 0.0), np.zeros(len(target))
 
     def predict(self, raw: FloatArray) -> FloatArray:
-        return _both((raw[0] > 0.0).astype(np.float64))
+        return both_classes((raw[0] > 0.0).astype(np.float64))
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         return np.asarray(np.maximum(0.0, 1.0 - np.where(target > 0.0, raw[0], -raw[0])))

@@ -85,8 +85,12 @@ _LOWEST_MEAN = 1e-300
 
 
 class DistributionLoss(RowLoss):
-    """Base: minus the logarithm of the density of each row; two raw scores."""
+    """Base: minus the logarithm of the density of each row; two raw scores.
 
+    ``raw_names`` are the names of the two.
+    """
+
+    raw_names: ClassVar[tuple[str, str]] = ("location", "log scale")
     n_outputs: int = 2
 
     def __post_init__(self) -> None:
@@ -205,6 +209,7 @@ class GammaLoss(DistributionLoss):
     """Log mean and log shape k; F is ``k`` and ``k (k trigamma(k) - 1)``, from 1/2 to 1."""
 
     name: ClassVar[str] = "gamma_dist"
+    raw_names: ClassVar[tuple[str, str]] = ("log mean", "log shape")
     n_outputs: int = 2
 
     def check_target(
@@ -258,6 +263,7 @@ class NegativeBinomialLoss(DistributionLoss):
     """Log mean m and log size r; F is ``m r / (m + r)`` and :func:`size_information`."""
 
     name: ClassVar[str] = "negative_binomial"
+    raw_names: ClassVar[tuple[str, str]] = ("log mean", "log size")
     n_outputs: int = 2
 
     def check_target(

@@ -11,6 +11,7 @@ from scipy.special import expit
 from hedgerow.arrays import FloatArray
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.objectives import derivatives
+from hedgerow.objectives.base import both_classes
 from hedgerow.objectives.domain import check_two_classes
 from hedgerow.objectives.line_search import LeafRows
 from hedgerow.objectives.whole import AllRows
@@ -48,7 +49,7 @@ class Logistic:
 
     def predict(self, raw: FloatArray) -> FloatArray:
         positive = expit(raw[0])
-        return np.column_stack([1.0 - positive, positive])
+        return both_classes(positive)
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         return weighted_mean(self.losses(target, raw), weight)

@@ -8,49 +8,13 @@ from typing import Any
 from hedgerow.convert.settings.rules import Library, Rule, Translation, choice, limit
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
+from hedgerow.peer_words import CATBOOST_METRICS, CATBOOST_OBJECTIVES
 
-OBJECTIVES = {
-    "rmse": "squared_error",
-    "multirmse": "squared_error",
-    "mae": "absolute_error",
-    "mape": "mape",
-    "quantile": "quantile",
-    "multiquantile": "quantile",
-    "huber": "huber",
-    "expectile": "expectile",
-    "logcosh": "log_cosh",
-    "poisson": "poisson",
-    "tweedie": "tweedie",
-    "logloss": "logistic",
-    "multilogloss": "logistic",
-    "crossentropy": "cross_entropy",
-    "focal": "focal",
-    "multiclass": "softmax",
-    "multiclassonevsall": "one_vs_all",
-    "cox": "cox",
-    "lambdamart": "lambdarank",
-    "pairlogit": "rank_pairwise",
-    "querycrossentropy": "rank_xendcg",
-    "queryrmse": "rank_pairwise",
-    "yetirank": "lambdarank",
-}
 _PARAMETERS = {
     "quantile": ("alpha", "quantile"),
     "expectile": ("alpha", "expectile"),
     "huber": ("delta", "delta"),
     "tweedie": ("variance_power", "tweedie_power"),
-}
-_METRICS: dict[str, Any] = {
-    **{name: name for name in ("rmse", "mae", "mape", "auc", "logloss", "accuracy", "mcc", "f1")},
-    **{name: name for name in ("r2", "kappa", "precision", "recall", "ndcg", "mrr", "err")},
-    "multiclass": "logloss",
-    "crossentropy": "cross_entropy",
-    "prauc": "aucpr",
-    "map": "map",
-    "poisson": "loss",
-    "quantile": "pinball",
-    "msle": "msle",
-    "medianabsoluteerror": "median_error",
 }
 
 
@@ -59,7 +23,7 @@ def _objective(value: Any) -> Any:
     if not isinstance(value, str):
         raise ParameterError(f"loss_function must be text; got {value!r}.")
     name, _, rest = value.partition(":")
-    ours = choice("loss_function", OBJECTIVES)(name)
+    ours = choice("loss_function", CATBOOST_OBJECTIVES)(name)
     found: dict[str, Any] = {"objective": ours}
     given = dict(part.split("=", 1) for part in rest.replace(";", ",").split(",") if "=" in part)
     if ours in _PARAMETERS and _PARAMETERS[ours][0] in given:
@@ -75,7 +39,7 @@ def _metric(value: Any) -> Any:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list | tuple):
         raise ParameterError(f"eval_metric must be a name, or names; got {value!r}.")
-    found = [choice("eval_metric", _METRICS)(str(name).partition(":")[0]) for name in names]
+    found = [choice("eval_metric", CATBOOST_METRICS)(str(name).partition(":")[0]) for name in names]
     return found[0] if len(found) == 1 else found
 
 

@@ -8,46 +8,14 @@ from typing import Any
 from hedgerow.convert.settings.rules import Library, Rule, Translation, as_list, choice, limit
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
-
-OBJECTIVES: dict[str, str] = {
-    **dict.fromkeys(("regression", "l2", "mse", "rmse", "mean_squared_error"), "squared_error"),
-    **dict.fromkeys(("regression_l2", "l2_root", "root_mean_squared_error"), "squared_error"),
-    **dict.fromkeys(("regression_l1", "l1", "mae", "mean_absolute_error"), "absolute_error"),
-    "huber": "huber",
-    "fair": "fair",
-    "poisson": "poisson",
-    "quantile": "quantile",
-    **dict.fromkeys(("mape", "mean_absolute_percentage_error"), "mape"),
-    "gamma": "gamma",
-    "tweedie": "tweedie",
-    "binary": "logistic",
-    **dict.fromkeys(("multiclass", "softmax"), "softmax"),
-    **dict.fromkeys(("multiclassova", "multiclass_ova", "ova", "ovr"), "one_vs_all"),
-    **dict.fromkeys(("cross_entropy", "xentropy"), "cross_entropy"),
-    "lambdarank": "lambdarank",
-    **dict.fromkeys(("rank_xendcg", "xendcg", "xe_ndcg", "xendcg_mart"), "rank_xendcg"),
-}
-_METRICS: dict[str, Any] = {
-    **dict.fromkeys(("l2", "mse", "mean_squared_error", "regression", "regression_l2"), "mse"),
-    **dict.fromkeys(("rmse", "l2_root", "root_mean_squared_error"), "rmse"),
-    **dict.fromkeys(("l1", "mae", "mean_absolute_error", "regression_l1"), "mae"),
-    "quantile": "pinball",
-    **{name: name for name in ("mape", "huber", "fair", "auc", "auc_mu", "average_precision")},
-    **dict.fromkeys(("poisson", "gamma", "tweedie", "kldiv"), "loss"),
-    **dict.fromkeys(("binary_logloss", "binary", "multi_logloss", "multiclass"), "logloss"),
-    **dict.fromkeys(("binary_error", "multi_error"), "error"),
-    **dict.fromkeys(("cross_entropy", "xentropy"), "cross_entropy"),
-    **dict.fromkeys(("ndcg", "lambdarank"), "ndcg"),
-    **dict.fromkeys(("map", "mean_average_precision"), "map"),
-    **dict.fromkeys(("", "none", "null", "custom", "na"), None),
-}
+from hedgerow.peer_words import LIGHTGBM_METRICS, LIGHTGBM_OBJECTIVES
 
 
 def _metric(value: Any) -> Any:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list | tuple | set):
         raise ParameterError(f"metric must be a name, or names; got {value!r}.")
-    found = [choice("metric", _METRICS)(str(name).strip()) for name in names]
+    found = [choice("metric", LIGHTGBM_METRICS)(str(name).strip()) for name in names]
     found = [name for name in found if name is not None]
     return None if not found else found[0] if len(found) == 1 else found
 
@@ -62,7 +30,7 @@ _BOOSTING = {"gbdt": "gbdt", "gbrt": "gbdt", "dart": "dart", "rf": "rf", "random
 _UNLIKE = "random numbers differ, so models differ in detail"
 _SPEED = "it has no counterpart: it changes speed or memory alone."
 _RULES: dict[str, Rule] = {
-    "objective": Rule("objective", convert=choice("objective", OBJECTIVES)),
+    "objective": Rule("objective", convert=choice("objective", LIGHTGBM_OBJECTIVES)),
     "boosting": Rule("boosting", "gbdt", convert=choice("boosting", _BOOSTING)),
     "num_iterations": Rule("n_estimators", 100),
     "learning_rate": Rule("learning_rate", 0.1),

@@ -11,6 +11,32 @@ from hedgerow.errors import did_you_mean
 
 _LIBRARIES = (LIGHTGBM, XGBOOST, CATBOOST)
 
+_OF_FIT = {
+    "eval_set": "give X_val and y_val, or X_val={'name': (X, y)} for several sets.",
+    "eval_X": "give X_val.",
+    "eval_y": "give y_val.",
+    "eval_names": "give X_val={'name': (X, y)}.",
+    "eval_sample_weight": "give sample_weight_val.",
+    "sample_weight_eval_set": "give sample_weight_val.",
+    "eval_qid": "give qid_val.",
+    "base_margin": "give offset.",
+    "base_margin_eval_set": "give offset_val.",
+    "init_score": "give offset.",
+    "eval_init_score": "give offset_val.",
+    "group": "give qid, the query of each row.",
+    "eval_group": "give qid_val, the query of each row.",
+    "xgb_model": "give init_model.",
+    "early_stopping_rounds": "give patience to the constructor.",
+    "categorical_feature": "give categorical_features to the constructor.",
+    "cat_features": "give categorical_features to the constructor.",
+    "feature_name": "names of columns are read from data frames.",
+    "verbose": "give progress to the constructor.",
+    "verbose_eval": "give progress to the constructor.",
+    "baseline": "give offset.",
+    "use_best_model": "early stopping keeps the best rounds.",
+}
+"""Arguments of the peers' ``fit``, and what to do here."""
+
 
 def name_hint(name: str, known: Iterable[str]) -> str:
     """A sentence with a leading space, or nothing.
@@ -34,3 +60,51 @@ def name_hint(name: str, known: Iterable[str]) -> str:
         if rule.note and not rule.ours:
             return f" {library.name}'s {name!r} is not here: {rule.note}"
     return did_you_mean(name, every)
+
+
+def argument_hint(name: str, known: Iterable[str], parameters: Iterable[str]) -> str:
+    """As :func:`name_hint`, of an argument of ``fit``.
+
+    Parameters
+    ----------
+    name : str
+    known : iterable of str
+        The arguments of ``fit``.
+    parameters : iterable of str
+        Those of the constructor.
+
+    Examples
+    --------
+    >>> argument_hint("eval_set", ["X_val", "y_val"], ["max_leaves"])
+    " In place of 'eval_set', give X_val and y_val, or X_val={'name': (X, y)} for several sets."
+    >>> argument_hint("max_leaves", ["X_val", "y_val"], ["max_leaves"])
+    " 'max_leaves' is a parameter of the constructor."
+    """
+    if name in _OF_FIT:
+        return f" In place of {name!r}, {_OF_FIT[name]}"
+    if name in parameters:
+        return f" {name!r} is a parameter of the constructor."
+    near = did_you_mean(name, known)
+    return near or name_hint(name, parameters)
+
+
+def unknown_names(names: Iterable[object], known: Iterable[str], where: str) -> str:
+    """One message for all names that are no parameters.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The unknown ones, at least one.
+    known : iterable of str
+    where : str
+        What has no such parameters.
+
+    Examples
+    --------
+    >>> print(unknown_names(["num_leaves", "eta"], ["max_leaves", "learning_rate"], "train"))
+    train has no parameter 'num_leaves', 'eta'. LightGBM's 'num_leaves' is 'max_leaves' here. \
+LightGBM's 'eta' is 'learning_rate' here.
+    """
+    every, wrong = list(known), [str(name) for name in names]
+    hints = "".join(name_hint(name, every) for name in wrong)
+    return f"{where} has no parameter {', '.join(map(repr, wrong))}.{hints}"

@@ -8,42 +8,7 @@ from typing import Any
 from hedgerow.convert.settings.rules import Library, Rule, Translation, choice, limit
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
-
-OBJECTIVES = {
-    "reg:squarederror": "squared_error",
-    "reg:squaredlogerror": "squared_log_error",
-    "reg:absoluteerror": "absolute_error",
-    "reg:pseudohubererror": "pseudo_huber",
-    "reg:quantileerror": "quantile",
-    "reg:expectileerror": "expectile",
-    "reg:logistic": "cross_entropy",
-    "binary:logistic": "logistic",
-    "binary:logitraw": "logistic",
-    "binary:hinge": "hinge",
-    "multi:softmax": "softmax",
-    "multi:softprob": "softmax",
-    "count:poisson": "poisson",
-    "reg:gamma": "gamma",
-    "reg:tweedie": "tweedie",
-    "survival:cox": "cox",
-    "survival:aft": "aft",
-    "rank:ndcg": "lambdarank",
-    "rank:map": "rank_map",
-    "rank:pairwise": "rank_pairwise",
-}
-_METRICS: dict[str, Any] = {
-    **{name: name for name in ("rmse", "mae", "mape", "auc", "aucpr", "logloss", "error")},
-    "mlogloss": "logloss",
-    "merror": "error",
-    "rmsle": "rmsle",
-    "mphe": "pseudo_huber",
-    "quantile": "pinball",
-    "ndcg": "ndcg",
-    "map": "map",
-    "pre": "precision",
-    **dict.fromkeys(("poisson-nloglik", "gamma-nloglik", "gamma-deviance"), "loss"),
-    **dict.fromkeys(("cox-nloglik", "aft-nloglik"), "loss"),
-}
+from hedgerow.peer_words import XGBOOST_METRICS, XGBOOST_OBJECTIVES
 
 
 def _metric(value: Any) -> Any:
@@ -56,7 +21,7 @@ def _metric(value: Any) -> Any:
 
 def _one_metric(name: str) -> Any:
     base, at, k = name.partition("@")
-    known = choice("eval_metric", _METRICS)(base)
+    known = choice("eval_metric", XGBOOST_METRICS)(base)
     return f"{known}@{k}" if at and known in ("ndcg", "map", "precision") else known
 
 
@@ -75,7 +40,7 @@ def _stopping(value: Any) -> Any:
 
 _SPEED = Rule(note="it has no counterpart: it changes speed or memory alone.")
 _RULES: dict[str, Rule] = {
-    "objective": Rule("objective", convert=choice("objective", OBJECTIVES)),
+    "objective": Rule("objective", convert=choice("objective", XGBOOST_OBJECTIVES)),
     "booster": Rule("boosting", "gbtree", convert=_booster),
     "n_estimators": Rule("n_estimators", 100),
     "learning_rate": Rule("learning_rate", 0.3),

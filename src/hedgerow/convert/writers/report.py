@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+ExportFormat: TypeAlias = Literal["lightgbm", "xgboost", "onnx", "treelite", "python", "json"]
 
 
 @dataclass(frozen=True, slots=True)

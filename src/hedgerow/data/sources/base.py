@@ -95,6 +95,10 @@ class Roles:
     offset : tuple of str
     drop : tuple of str
         Columns that are not used.
+    further : tuple of str
+        Targets beside the first.
+    qid, position, groups : str or None
+        As for :class:`hedgerow.Dataset`.
     features : tuple of str, or None
         In this order; None: all others, in the order of the first file.
     """
@@ -104,11 +108,21 @@ class Roles:
     offset: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
+    further: tuple[str, ...] = ()
+    qid: str | None = None
+    position: str | None = None
+    groups: str | None = None
+
+    def of_rows(self) -> dict[str, str]:
+        """Columns that only trainings in memory know, by what they are."""
+        given = {"qid": self.qid, "position": self.position, "groups": self.groups}
+        named = {role: name for role, name in given.items() if name is not None}
+        return named | {f"target {k}": name for k, name in enumerate(self.further, 1)}
 
     def aside(self) -> tuple[str, ...]:
         """Columns that are not features but are read."""
         single = [name for name in (self.target, self.weight) if name is not None]
-        return (*single, *self.offset)
+        return (*single, *self.offset, *self.of_rows().values())
 
     def features_of(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """The features of a table with these columns.
@@ -123,6 +137,7 @@ class Roles:
             ("weight", [self.weight] if self.weight is not None else []),
             ("offset", list(self.offset)),
             ("features", list(self.features or ())),
+            *((role, [name]) for role, name in self.of_rows().items()),
         ):
             for name in wanted:
                 if name not in names:
@@ -204,7 +219,16 @@ class Asked:
     feature_names: tuple[str, ...] | None = None
 
 
-def make_roles(target: Any, weight: Any, offset: Any, drop: Any, features: Any) -> Roles:
+def make_roles(
+    target: Any,
+    weight: Any,
+    offset: Any,
+    drop: Any,
+    features: Any,
+    qid: Any = None,
+    position: Any = None,
+    groups: Any = None,
+) -> Roles:
     """Roles from what a user has given; ``ParameterError`` for what is no name of a column."""
 
     def one(value: Any, role: str) -> str | None:
@@ -213,6 +237,8 @@ def make_roles(target: Any, weight: Any, offset: Any, drop: Any, features: Any) 
         return value
 
     def several(value: Any, role: str) -> tuple[str, ...]:
+        if not isinstance(value, str | Sequence):
+            raise ParameterError(f"{role} must be the name of a column; got {value!r}.")
         names = (value,) if isinstance(value, str) else tuple(value)
         for name in names:
             one(name, role)
@@ -220,12 +246,17 @@ def make_roles(target: Any, weight: Any, offset: Any, drop: Any, features: Any) 
                 raise ParameterError(f"{role} names column {name!r} twice.")
         return names
 
+    targets = () if target is None else several(target, "target")
     roles = Roles(
-        one(target, "target"),
+        targets[0] if targets else None,
         one(weight, "weight"),
         () if offset is None else several(offset, "offset"),
         several(drop, "drop"),
         None if features is None else several(features, "features"),
+        targets[1:],
+        one(qid, "qid"),
+        one(position, "position"),
+        one(groups, "groups"),
     )
     aside = (*roles.aside(), *roles.drop)
     for name in aside:

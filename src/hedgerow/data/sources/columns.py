@@ -87,6 +87,16 @@ class ReadColumn:
         """The numbers; ``DataTypeError`` with the message for text."""
         return plain_of(self.values, message)
 
+    def as_array(self) -> AnyArray:
+        """The values themselves: numbers, or objects of Python with None for missing ones."""
+        if not isinstance(self.values, Encoded):
+            return self.values
+        known = self.values.values
+        texts = known if isinstance(known, np.ndarray) else list(known)
+        items = np.empty(len(texts) + 1, dtype=object)
+        items[:-1] = texts
+        return items[self.values.codes]  # -1 picks the last, None
+
     def take(self, rows: AnyArray) -> ReadColumn:
         """Some of the rows."""
         if isinstance(self.values, Encoded):

@@ -1,0 +1,29 @@
+"""A BentoML service of one model: ``bentoml serve examples.bentoml_service:HedgerowService``.
+
+The model file is named by the environment variable ``MODEL``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import bentoml
+
+import hedgerow
+
+
+@bentoml.service(traffic={"timeout": 10})
+class HedgerowService:
+    """Predicts records."""
+
+    def __init__(self) -> None:
+        self.booster = hedgerow.load(os.environ["MODEL"])
+
+    @bentoml.api
+    def predict(self, records: list[dict[str, Any]], kind: str = "value") -> list[Any]:
+        try:
+            found = [self.booster.predict_one(row, kind) for row in records]
+        except (hedgerow.DataError, hedgerow.DataTypeError, hedgerow.ParameterError) as error:
+            raise bentoml.exceptions.InvalidArgument(str(error)) from None
+        return [one.tolist() for one in found]

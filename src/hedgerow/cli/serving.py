@@ -1,0 +1,80 @@
+"""``hedgerow serve MODEL``: predictions over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from hedgerow.cli.usage import UsageError, say
+
+TOKEN = "HEDGEROW_TOKEN"  # noqa: S105  (the name of a variable)
+
+
+def add_command(commands: Any) -> None:
+    """Describe the command to the parser."""
+    parser = commands.add_parser(
+        "serve",
+        help="answer predictions over HTTP",
+        description="Serve a model over HTTP: Open Inference Protocol v2, and POST /predict with "
+        "JSON records. When the file is replaced, its successor is served without a request "
+        "lost. Needs hedgerow[serve].",
+        epilog="Example: hedgerow serve model.hedgerow --port 8080; a token for clients is read "
+        f"from --token-file or from the environment ({TOKEN}).",
+    )
+    parser.add_argument("model", metavar="MODEL", help="model file of any known format")
+    parser.add_argument("--name", default="", help="name of the model (default: that of the file)")
+    parser.add_argument("--host", default="127.0.0.1", help="address (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8080, help="port; 0 for any (default: 8080)")
+    parser.add_argument("--token-file", metavar="FILE", help="file that holds the token")
+    parser.add_argument("--threads", type=int, help="threads for large requests")
+    parser.add_argument(
+        "--watch", type=float, default=2.0, metavar="S", help="seconds between looks at the file"
+    )
+    limits = parser.add_argument_group("limits of a request")
+    limits.add_argument("--max-body", type=int, default=4 * 2**20, metavar="BYTES")
+    limits.add_argument("--max-rows", type=int, default=10_000, metavar="N")
+    limits.add_argument("--max-seconds", type=float, default=10.0, metavar="S")
+    limits.add_argument("--max-queue", type=int, default=64, metavar="N")
+    limits.add_argument("--max-connections", type=int, default=1000, metavar="N")
+    limits.add_argument("--shutdown-seconds", type=float, default=30.0, metavar="S")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out the command."""
+    from hedgerow.serving.settings import Limits, Settings
+
+    try:
+        from hedgerow.serving.server import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{error.name} is not installed; to serve needs: pip install 'hedgerow[serve]'"
+        ) from None
+    limits = Limits(
+        body_bytes=options.max_body,
+        rows=options.max_rows,
+        seconds=options.max_seconds,
+        queue=options.max_queue,
+        connections=options.max_connections,
+        shutdown_seconds=options.shutdown_seconds,
+    )
+    more = {} if options.threads is None else {"threads": options.threads}
+    settings = Settings(
+        path=options.model,
+        name=options.name,
+        host=options.host,
+        port=options.port,
+        token=_token(options),
+        watch_seconds=options.watch,
+        limits=limits,
+        **more,
+    )
+    serve(settings, say)
+
+
+def _token(options: argparse.Namespace) -> str | None:
+    if options.token_file is None:
+        return os.environ.get(TOKEN) or None
+    return Path(options.token_file).read_text(encoding="utf-8").strip()

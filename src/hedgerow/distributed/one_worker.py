@@ -1,0 +1,213 @@
+"""Training on one worker, for what needs all rows at once.
+
+Trees in chunks (:mod:`hedgerow.distributed.work`) know most parameters.  For the others the
+partitions go to the worker with the most memory, which trains as on any table in memory: the
+model has the same bytes.  Where it has not room for them, an error says what needs them.
+
+::
+
+    partitions on workers ---> one worker: a table ---> hedgerow.train, or fit of an estimator
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.booster import Booster
+from hedgerow.boosting.dataset import Dataset
+from hedgerow.data.memory import shown_bytes
+from hedgerow.data.sources.batches import one_axis
+from hedgerow.data.sparse import is_sparse
+from hedgerow.distributed.cluster import Resilience
+from hedgerow.distributed.collections import Tables
+from hedgerow.distributed.partition import Partition
+from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.training import train
+
+logger = logging.getLogger("hedgerow")
+
+_SHARE = 0.7
+"""Of the memory limit of a worker, for a table, a copy of it, and its bins."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeTable:
+    """All rows of a training, in the memory of one process."""
+
+    X: Any
+    y: Any
+    weight: Any = None
+    query: Any = None
+
+    @staticmethod
+    def of(partitions: Sequence[Partition]) -> WholeTable:
+        """Put partitions together, in their order."""
+        X, y, weight, query = (list(column) for column in zip(*partitions, strict=True))
+        return WholeTable(
+            _joined(X), _column(y, "y"), _column(weight, "sample_weight"), _column(query, "qid")
+        )
+
+    def dataset(self, **reading: Any) -> Dataset:
+        """For :func:`hedgerow.train`."""
+        return Dataset(self.X, self.y, self.weight, qid=self.query, **reading)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainAlone:
+    """:func:`hedgerow.train` on all rows; its result is a booster.
+
+    Attributes
+    ----------
+    params : dict
+    reading : dict
+        Further arguments of the Datasets.
+    init_model : bytes or None
+        Of the model to go on from.
+    """
+
+    params: dict[str, Any]
+    reading: dict[str, Any]
+    init_model: bytes | None = None
+
+    def __call__(self, rows: WholeTable, valid: WholeTable | None, n_threads: int) -> Booster:
+        """Train."""
+        start = None if self.init_model is None else Booster.from_bytes(self.init_model)
+        return train(
+            {**self.params, "n_jobs": self.params.get("n_jobs") or n_threads},
+            rows.dataset(**self.reading),
+            None if valid is None else valid.dataset(**self.reading),
+            init_model=start,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitAlone:
+    """The fit of a local estimator to all rows; its result is the fitted estimator."""
+
+    estimator: Any
+
+    def __call__(self, rows: WholeTable, valid: WholeTable | None, n_threads: int) -> Any:
+        """Fit."""
+        asked = self.estimator.n_jobs
+        self.estimator.n_jobs = asked or n_threads
+        more: dict[str, Any] = {}
+        if valid is not None:
+            more = {"X_val": valid.X, "y_val": valid.y, "sample_weight_val": valid.weight}
+        if rows.query is not None:
+            more["qid"] = rows.query
+            if valid is not None:
+                more["qid_val"] = valid.query
+        try:
+            return self.estimator.fit(rows.X, rows.y, rows.weight, **more)
+        finally:
+            self.estimator.n_jobs = asked
+
+
+def run_alone(
+    client: Any,
+    work: TrainAlone | FitAlone,
+    tables: Tables,
+    reason: AllRowsNeededError,
+    resilience: Resilience | None,
+) -> Any:
+    """Run a training on the worker with the most memory.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    work : TrainAlone or FitAlone
+    tables : Tables
+    reason : AllRowsNeededError
+        Why; its text begins the message where no worker has room.
+    resilience : Resilience, optional
+        ``max_restarts``: how often the training begins anew if the worker is lost.
+
+    Returns
+    -------
+    Booster or fitted estimator
+
+    Raises
+    ------
+    ParameterError
+        If the rows are too large for each of the workers.
+    """
+    worker = _roomiest(client, tables, reason)
+    logger.info("%s One worker trains on all rows: %s.", reason, worker)
+    more = () if tables.validation is None else tuple(tables.validation.futures)
+    future = client.submit(
+        _run,
+        work,
+        len(tables.train.futures),
+        *tables.train.futures,
+        *more,
+        workers=[worker],
+        allow_other_workers=True,
+        retries=(resilience or Resilience()).max_restarts,
+        pure=False,
+    )
+    return future.result()
+
+
+def _run(work: TrainAlone | FitAlone, n_train: int, *partitions: Partition) -> Any:
+    """Run by a worker."""
+    from distributed import get_worker
+
+    rows = WholeTable.of(partitions[:n_train])
+    valid = WholeTable.of(partitions[n_train:]) if partitions[n_train:] else None
+    return work(rows, valid, get_worker().state.nthreads)
+
+
+def _roomiest(client: Any, tables: Tables, reason: AllRowsNeededError) -> str:
+    """The address of the worker with the most memory."""
+    sizes = client.gather(client.map(_size_of, tables.train.futures, pure=False))
+    limits: dict[str, int] = client.run_on_scheduler(_limits_of_workers)
+    worker = max(limits, key=lambda address: limits[address] or np.inf)
+    room, size = limits[worker], sum(sizes)
+    if room and 3 * size > _SHARE * room:
+        raise ParameterError(
+            f"{reason} On one worker all rows, {shown_bytes(size)}, would take about three times "
+            f"as much, and the largest worker has {shown_bytes(room)}: leave that parameter out, "
+            "or add a larger worker."
+        )
+    return worker
+
+
+def _limits_of_workers(dask_scheduler: Any = None) -> dict[str, int]:
+    """Run by the scheduler: the memory of each worker, 0 for no limit."""
+    return {
+        address: int(worker.memory_limit or 0) for address, worker in dask_scheduler.workers.items()
+    }
+
+
+def _size_of(partition: Partition) -> int:
+    """Bytes of the values of a partition, about."""
+    X = partition.X
+    if is_sparse(X):
+        return int(X.tocsr().data.nbytes * 2)
+    return 8 * int(X.shape[0]) * int(X.shape[1])
+
+
+def _column(parts: list[Any], name: str) -> Any:
+    """A value for each row, from columns or tables of one column."""
+    return None if parts[0] is None else _joined([one_axis(part, name) for part in parts])
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Parts of one table or column, one below the other."""
+    if is_sparse(parts[0]):
+        from scipy.sparse import vstack
+
+        return vstack([part.tocsr() for part in parts], format="csr")
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    import pandas as pd
+
+    return pd.concat(parts, ignore_index=True)
+
+
+__all__ = ["FitAlone", "TrainAlone", "WholeTable", "run_alone"]

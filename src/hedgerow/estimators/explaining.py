@@ -1,0 +1,179 @@
+"""Shapley values of fitted estimators."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from hedgerow.booster import Booster
+from hedgerow.data import Table
+from hedgerow.explain.cart import CartGame
+from hedgerow.explain.explanation import Explanation
+from hedgerow.explain.outputs import Outputs, read_outputs
+from hedgerow.explain.views import Request, explain_rows, named
+from hedgerow.model.cart_tree import CartTree
+from hedgerow.threads import resolve_threads
+
+
+class BoostedExplanations(ABC):
+    """Explanations by the booster."""
+
+    n_jobs: int | None
+
+    @abstractmethod
+    def _fitted_booster(self, X: Any) -> Booster:
+        """The booster, after the checks of scikit-learn that it does not make itself."""
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        background: Any = None,
+        interactions: bool = False,
+        outputs: Outputs = None,
+        offset: Any = None,
+        memory_limit: int | float | str | None = None,
+    ) -> Explanation:
+        """Shapley values: what each column adds to the raw score of each row.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        background : same as X, optional
+            Rows from which a column takes its values where it is not known.  By default its
+            splits are passed by as many rows as in training.
+        interactions : bool, default=False
+            Divide each value into what the column adds by itself and with each other one.
+        outputs : int, str, or sequence of these, optional
+            Which raw scores are explained, for a model with several: classes, targets or
+            quantile levels, by name or number.
+        offset : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Added to the base value of each row, as to its raw score.
+        memory_limit : int, float or str, optional
+            Most bytes that the values may take, or text such as ``"2 GB"``; by default half of
+            the memory that is available.
+
+        Returns
+        -------
+        Explanation
+            See :meth:`hedgerow.Booster.explain`, also for what is raised.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hedgerow import HedgerowRegressor
+        >>> X = np.arange(200.0).reshape(-1, 2) % 7
+        >>> model = HedgerowRegressor(n_estimators=20).fit(X, 3 * X[:, 0])
+        >>> found = model.explain(X)
+        >>> total = found.values.sum(axis=1) + found.base_values
+        >>> bool(np.allclose(total, model.predict(X)))
+        True
+        """
+        return self._fitted_booster(X).explain(
+            X,
+            background=background,
+            interactions=interactions,
+            outputs=outputs,
+            n_jobs=self.n_jobs,
+            offset=offset,
+            memory_limit=memory_limit,
+            reader=type(self).__name__,
+        )
+
+
+class TreeExplanations(ABC):
+    """Explanations of a single tree."""
+
+    tree_: CartTree
+    n_jobs: int | None
+    n_outputs_: int
+
+    @abstractmethod
+    def _read(self, X: Any) -> Table:
+        """A table with the columns of the training table."""
+
+    def _explained_outputs(self) -> tuple[list[int], tuple[str, ...]]:
+        """Columns of ``tree_.value`` that are explained, and names where there are several.
+
+        Of one column of y with two classes, only the second.
+        """
+        classes = getattr(self, "classes_", None)
+        if classes is None:
+            n_targets = self.tree_.value.shape[1]
+            return list(range(n_targets)), _numbered(n_targets) if n_targets > 1 else ()
+        if self.n_outputs_ == 1:
+            names = tuple(map(str, classes.tolist()))
+            return ([len(names) - 1], ()) if len(names) < 3 else (list(range(len(names))), names)
+        names = tuple(f"{k}: {label}" for k, own in enumerate(classes) for label in own.tolist())
+        return list(range(len(names))), names
+
+    def explain(
+        self,
+        X: Any,
+        *,
+        background: Any = None,
+        interactions: bool = False,
+        outputs: Outputs = None,
+        memory_limit: int | float | str | None = None,
+    ) -> Explanation:
+        """Shapley values: what each column adds to the prediction of each row.
+
+        What is explained is the prediction of a regressor, the probability of the second of two
+        classes, or that of each class.  Training rows count with their weights.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        background : same as X, optional
+            Rows from which a column takes its values where it is not known.  By default its
+            splits are passed by as much weight as in training.
+        interactions : bool, default=False
+            Divide each value into what the column adds by itself and with each other one.
+        outputs : int, str, or sequence of these, optional
+            Which outputs are explained, for a tree with several: classes by label, targets by
+            number; for several columns of classes ``"column: label"``.
+        memory_limit : int, float or str, optional
+            Most bytes that the values may take, or text such as ``"2 GB"``; by default half of
+            the memory that is available.
+
+        Returns
+        -------
+        Explanation
+            Its values and base values add up to the prediction or the probability.
+
+        Raises
+        ------
+        ParameterError, DataError, DataTypeError
+            As for :meth:`hedgerow.Booster.explain`.
+
+        Examples
+        --------
+        >>> from hedgerow import CARTRegressor
+        >>> model = CARTRegressor().fit([[1.0, 5.0], [2.0, 3.0], [4.0, 3.0]], [0.0, 0.0, 3.0])
+        >>> found = model.explain([[4.0, 3.0]])
+        >>> found.values.tolist(), float(found.base_values)
+        ([[2.0, 0.0]], 1.0)
+        """
+        table = self._read(X)
+        places, names = self._explained_outputs()
+        chosen, single = read_outputs(outputs, names)
+        game = CartGame.of(self.tree_, places if chosen is None else [places[k] for k in chosen])
+        others = None
+        if background is not None:
+            with named("background"):
+                others = game.values(np.asarray(self._read(background).values))
+        request = Request(
+            data=X,
+            feature_names=self.tree_.schema.names,
+            output_names=() if single else tuple(names[k] for k in chosen or range(len(names))),
+            interactions=bool(interactions),
+            n_threads=resolve_threads(self.n_jobs),
+            memory_limit=memory_limit,
+        )
+        return explain_rows(game.explainer, game.values(np.asarray(table.values)), others, request)
+
+
+def _numbered(n: int) -> tuple[str, ...]:
+    return tuple(map(str, range(n)))

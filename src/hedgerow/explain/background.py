@@ -1,0 +1,313 @@
+"""Shapley values with a background, whose rows are counted once for all rows that are explained."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data.sparse import SparseTable, rows_at_once
+from hedgerow.errors import ParameterError
+from hedgerow.explain.explainer import ROWS_PER_THREAD, Explainer, runs_of
+from hedgerow.explain.game import make_game
+from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
+from hedgerow.kernels.shapley import BLOCK, LEAF, WORD
+from hedgerow.kernels.shapley_background import (
+    BackgroundSpace,
+    add_background_trees,
+    count_patterns,
+    fill_tables,
+)
+from hedgerow.kernels.shapley_background_pairs import add_background_pairs
+from hedgerow.kernels.shapley_blocks import fill_block_keys, spread_players
+from hedgerow.kernels.shapley_paths import MOST_PLAYERS, MOST_TABLED, Paths, Tables, plan_paths
+from hedgerow.model.predict import Predictor
+from hedgerow.once import once
+from hedgerow.threads import run_blocks
+
+LEAST_TABLE = 512
+"""Entries of a table that any leaf may have."""
+
+ENTRIES_A_ROW = 32
+"""Entries that a table may have for each row of the background.
+
+A list costs the rows that are explained as many steps as it has rows.  What is chosen depends on
+the background alone, so that the bits do, too.
+"""
+
+TABLE_MEMORY = 1 << 26
+"""Bytes of tables and lists that are there at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Leaves:
+    """Where the leaves have what they need.
+
+    ``sizes`` are bytes of each tree, ``table`` and ``listed`` the numbers of patterns that each
+    leaf has a table and a list of, ``tree`` the tree of each leaf.
+    """
+
+    paths: Paths
+    table: IntArray
+    listed: IntArray
+    tree: IntArray
+    sizes: IntArray
+
+
+class BackgroundExplainer:
+    """Explains the raw scores of a forest against rows of a background.
+
+    Parameters
+    ----------
+    explainer : Explainer
+    background : float32, float64 or int64, shape (n_rows, n_inputs), or SparseTable
+        As for :class:`hedgerow.model.predict.Predictor`.
+    sparse : bool
+        Whether the rows to explain are those of a sparse table.
+    """
+
+    def __init__(
+        self, explainer: Explainer, background: AnyArray | SparseTable, sparse: bool
+    ) -> None:
+        rows = background.dense() if isinstance(background, SparseTable) else background
+        self._columns: IntArray | None = None
+        if sparse:
+            self._columns, explainer = explainer.compact
+            rows = np.ascontiguousarray(rows[:, self._columns])
+        self.explainer, self._rows = explainer, rows
+        self._batch = explainer.batch(rows)
+
+    @once
+    def base_values(self) -> FloatArray:
+        """Mean raw score of the background, shape (n_outputs,)."""
+        explainer = self.explainer
+        predictor = Predictor(explainer.forest, explainer.kinds)
+        return predictor.raw_scores(self._rows).mean(axis=1)
+
+    @once
+    def _plan(self) -> Plan:
+        one = self.explainer
+        # Shares have no part in it: any number of rows will do.
+        reached = np.ones(len(one.forest.feature))
+        game = make_game(one.forest, one.players, reached, one.unknown_slots, lines=False)
+        return make_plan(one.forest, game)
+
+    @once
+    def _leaves(self) -> _Leaves:
+        plan, n_rows = self._plan, len(self._rows)
+        paths = make_paths(plan, self.explainer)
+        n_players = np.diff(paths.first)
+        if n_players.max(initial=0) > MOST_PLAYERS:
+            raise ParameterError(
+                f"a leaf of the model is decided by {int(n_players.max())} columns; with a "
+                f"background {MOST_PLAYERS} are possible: leave the background out."
+            )
+        few = np.minimum(n_players, MOST_TABLED)
+        tabled = (n_players == few) & (paths.node < 0)
+        tabled &= (few << few) <= max(LEAST_TABLE, ENTRIES_A_ROW * n_rows)
+        table = np.where(tabled, 1 << few, 0)
+        listed = np.where(tabled, 0, n_rows)
+        is_leaf = plan.walks.edge[:, LEAF] >= 0
+        tree = np.zeros(len(n_players), dtype=np.int64)
+        per_edge = np.repeat(np.arange(len(plan.game.roots)), np.diff(plan.walks.first_edge))
+        tree[plan.walks.edge[is_leaf, LEAF]] = per_edge[is_leaf]
+        n_trees = len(plan.game.roots)
+        sizes = np.bincount(tree, weights=8.0 * (n_players * table + listed), minlength=n_trees)
+        return _Leaves(paths, table, listed, tree, sizes.astype(np.int64))
+
+    @once
+    def _background_keys(self) -> IntArray:
+        """Keys of the background, block by block."""
+        slots, n_rows = self._plan.game.slots, len(self._rows)
+        keys = np.zeros((-(-n_rows // BLOCK), len(slots) * BLOCK), dtype=np.int64)
+        for number, block in enumerate(keys):
+            first = number * BLOCK
+            n = min(BLOCK, n_rows - first)
+            fill_block_keys(self._batch.rows, slots, self._batch.categories, first, n, block)
+        return keys
+
+    def values(
+        self, values: AnyArray | SparseTable, n_threads: int = 1, *, pairs: bool = False
+    ) -> FloatArray:
+        """Shapley values of rows; see :meth:`hedgerow.explain.explainer.Explainer.values`."""
+        one = self.explainer
+        n_rows = values.n_rows if isinstance(values, SparseTable) else len(values)
+        columns = (one.players.n_columns,) * (2 if pairs else 1)
+        found = np.zeros((n_rows, *columns, one.n_outputs))
+        if one.players.number == 0:
+            return found
+        for run in runs_of(self._leaves.sizes, TABLE_MEMORY):
+            tables = self._tables(run, n_threads, False)
+            explain = functools.partial(self._explain_rows, tables, run)
+            if pairs:
+                both = (tables, self._tables(run, n_threads, True))
+                explain = functools.partial(self._explain_pairs, both, run)
+            for part, rows in self._parts(values):
+                task = functools.partial(explain, one.batch(rows), found[part])
+                run_blocks(task, len(rows), n_threads, ROWS_PER_THREAD)
+        return found
+
+    def _parts(self, values: AnyArray | SparseTable) -> Iterator[tuple[slice, AnyArray]]:
+        """The rows, those of a sparse table some at a time as dense ones."""
+        if not isinstance(values, SparseTable):
+            yield slice(None), values
+            return
+        assert self._columns is not None
+        step = rows_at_once(len(self._columns), values.value.itemsize)
+        for first in range(0, values.n_rows, step):
+            stop = min(first + step, values.n_rows)
+            yield slice(first, stop), values.dense(self._columns, first, stop)
+
+    def _tables(self, run: tuple[int, int], n_threads: int, pairs: bool) -> Tables:
+        """What the background comes to at the leaves of some trees."""
+        leaves, plan, n_rows = self._leaves, self._plan, len(self._rows)
+        here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
+        table, listed = np.where(here, leaves.table, 0), np.where(here, leaves.listed, 0)
+        table = table * (3 if pairs else np.diff(leaves.paths.first))
+        tables = Tables(
+            np.where(table > 0, np.cumsum(table) - table, -1),
+            np.zeros(int(table.sum())),
+            np.cumsum(listed) - listed,
+            np.zeros(int(listed.sum()), dtype=np.uint64),
+            self._batch.numbers,
+            coalition_weights(int(np.diff(leaves.paths.first).max(initial=1))),
+        )
+        walks, keys = plan.walks_for(self._batch), self._background_keys
+
+        def fill(start: int, stop: int) -> None:
+            first, last = run[0] + start, run[0] + stop
+            space = plan.space()
+            found = np.empty(WORD, dtype=np.uint64)
+            count_patterns(walks, leaves.paths, keys, n_rows, first, last, tables, space, found)
+            space_of_leaf = np.empty(4 << MOST_TABLED)
+            fill_tables(walks, leaves.paths, first, last, n_rows, int(pairs), tables, space_of_leaf)
+
+        run_blocks(fill, run[1] - run[0], n_threads, 1)
+        return tables
+
+    def _explain_rows(
+        self,
+        tables: Tables,
+        run: tuple[int, int],
+        batch: Batch,
+        found: FloatArray,
+        start: int,
+        stop: int,
+    ) -> None:
+        """Add a run of trees to the values of rows ``start .. stop``."""
+        plan, players, paths = self._plan, self.explainer.players, self._leaves.paths
+        walks, slots = plan.walks_for(batch), plan.game.slots
+        shape = (self.explainer.n_outputs, players.number, BLOCK)
+        some, sums = scratch(len(slots) * BLOCK, math.prod(shape))
+        keys, total, space = some.view(np.int64), sums.reshape(shape), self._space()
+        lines = (self.explainer.slopes, batch.numbers)
+        for first in range(start, stop, BLOCK):
+            n = min(BLOCK, stop - first)
+            total[:, :, :n] = 0.0
+            fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
+            add_background_trees(
+                walks, lines, paths, tables, len(self._rows), keys, first, n, run, total, space
+            )
+            spread_players(total, players.columns, first, n, found)
+
+    def _explain_pairs(
+        self,
+        tables: tuple[Tables, Tables],
+        run: tuple[int, int],
+        batch: Batch,
+        found: FloatArray,
+        start: int,
+        stop: int,
+    ) -> None:
+        """Add a run of trees to the values of pairs of rows ``start .. stop``."""
+        plan, paths, columns = self._plan, self._leaves.paths, self.explainer.players.columns
+        walks, slots = plan.walks_for(batch), plan.game.slots
+        _, players, _, n_sums = plan.sizes
+        some, pair = scratch(len(slots) * BLOCK, players * players * n_sums * WORD)
+        keys = some.view(np.int64)
+        space, lines = self._space(), (self.explainer.slopes, batch.numbers)
+        for first in range(start, stop, WORD):
+            rows = (first, min(WORD, stop - first))
+            fill_block_keys(batch.rows, slots, batch.categories, *rows, keys)
+            add_background_pairs(
+                walks, lines, paths, tables, len(self._rows), keys, rows, run, columns, found,
+                space, pair,
+            )  # fmt: skip
+
+    def _space(self) -> BackgroundSpace:
+        """Scratch space of one thread."""
+        most = int(np.diff(self._leaves.paths.first).max(initial=1))
+        room = most * most + 2 * self._leaves.paths.term.shape[1] + WORD
+        walk, n_words = self._plan.space(), BLOCK // WORD
+        return BackgroundSpace(
+            walk=walk,
+            found=np.empty(WORD, dtype=np.uint64),
+            taken=np.empty(len(walk.taken) * n_words, dtype=np.uint64),
+            added=np.empty(room),
+            phi=scratch(len(walk.phi) * n_words)[0],
+        )
+
+
+def make_paths(plan: Plan, explainer: Explainer) -> Paths:
+    """The players of all leaves; those of terms that no edge asks for come last."""
+    walks, game, slopes = plan.walks, plan.game, explainer.forest.slopes
+    n_leaves, none = len(game.leaf_node), np.zeros(0, dtype=np.int64)
+    counts = np.zeros(n_leaves + 1, dtype=np.int64)
+    above = np.zeros(plan.depth + 1, dtype=np.int64)
+    plan_paths(walks, counts, none, none, above)
+    first = np.cumsum(counts)
+    player, depth = np.zeros(first[-1], dtype=np.int64), np.zeros(first[-1], dtype=np.int64)
+    if first[-1] > 0:
+        plan_paths(walks, first, player, depth, above)
+    node = np.full(n_leaves, -1, dtype=np.int64)
+    n_terms = 0
+    if slopes is not None:
+        n_terms = int(np.diff(slopes.start).max(initial=0))
+        node = np.where(np.diff(slopes.start)[game.leaf_node] > 0, game.leaf_node, -1)
+    term = np.zeros((n_leaves, max(1, n_terms)), dtype=np.int64)
+    plain = Paths(first, player, depth, node, term)
+    return plain if slopes is None else _with_terms(plain, plan, explainer)
+
+
+def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
+    """Paths of leaves that are lines, with the players of their terms."""
+    slopes, game = explainer.forest.slopes, plan.game
+    assert slopes is not None
+    leaf_tree = game.leaf_tree
+    players, depths, counts = [], [], np.diff(paths.first)
+    for leaf in range(len(paths.node)):
+        part = slice(paths.first[leaf], paths.first[leaf + 1])
+        known, depth = paths.player[part].tolist(), paths.depth[part].tolist()
+        if paths.node[leaf] >= 0:
+            terms = slice(slopes.start[paths.node[leaf]], slopes.start[paths.node[leaf] + 1])
+            own = slice(*game.first_player[leaf_tree[leaf] : leaf_tree[leaf] + 2])
+            asked = explainer.players.of_input[slopes.column[terms]]
+            for place, local in enumerate(np.searchsorted(game.player[own], asked).tolist()):
+                if local not in known:
+                    known.append(local)
+                    depth.append(0)
+                paths.term[leaf, place] = known.index(local)
+        players += known
+        depths += depth
+        counts[leaf] = len(known)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    return paths._replace(
+        first=first,
+        player=np.array(players, dtype=np.int64),
+        depth=np.array(depths, dtype=np.int64),
+    )
+
+
+def coalition_weights(most: int) -> FloatArray:
+    """``s! (n - 1 - s)! / n!`` at ``n (n - 1) / 2 + s``, for n up to ``most``."""
+    weights = [1.0]
+    for n in range(2, most + 1):
+        weight = 1.0 / n
+        for s in range(n):
+            weights.append(weight)
+            weight *= (s + 1) / max(1, n - 1 - s)
+    return np.array(weights)

@@ -1,0 +1,275 @@
+r"""Trees as games: every node a split of one player with shares, every leaf a number.
+
+Two things that are no such splits are written as some.  ``o | w`` are the answer of a row
+and the share of each side (:mod:`hedgerow.kernels.shapley`):
+
+A value that is no known category ends the walk at the first split that asks for it
+(``unknown_category="backoff"``).  Who takes part with such a value ends it, who does not take
+part never does::
+
+        unknown?
+     o | 0    \ 1 - o | 1
+    node itself   the split
+
+A leaf that is a line adds, for each player among its terms, the term where the player takes
+part, and nothing where it does not, as the term is 0 at its center.  Sums are cut off at the
+bounds of the leaf, so that each set of terms is a leaf of its own::
+
+              takes part?
+           1 | 0      \ 0 | 1
+     leaf with the term   leaf without it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.errors import ParameterError
+from hedgerow.explain.players import Players
+from hedgerow.kernels.shapley_walks import GameNodes
+from hedgerow.model.forest import Forest
+from hedgerow.model.layout import Splits, find_splits
+
+_ALWAYS = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Game:
+    """The nodes of a forest as those of a game, with more nodes where some are needed.
+
+    Attributes
+    ----------
+    nodes : GameNodes
+    roots : int64, one per tree
+    slots : int64
+        What rows are asked (:class:`hedgerow.model.layout.Splits`).
+    slot, threshold : int64, one per condition, tree by tree
+    player : int64, one per player of each tree
+    first_condition, first_player : int64, one per tree and one more
+    leaf_node, leaf_terms, leaf_tree : int64, one per leaf
+        Node of the forest, bits of the terms that count (-1 of a leaf that is no line, or is
+        not taken apart), and tree.
+    """
+
+    nodes: GameNodes
+    roots: IntArray
+    slots: IntArray
+    slot: IntArray
+    threshold: IntArray
+    player: IntArray
+    first_condition: IntArray
+    first_player: IntArray
+    leaf_node: IntArray
+    leaf_terms: IntArray
+    leaf_tree: IntArray
+
+
+@dataclass(slots=True, eq=False)
+class _Nodes:
+    """Nodes while some are added; arrays have an entry per node.
+
+    ``origin`` is the node of the forest, ``terms`` are bits of those that count in a leaf.
+    """
+
+    tree: IntArray
+    left: IntArray
+    right: IntArray
+    slot: IntArray
+    threshold: IntArray
+    player: IntArray
+    share: FloatArray
+    origin: IntArray
+    terms: IntArray
+
+    def copy(self, nodes: IntArray) -> IntArray:
+        """Append copies of some nodes, and return where they are; leaves are their own children."""
+        first, n = len(self.tree), len(nodes)
+        place = np.arange(first, first + n)
+        is_leaf = self.left[nodes] == nodes
+        for name in self.__dataclass_fields__:
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, array[nodes]]))
+        self.left[place] = np.where(is_leaf, place, self.left[place])
+        self.right[place] = np.where(is_leaf, place, self.right[place])
+        return place
+
+    def make_leaves(self, nodes: IntArray) -> None:
+        """Let some nodes be leaves."""
+        self.left[nodes] = self.right[nodes] = nodes
+
+
+def make_game(
+    forest: Forest,
+    players: Players,
+    reached: FloatArray | None,
+    unknown_slots: dict[int, int] | None = None,
+    *,
+    lines: bool = True,
+) -> Game:
+    """The game of a forest.
+
+    Parameters
+    ----------
+    forest : Forest
+    players : Players
+    reached : float64, one per node, or None
+        Training rows, as they count in shares; None: those of the forest.
+    unknown_slots : dict of int to int, optional
+        For each category column the slot that asks whether a value is unknown, where such
+        values end a walk.
+    lines : bool, default=True
+        Whether leaves that are lines are taken apart.
+
+    Raises
+    ------
+    ParameterError
+        If the model does not say how many training rows reached its nodes.
+    """
+    splits = find_splits(forest)
+    extra = np.array([*(unknown_slots or {}).values(), 0], dtype=np.int64)
+    slots = np.concatenate([splits.slots, extra])
+    nodes = _Nodes(
+        splits.tree,
+        splits.left.copy(),
+        splits.right.copy(),
+        splits.slot,
+        splits.threshold,
+        players.of_input[forest.feature],
+        shares_of(forest, splits, reached),
+        np.arange(len(splits.tree)),
+        np.full(len(splits.tree), -1),
+    )
+    for place, column in enumerate(unknown_slots or {}):
+        asks = forest.has_sets & (forest.feature == column)
+        _add_stops(nodes, np.flatnonzero(asks), len(splits.slots) + place)
+    if forest.slopes is not None and lines:
+        _add_lines(nodes, forest, players, len(slots) - 1)
+    return _numbered(nodes, forest.tree_start[:-1], slots, _players_of_terms(forest, players))
+
+
+def shares_of(forest: Forest, splits: Splits, reached: FloatArray | None) -> FloatArray:
+    """Share of the rows of each node that its left child has; 0 in a leaf.
+
+    Of their sum over the children: where trees split statistics of the target, numbers of rows
+    are rounded.  A model of another library without numbers of rows has hessians instead.  A
+    node that no row reached has halves.
+    """
+    inner = np.flatnonzero(forest.feature >= 0)
+    known = [forest.cover, forest.count.astype(np.float64)] if reached is None else [reached]
+    share, found = np.zeros(len(forest.feature)), np.zeros(len(inner), dtype=np.bool_)
+    share[inner] = 0.5
+    for rows in known:
+        left, right = rows[splits.left[inner]], rows[splits.right[inner]]
+        some = left + right > 0.0
+        share[inner[some]] = left[some] / (left[some] + right[some])
+        found |= some
+    if len(inner) > 0 and not found.any():
+        raise ParameterError(
+            "the model does not say how many training rows reached its nodes, so nothing tells "
+            "what it predicts where a column is not known: give rows as background."
+        )
+    return share
+
+
+def _add_stops(nodes: _Nodes, asking: IntArray, slot: int) -> None:
+    """Let walks end at some nodes where a row's value is unknown."""
+    split, end = nodes.copy(asking), nodes.copy(asking)
+    nodes.make_leaves(end)
+    nodes.left[asking], nodes.right[asking] = end, split
+    nodes.slot[asking], nodes.threshold[asking], nodes.share[asking] = slot, 0, 0.0
+
+
+def _add_lines(nodes: _Nodes, forest: Forest, players: Players, slot: int) -> None:
+    """Make of each leaf that is a line leaves with each set of its terms."""
+    slopes = forest.slopes
+    assert slopes is not None
+    is_line = (nodes.left == np.arange(len(nodes.left))) & (np.diff(slopes.start)[nodes.origin] > 0)
+    leaves = np.flatnonzero(is_line)
+    nodes.terms[leaves] = 0
+    for term in range(int(np.diff(slopes.start).max(initial=0))):
+        first = slopes.start[nodes.origin[leaves]]
+        leaves = leaves[first + term < slopes.start[nodes.origin[leaves] + 1]]
+        first = slopes.start[nodes.origin[leaves]]
+        player = players.of_input[slopes.column[first + term]]
+        seen = np.zeros(len(leaves), dtype=np.bool_)
+        for earlier in range(term):
+            seen |= players.of_input[slopes.column[first + earlier]] == player
+        bits = _bits_of_player(forest, players, nodes.origin[leaves], player)
+        split, new = leaves[~seen], ~seen
+        inside, outside = nodes.copy(split), nodes.copy(split)
+        nodes.terms[inside] |= bits[new]
+        nodes.left[split], nodes.right[split] = inside, outside
+        nodes.slot[split], nodes.threshold[split] = slot, _ALWAYS
+        nodes.player[split], nodes.share[split] = player[new], 0.0
+        leaves = np.concatenate([leaves[seen], inside, outside])
+
+
+def _bits_of_player(
+    forest: Forest, players: Players, origin: IntArray, player: IntArray
+) -> IntArray:
+    """Bits of the terms of a player in some leaves."""
+    slopes = forest.slopes
+    assert slopes is not None
+    first, stop = slopes.start[origin], slopes.start[origin + 1]
+    bits = np.zeros(len(origin), dtype=np.int64)
+    for term in range(int((stop - first).max(initial=0))):
+        there = first + term < stop
+        column = slopes.column[np.where(there, first + term, 0)]
+        bits |= np.where(there & (players.of_input[column] == player), 1 << term, 0)
+    return bits
+
+
+def _players_of_terms(forest: Forest, players: Players) -> IntArray:
+    """Tree and player of each term of a leaf, shape (n_terms, 2)."""
+    slopes = forest.slopes
+    if slopes is None:
+        return np.zeros((0, 2), dtype=np.int64)
+    node = np.repeat(np.arange(len(forest.feature)), np.diff(slopes.start))
+    tree = np.searchsorted(forest.tree_start, node, side="right") - 1
+    return np.column_stack([tree, players.of_input[slopes.column]])
+
+
+def _numbered(nodes: _Nodes, roots: IntArray, slots: IntArray, more: IntArray) -> Game:
+    """Number conditions, players (``more`` of them beside those of splits) and leaves."""
+    inner = nodes.left != np.arange(len(nodes.left))
+    n_trees, at = len(roots), np.flatnonzero(inner)
+    asked = np.column_stack([nodes.tree[at], nodes.slot[at], nodes.threshold[at]])
+    conditions, condition = np.unique(asked, axis=0, return_inverse=True)
+    taking = np.column_stack([nodes.tree[at], nodes.player[at]])
+    locals_, local = np.unique(np.concatenate([taking, more]), axis=0, return_inverse=True)
+    local = local.reshape(-1)[: len(taking)]
+    first_condition = np.searchsorted(conditions[:, 0], np.arange(n_trees + 1))
+    first_player = np.searchsorted(locals_[:, 0], np.arange(n_trees + 1))
+    tree = nodes.tree[at]
+    leaves = np.flatnonzero(~inner)
+    return Game(
+        GameNodes(
+            nodes.left,
+            nodes.right,
+            _spread(condition.reshape(-1) - first_condition[tree], inner),
+            _spread(local - first_player[tree], inner),
+            nodes.share,
+            _spread(np.arange(len(leaves)), ~inner, -1),
+        ),
+        roots.astype(np.int64),
+        slots,
+        np.ascontiguousarray(conditions[:, 1]),
+        np.ascontiguousarray(conditions[:, 2]),
+        np.ascontiguousarray(locals_[:, 1]),
+        first_condition,
+        first_player,
+        nodes.origin[leaves],
+        nodes.terms[leaves],
+        nodes.tree[leaves],
+    )
+
+
+def _spread(values: AnyArray, where: npt.NDArray[np.bool_], other: int = 0) -> IntArray:
+    """``values`` where they belong, ``other`` elsewhere."""
+    result = np.full(len(where), other, dtype=np.int64)
+    result[where] = values
+    return result

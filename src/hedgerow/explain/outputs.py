@@ -1,0 +1,117 @@
+"""The raw scores of a model: what they are called, and a model of some of them."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, IntArray
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.kernels.slopes import Slopes, joined_slopes, part_of_slopes
+from hedgerow.model.forest import Forest, node_arrays
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective, SeveralTargets
+
+Outputs: TypeAlias = "str | int | Sequence[str | int] | None"
+"""Names or numbers of raw scores."""
+
+
+def names_of_outputs(
+    model: Model, objective: Objective, classes: AnyArray | None
+) -> tuple[str, ...]:
+    """Classes, targets, levels or parameters that the raw scores belong to; none for one score."""
+    n_outputs = model.forest.n_outputs
+    if n_outputs == 1:
+        return ()
+    known: Sequence[Any] = range(n_outputs)
+    levels = model.training.get("quantile")
+    if isinstance(objective, SeveralTargets):
+        known = objective.names
+    elif hasattr(objective, "raw_names"):
+        known = objective.raw_names
+    elif classes is not None and len(classes) == n_outputs:
+        known = classes.tolist()
+    elif isinstance(levels, list | tuple) and len(levels) == n_outputs:
+        known = levels
+    return tuple(map(str, known))
+
+
+def read_outputs(outputs: Outputs, names: tuple[str, ...]) -> tuple[tuple[int, ...] | None, bool]:
+    """Numbers of the outputs that are asked for, None for all, and whether it is a single one.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such output.
+    """
+    if outputs is None:
+        return None, False
+    single = isinstance(outputs, str | numbers.Integral)
+    given: list[Any] = [outputs] if single else _listed(outputs)
+    if not given:
+        raise ParameterError("outputs is empty: name one at least, or leave it out for all.")
+    chosen = tuple(_number_of(output, names) for output in given)
+    if len(set(chosen)) < len(chosen):
+        raise ParameterError(f"outputs names an output twice: {outputs!r}.")
+    return (None if not names else chosen), single
+
+
+def _listed(outputs: Any) -> list[Any]:
+    try:
+        return list(outputs)
+    except TypeError:
+        raise ParameterError(
+            f"outputs must be a name, a number, a list of these, or None; got {outputs!r}."
+        ) from None
+
+
+def _number_of(output: Any, names: tuple[str, ...]) -> int:
+    whole = isinstance(output, numbers.Integral) and not isinstance(output, bool)
+    if whole and 0 <= int(output) < max(1, len(names)):
+        return int(output)
+    if isinstance(output, str) and output in names:
+        return names.index(output)
+    if not names:
+        raise ParameterError(f"the model has one output, number 0; got outputs={output!r}.")
+    known = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    raise ParameterError(
+        f"outputs must be among {known}, or numbers from 0 to {len(names) - 1}; "
+        f"got {output!r}.{did_you_mean(str(output), names)}"
+    )
+
+
+def forest_of_outputs(forest: Forest, chosen: Sequence[int]) -> Forest:
+    """The trees and values that some raw scores are made of."""
+    some = list(chosen)
+    if forest.vectors is not None:
+        return replace(
+            forest,
+            vectors=np.ascontiguousarray(forest.vectors[:, some]),
+            base_score=forest.base_score[some],
+        )
+    rounds = np.arange(forest.n_rounds)[:, None] * forest.n_outputs
+    trees = (rounds + np.array(some)).reshape(-1)
+    sizes = np.diff(forest.tree_start)[trees]
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    nodes = np.arange(start[-1]) + np.repeat(forest.tree_start[trees] - start[:-1], sizes)
+    fields: dict[str, Any] = node_arrays(forest, nodes)
+    return Forest(
+        **fields,
+        tree_start=start,
+        base_score=forest.base_score[some],
+        n_features=forest.n_features,
+        categories=forest.categories,
+        slopes=_slopes_of_trees(forest, trees),
+    )
+
+
+def _slopes_of_trees(forest: Forest, trees: IntArray) -> Slopes | None:
+    if forest.slopes is None:
+        return None
+    edges = [(int(forest.tree_start[t]), int(forest.tree_start[t + 1])) for t in trees]
+    parts = [part_of_slopes(forest.slopes, *edge) for edge in edges]
+    return joined_slopes(parts, [stop - start for start, stop in edges])

@@ -1,0 +1,163 @@
+"""Raw scores of single rows: the same bits as those of tables, without what tables need.
+
+Everything that does not depend on the row is made once: the arguments of the kernel stand
+in a tuple, and scratch memory is kept from call to call.  A call takes a piece of scratch
+memory from a stack and puts it back, so any number of threads may call at once, also one
+that is interrupted by itself (a signal handler), and a forked child.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray
+from hedgerow.data.schema import ColumnKind
+from hedgerow.kernels.one_row import add_one_row
+from hedgerow.model.categories import CategoryReader
+from hedgerow.model.forest import UNKNOWN_BIN, Forest
+from hedgerow.model.layout import CODINGS
+
+NO_SETS = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64))
+
+
+class Space(NamedTuple):
+    """Memory of one call.
+
+    Attributes
+    ----------
+    words : memoryview
+        The bytes of the row, eight for each column.
+    floats : float64, shape (1, n_features)
+        The same memory.
+    numbers : memoryview
+        The bytes of the row as float64; the same memory but where a column is of integers.
+    bins : uint8
+        Of the category columns that the forest splits.
+    arguments : tuple
+        Of the kernel, without the scores.
+    """
+
+    words: memoryview
+    floats: FloatArray
+    numbers: memoryview
+    bins: npt.NDArray[np.uint8]
+    arguments: tuple[Any, ...]
+
+
+class RowScorer:
+    """Scores one row at a time.
+
+    Parameters
+    ----------
+    forest : Forest
+    kinds : sequence of {"float", "int", "category"}
+    walk : tuple
+        :class:`hedgerow.model.layout.WalkTables` of 64-bit keys.
+    leaves : tuple
+        Vectors, values and slopes of the nodes, where the kernels need them.
+    reader : CategoryReader, optional
+        Of a forest that splits categories.
+    """
+
+    def __init__(
+        self,
+        forest: Forest,
+        kinds: Sequence[ColumnKind],
+        walk: tuple[AnyArray, ...],
+        leaves: tuple[Any, ...],
+        reader: CategoryReader | None,
+    ) -> None:
+        self._base = np.array(forest.base_score, dtype=np.float64).reshape(-1, 1)
+        self._walk, self._leaves, self._reader = walk, leaves, reader
+        self._lookups = [] if reader is None else reader.lookups()
+        self._stops = reader is not None and reader.unknown_stops
+        n_features = len(kinds)
+        self.shape = (1, n_features)
+        self._int_places = [j for j, kind in enumerate(kinds) if kind == "int"]
+        self._needs_numbers = forest.slopes is not None and bool(self._int_places)
+        self._words = struct.Struct("".join("q" if kind == "int" else "d" for kind in kinds))
+        self._numbers = struct.Struct("d" * n_features)
+        coding_of = np.array([kind == "int" for kind in kinds], dtype=np.uint8)
+        codings = np.array([CODINGS[np.dtype(name)] for name in ("f8", "i8")])
+        order = np.argsort(walk[6], kind="stable").astype(np.uint64)
+        self._columns = (coding_of, codings, order)
+        self._free: list[Space] = []
+
+    def _new_space(self) -> Space:
+        words = np.zeros(self.shape[1], dtype=np.int64)
+        floats = words.view(np.float64).reshape(self.shape)
+        numbers = np.zeros(self.shape) if self._needs_numbers else floats
+        bins = np.zeros(len(self._lookups), dtype=np.uint8)
+        sets = NO_SETS if self._reader is None else self._reader.sets_of_row()
+        scratch = np.zeros(len(self._walk[5]) + len(self._walk[0]), dtype=np.uint64)
+        arguments = (
+            words,
+            self._columns,
+            self._walk,
+            (bins, *sets),
+            scratch,
+            (*self._leaves, numbers),
+        )
+        views = words.data.cast("B"), numbers.reshape(-1).data.cast("B")
+        return Space(views[0], floats, views[1], bins, arguments)
+
+    def of_floats(self, row: AnyArray) -> FloatArray:
+        """Raw scores, shape (n_outputs, 1), of a row of floats, shape (1, n_features).
+
+        For forests whose columns all are of kind ``"float"``.
+        """
+        try:
+            space = self._free.pop()
+        except IndexError:
+            space = self._new_space()
+        space.floats[:] = row
+        raw = self._base.copy()
+        add_one_row(*space.arguments, raw)
+        self._free.append(space)
+        return raw
+
+    def of_values(self, values: Sequence[Any]) -> FloatArray | None:
+        """Raw scores of the values of a row; None if a value stops it on its way.
+
+        Parameters
+        ----------
+        values : sequence of float or int
+            One for each column: floats, NaN if missing; for integers their keys; for
+            categories the code as an int, or NaN.
+
+        Raises
+        ------
+        struct.error
+            If a value is of another type.
+        """
+        try:
+            space = self._free.pop()
+        except IndexError:
+            space = self._new_space()
+        self._words.pack_into(space.words, 0, *values)
+        if self._needs_numbers:
+            self._numbers.pack_into(space.numbers, 0, *self._as_numbers(values))
+        bins = space.bins
+        for k, (j, lookup) in enumerate(self._lookups):
+            code = values[j]
+            bin_ = lookup[code if type(code) is int else -1]  # the last one is of missing values
+            if bin_ == UNKNOWN_BIN and self._stops:
+                self._free.append(space)
+                return None
+            bins[k] = bin_
+        raw = self._base.copy()
+        add_one_row(*space.arguments, raw)
+        self._free.append(space)
+        return raw
+
+    def _as_numbers(self, values: Sequence[Any]) -> list[Any]:
+        found = list(values)
+        for j in self._int_places:
+            if found[j] == MISSING_KEY:
+                found[j] = np.nan
+        return found

@@ -1,0 +1,164 @@
+"""Objectives and metrics by the names that LightGBM, XGBoost and CatBoost have for them.
+
+The tables translate whole parameter sets (:mod:`hedgerow.convert.settings`), and they let an
+error name the objective or metric that was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from hedgerow.errors import did_you_mean
+
+LIGHTGBM_OBJECTIVES: dict[str, str] = {
+    **dict.fromkeys(("regression", "l2", "mse", "rmse", "mean_squared_error"), "squared_error"),
+    **dict.fromkeys(("regression_l2", "l2_root", "root_mean_squared_error"), "squared_error"),
+    **dict.fromkeys(("regression_l1", "l1", "mae", "mean_absolute_error"), "absolute_error"),
+    "huber": "huber",
+    "fair": "fair",
+    "poisson": "poisson",
+    "quantile": "quantile",
+    **dict.fromkeys(("mape", "mean_absolute_percentage_error"), "mape"),
+    "gamma": "gamma",
+    "tweedie": "tweedie",
+    "binary": "logistic",
+    **dict.fromkeys(("multiclass", "softmax"), "softmax"),
+    **dict.fromkeys(("multiclassova", "multiclass_ova", "ova", "ovr"), "one_vs_all"),
+    **dict.fromkeys(("cross_entropy", "xentropy"), "cross_entropy"),
+    "lambdarank": "lambdarank",
+    **dict.fromkeys(("rank_xendcg", "xendcg", "xe_ndcg", "xendcg_mart"), "rank_xendcg"),
+}
+LIGHTGBM_METRICS: dict[str, Any] = {
+    **dict.fromkeys(("l2", "mse", "mean_squared_error", "regression", "regression_l2"), "mse"),
+    **dict.fromkeys(("rmse", "l2_root", "root_mean_squared_error"), "rmse"),
+    **dict.fromkeys(("l1", "mae", "mean_absolute_error", "regression_l1"), "mae"),
+    "quantile": "pinball",
+    **{name: name for name in ("mape", "huber", "fair", "auc", "auc_mu", "average_precision")},
+    **dict.fromkeys(("poisson", "gamma", "tweedie", "kldiv"), "loss"),
+    **dict.fromkeys(("binary_logloss", "binary", "multi_logloss", "multiclass"), "logloss"),
+    **dict.fromkeys(("binary_error", "multi_error"), "error"),
+    **dict.fromkeys(("cross_entropy", "xentropy"), "cross_entropy"),
+    **dict.fromkeys(("ndcg", "lambdarank"), "ndcg"),
+    **dict.fromkeys(("map", "mean_average_precision"), "map"),
+    **dict.fromkeys(("", "none", "null", "custom", "na"), None),
+}
+XGBOOST_OBJECTIVES: dict[str, str] = {
+    "reg:squarederror": "squared_error",
+    "reg:squaredlogerror": "squared_log_error",
+    "reg:absoluteerror": "absolute_error",
+    "reg:pseudohubererror": "pseudo_huber",
+    "reg:quantileerror": "quantile",
+    "reg:expectileerror": "expectile",
+    "reg:logistic": "cross_entropy",
+    "binary:logistic": "logistic",
+    "binary:logitraw": "logistic",
+    "binary:hinge": "hinge",
+    "multi:softmax": "softmax",
+    "multi:softprob": "softmax",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
+    "survival:cox": "cox",
+    "survival:aft": "aft",
+    "rank:ndcg": "lambdarank",
+    "rank:map": "rank_map",
+    "rank:pairwise": "rank_pairwise",
+}
+XGBOOST_METRICS: dict[str, Any] = {
+    **{name: name for name in ("rmse", "mae", "mape", "auc", "aucpr", "logloss", "error")},
+    "mlogloss": "logloss",
+    "merror": "error",
+    "rmsle": "rmsle",
+    "mphe": "pseudo_huber",
+    "quantile": "pinball",
+    "ndcg": "ndcg",
+    "map": "map",
+    "pre": "precision",
+    **dict.fromkeys(("poisson-nloglik", "gamma-nloglik", "gamma-deviance"), "loss"),
+    **dict.fromkeys(("cox-nloglik", "aft-nloglik"), "loss"),
+}
+CATBOOST_OBJECTIVES: dict[str, str] = {
+    "rmse": "squared_error",
+    "multirmse": "squared_error",
+    "mae": "absolute_error",
+    "mape": "mape",
+    "quantile": "quantile",
+    "multiquantile": "quantile",
+    "huber": "huber",
+    "expectile": "expectile",
+    "logcosh": "log_cosh",
+    "poisson": "poisson",
+    "tweedie": "tweedie",
+    "logloss": "logistic",
+    "multilogloss": "logistic",
+    "crossentropy": "cross_entropy",
+    "focal": "focal",
+    "multiclass": "softmax",
+    "multiclassonevsall": "one_vs_all",
+    "cox": "cox",
+    "lambdamart": "lambdarank",
+    "pairlogit": "rank_pairwise",
+    "querycrossentropy": "rank_xendcg",
+    "queryrmse": "rank_pairwise",
+    "yetirank": "lambdarank",
+}
+CATBOOST_METRICS: dict[str, Any] = {
+    **{name: name for name in ("rmse", "mae", "mape", "auc", "logloss", "accuracy", "mcc", "f1")},
+    **{name: name for name in ("r2", "kappa", "precision", "recall", "ndcg", "mrr", "err")},
+    "multiclass": "logloss",
+    "crossentropy": "cross_entropy",
+    "prauc": "aucpr",
+    "map": "map",
+    "poisson": "loss",
+    "quantile": "pinball",
+    "msle": "msle",
+    "medianabsoluteerror": "median_error",
+}
+
+_OBJECTIVES = {
+    "LightGBM": LIGHTGBM_OBJECTIVES,
+    "XGBoost": XGBOOST_OBJECTIVES,
+    "CatBoost": CATBOOST_OBJECTIVES,
+}
+_METRICS = {
+    "LightGBM": LIGHTGBM_METRICS,
+    "XGBoost": XGBOOST_METRICS,
+    "CatBoost": CATBOOST_METRICS,
+}
+
+
+def objective_hint(word: object, known: Collection[str]) -> str:
+    """A sentence with a leading space: what a peer's objective is here, or the nearest name.
+
+    Examples
+    --------
+    >>> objective_hint("reg:squarederror", ["squared_error", "poisson"])
+    " XGBoost's 'reg:squarederror' is 'squared_error' here."
+    """
+    return _hint(word, known, _OBJECTIVES)
+
+
+def metric_hint(word: object, known: Collection[str]) -> str:
+    """A sentence with a leading space: what a peer's metric is here, or the nearest name."""
+    return _hint(word, known, _METRICS)
+
+
+def _key(text: str, library: str) -> str:
+    """The key of a table: CatBoost's words know no case, and may carry parameters behind ':'."""
+    return text.lower().partition(":")[0] if library == "CatBoost" else text
+
+
+def _hint(word: object, known: Collection[str], tables: dict[str, dict[str, Any]]) -> str:
+    text = str(word)
+    for library, table in tables.items():
+        ours = table.get(_key(text, library))
+        if ours is None:
+            continue
+        if ours in known:
+            return f" {library}'s {text!r} is {ours!r} here."
+        if ours in ("logistic", "softmax", "one_vs_all"):
+            return f" {library}'s {text!r} is {ours!r} here, an objective of a HedgerowClassifier."
+        if ours in ("lambdarank", "rank_pairwise", "rank_map", "rank_xendcg"):
+            return f" {library}'s {text!r} is {ours!r} here, an objective of a HedgerowRanker."
+    return did_you_mean(text, known)

@@ -1,0 +1,253 @@
+"""The routes of a server, with its token, its limits and its counts.
+
+======  ==========================================  ===================================
+method  path                                        answer
+======  ==========================================  ===================================
+GET     ``/v2/health/live``, ``/v2/health/ready``   200; no token asked
+GET     ``/v2``                                     the server
+GET     ``/v2/models/NAME[/versions/V]``            the model's tensors
+GET     ``/v2/models/NAME[/versions/V]/ready``      200
+POST    ``/v2/models/NAME[/versions/V]/infer``      Open Inference Protocol, version 2
+POST    ``/predict``                                records in, predictions out
+GET     ``/metrics``                                counts for Prometheus
+======  ==========================================  ===================================
+
+A request is answered in the loop of events if it is small, else in a thread: one row takes
+less time than to wake a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.serving.bodies import encoded
+from hedgerow.serving.errors import RequestError
+from hedgerow.serving.measures import CONTENT_TYPE, Measures
+from hedgerow.serving.records import answer_records
+from hedgerow.serving.settings import Limits, Settings
+from hedgerow.serving.slot import ModelSlot, ServedModel
+from hedgerow.serving.tensors import answer_tensors, model_metadata, server_metadata
+from hedgerow.threads import BoundedPool
+
+SMALL_BODY = 16_384
+"""Bytes of a body that is worked on in the loop of events: at most a few dozen rows."""
+
+_LOG = logging.getLogger("hedgerow.serving")
+_JSON = "application/json"
+_SLOW = {b'"explain"', b'"contributions"', b'"base_value"'}
+
+Job: TypeAlias = Callable[[ServedModel, bytes, Limits], tuple[bytes, int]]
+
+
+class Answer(NamedTuple):
+    """What a request is answered."""
+
+    content: bytes
+    n_rows: int = 0
+    status: int = 200
+    media_type: str = _JSON
+
+
+class Service:
+    """A model, and what its requests share.
+
+    Parameters
+    ----------
+    settings : Settings
+    slot : ModelSlot
+    """
+
+    def __init__(self, settings: Settings, slot: ModelSlot) -> None:
+        self.settings, self.slot = settings, slot
+        self.workers = BoundedPool(settings.threads, settings.limits.queue, "hedgerow-serve")
+        self.measures = Measures(slot, self.workers)
+        self._token = None if settings.token is None else settings.token.encode()
+        self._reloading = asyncio.Event()
+
+    # -- requests ----------------------------------------------------------------------
+
+    def guarded(
+        self, route: str, work: Callable[[Request], Awaitable[Answer]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint: token, time, errors and counts around the work."""
+
+        async def endpoint(request: Request) -> Response:
+            start, headers = time.perf_counter(), None
+            try:
+                self._check_token(request)
+                answer = await work(request)
+            except RequestError as error:
+                answer = _refusal(error.status, error)
+                headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(
+                    error.status
+                )
+            except (DataError, DataTypeError, ParameterError) as error:
+                answer = _refusal(400, error)
+            except ClientDisconnect:
+                answer = _refusal(400, "the client has gone.")
+            except Exception:
+                _LOG.exception("%s failed", route)
+                answer = _refusal(500, "the server failed; its log says why.")
+            self.measures.note(route, answer.status, time.perf_counter() - start, answer.n_rows)
+            return Response(answer.content, answer.status, headers, answer.media_type)
+
+        return endpoint
+
+    def _check_token(self, request: Request) -> None:
+        if self._token is None:
+            return
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token)
+        if not right or scheme.lower() != "bearer":
+            raise RequestError(401, "send the token: Authorization: Bearer TOKEN.")
+
+    async def _body(self, request: Request) -> bytes:
+        """The body, if it is not too large."""
+        most = self.settings.limits.body_bytes
+        told = request.headers.get("content-length", "0")
+        if told.isdigit() and int(told) > most:
+            raise RequestError(413, f"the body has {told} bytes; {most} are allowed.")
+        if "inference-header-content-length" in request.headers:
+            raise RequestError(400, "tensors in binary form are not taken: send them as JSON.")
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise RequestError(413, f"the body has more than {most} bytes.")
+            parts.append(part)
+        return b"".join(parts)
+
+    async def _answer(self, request: Request, model: ServedModel, job: Job) -> Answer:
+        limits = self.settings.limits
+        end = asyncio.get_running_loop().time() + limits.seconds
+        try:
+            async with asyncio.timeout_at(end):
+                body = await self._body(request)
+        except TimeoutError:
+            raise RequestError(408, f"the body did not come in {limits.seconds} s.") from None
+        if len(body) <= SMALL_BODY and not any(word in body for word in _SLOW):
+            return Answer(*job(model, body, limits))
+        future = self.workers.submit(job, model, body, limits)
+        if future is None:
+            raise RequestError(503, "too many requests wait: try again in a second.")
+        try:
+            async with asyncio.timeout_at(end):
+                return Answer(*await asyncio.wrap_future(future))
+        except TimeoutError:
+            raise RequestError(504, f"no answer in {limits.seconds} s.") from None
+
+    def _named(self, request: Request) -> ServedModel:
+        """The model that the address names."""
+        model = self.slot.model
+        name, version = request.path_params["name"], request.path_params.get("version")
+        if name != model.name:
+            raise RequestError(404, f"there is no model {name!r}; there is {model.name!r}.")
+        if version is not None and version != model.version:
+            raise RequestError(404, f"there is no version {version!r}, but {model.version!r}.")
+        return model
+
+    # -- routes ------------------------------------------------------------------------
+
+    async def predict(self, request: Request) -> Answer:
+        return await self._answer(request, self.slot.model, answer_records)
+
+    async def infer(self, request: Request) -> Answer:
+        return await self._answer(request, self._named(request), answer_tensors)
+
+    async def about_server(self, request: Request) -> Answer:
+        return Answer(encoded(server_metadata()))
+
+    async def about_model(self, request: Request) -> Answer:
+        return Answer(encoded(model_metadata(self._named(request))))
+
+    async def model_ready(self, request: Request) -> Answer:
+        self._named(request)
+        return Answer(b"")
+
+    async def metrics(self, request: Request) -> Answer:
+        return Answer(self.measures.text(), media_type=CONTENT_TYPE)
+
+    async def healthy(self, request: Request) -> Response:
+        """Of the server: it has a model from its first moment on."""
+        return Response(b"")
+
+    def routes(self) -> list[Route]:
+        model = "/v2/models/{name}"
+        guarded = self.guarded
+        found = [
+            Route("/predict", guarded("predict", self.predict), methods=["POST"]),
+            Route("/v2/health/live", self.healthy),
+            Route("/v2/health/ready", self.healthy),
+            Route("/v2", guarded("server", self.about_server)),
+            Route("/metrics", guarded("metrics", self.metrics)),
+        ]
+        for path in (model, f"{model}/versions/{{version}}"):
+            found += [
+                Route(f"{path}/infer", guarded("infer", self.infer), methods=["POST"]),
+                Route(f"{path}/ready", guarded("ready", self.model_ready)),
+                Route(path, guarded("model", self.about_model)),
+            ]
+        return found
+
+    # -- the model's successors ----------------------------------------------------------
+
+    def reload(self) -> None:
+        """Look at the file now."""
+        self._reloading.set()
+
+    async def follow_file(self) -> None:
+        """Serve the file as it is, as long as the server runs."""
+        while True:
+            try:
+                async with asyncio.timeout(self.settings.watch_seconds):
+                    await self._reloading.wait()
+            except TimeoutError:
+                pass
+            asked = self._reloading.is_set()
+            self._reloading.clear()
+            before = self.slot.n_failures
+            if await asyncio.to_thread(self.slot.refresh, asked):
+                _LOG.info("now serving version %s", self.slot.model.version)
+            elif self.slot.n_failures > before:
+                _LOG.error("the model stays as it was: %s", self.slot.failure)
+
+
+def _refusal(status: int, error: object) -> Answer:
+    return Answer(encoded({"error": str(error)}), status=status)
+
+
+async def _as_json(_: Request, error: Exception) -> Response:
+    """Errors of the router (404, 405) in the form of all others."""
+    assert isinstance(error, HTTPException)
+    content = encoded({"error": error.detail})
+    return Response(content, error.status_code, error.headers, _JSON)
+
+
+def make_app(service: Service, started: Callable[[], None] = lambda: None) -> Starlette:
+    """The application; ``started`` is called in its loop once it runs."""
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        follower = asyncio.create_task(service.follow_file())
+        started()
+        try:
+            yield
+        finally:
+            follower.cancel()
+            service.workers.close()
+
+    handlers: Any = {HTTPException: _as_json}
+    return Starlette(routes=service.routes(), lifespan=lifespan, exception_handlers=handlers)

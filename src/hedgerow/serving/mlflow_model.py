@@ -1,0 +1,135 @@
+"""Models in MLflow: ``save_model``, ``log_model``, and the loader of ``mlflow.pyfunc``.
+
+The flavour holds the model file itself, which is checked as it is loaded; no pickle is in it.
+``mlflow.pyfunc.load_model`` gives a model whose ``predict`` takes a frame, and as parameter
+``kind``: ``"value"``, ``"raw"`` or ``"probability"``.
+
+>>> from hedgerow.serving import mlflow_model
+>>> # mlflow_model.save_model(booster, "folder")
+>>> # mlflow.pyfunc.load_model("folder").predict(frame, params={"kind": "raw"})
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow import __version__
+from hedgerow.booster import Booster, load
+from hedgerow.errors import ParameterError
+
+FILE = "model.hedgerow"
+_TYPES = {"float": "double", "int": "long", "category": "string"}
+_KINDS = ("value", "raw", "probability")
+
+
+class PyfuncModel:
+    """What ``mlflow.pyfunc`` calls.
+
+    Parameters
+    ----------
+    booster : Booster
+    """
+
+    def __init__(self, booster: Booster) -> None:
+        self.booster = booster
+
+    def predict(
+        self, model_input: Any, params: Mapping[str, Any] | None = None
+    ) -> npt.NDArray[Any]:
+        """Predict a frame or an array.
+
+        Parameters
+        ----------
+        model_input : pandas.DataFrame, ndarray, or dict of columns
+        params : mapping, optional
+            ``{"kind": "value" | "raw" | "probability"}``.
+        """
+        kind: Any = (params or {}).get("kind", "value")
+        if kind not in _KINDS:
+            raise ParameterError(f"kind must be one of {', '.join(_KINDS)}; got {kind!r}.")
+        return self.booster.predict(model_input, kind=kind)
+
+
+def _load_pyfunc(path: str) -> PyfuncModel:
+    """Load the model; MLflow calls this with the path of the file, or of its folder."""
+    found = Path(path)
+    return PyfuncModel(load(found / FILE if found.is_dir() else found))
+
+
+def signature_of(booster: Booster) -> Any:
+    """The columns of a model, and the parameter ``kind``, as MLflow describes them.
+
+    Columns of whole numbers and of numbers may have missing values, so both are optional.
+    """
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
+
+    schema = booster.model.schema
+    if not schema.named and schema.only_floats and not booster.offset_columns:
+        columns: list[Any] = [TensorSpec(np.dtype(np.float64), (-1, schema.n_features))]
+    else:
+        columns = [
+            ColSpec(_type_of(column), column.name, required=False) for column in schema.columns
+        ]
+        columns += [ColSpec("double", name) for name in booster.offset_columns]
+    kind = ParamSchema([ParamSpec("kind", "string", "value")])
+    return ModelSignature(inputs=Schema(columns), params=kind)
+
+
+def _type_of(column: Any) -> str:
+    if column.kind == "category" and column.levels and not isinstance(column.levels[0], str):
+        return "long" if isinstance(column.levels[0], int) else "double"
+    return _TYPES[column.kind]
+
+
+def save_model(model: Any, path: str, **more: Any) -> None:
+    """Write a booster or an estimator as a model of MLflow's.
+
+    Parameters
+    ----------
+    model : Booster or fitted estimator
+    path : str
+        Folder to make.
+    **more
+        For ``mlflow.pyfunc.save_model``: ``signature``, ``input_example``, ``metadata``, ...
+    """
+    import mlflow.pyfunc
+
+    with tempfile.TemporaryDirectory() as folder:
+        mlflow.pyfunc.save_model(path, **_described(model, folder), **more)
+
+
+def log_model(model: Any, name: str, **more: Any) -> Any:
+    """Log a booster or an estimator in the run that is active, as :func:`save_model` writes it.
+
+    Returns
+    -------
+    mlflow.models.model.ModelInfo
+    """
+    import mlflow.pyfunc
+
+    with tempfile.TemporaryDirectory() as folder:
+        return mlflow.pyfunc.log_model(name=name, **_described(model, folder), **more)
+
+
+def _described(model: Any, folder: str) -> dict[str, Any]:
+    """What MLflow is told of a model, whose file is written to a folder."""
+    booster = model if isinstance(model, Booster) else getattr(model, "booster_", None)
+    if not isinstance(booster, Booster):
+        raise ParameterError(
+            f"model must be a Booster or a fitted estimator; got a {type(model).__name__}."
+        )
+    file = Path(folder) / FILE
+    booster.save(file)
+    return {
+        "loader_module": __name__,
+        "data_path": str(file),
+        "signature": signature_of(booster),
+        "pip_requirements": [f"hedgerow=={__version__}"],
+    }

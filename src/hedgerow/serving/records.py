@@ -1,0 +1,125 @@
+"""The simple route: records in, predictions out.
+
+::
+
+    {"records": [{"age": 39, "city": "Oslo"}, ...], "kind": "probability", "explain": true}
+    {"model": "income", "version": "0f3a...", "predictions": [[0.8, 0.2], ...],
+     "explanations": [{"base_value": -1.2, "contributions": {"age": 0.3, "city": -0.1}}, ...]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.data.schema import check_same_names
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.serving.bodies import check_keys, decoded, encoded
+from hedgerow.serving.errors import RequestError
+from hedgerow.serving.settings import Limits
+from hedgerow.serving.slot import ServedModel
+
+KINDS = ("value", "raw", "probability")
+FEW_ROWS = 32
+"""Up to here rows are predicted one by one, which is sooner than to make a table of them."""
+
+
+def answer_records(model: ServedModel, body: bytes, limits: Limits) -> tuple[bytes, int]:
+    """The answer to a body, and its number of rows.
+
+    Raises
+    ------
+    RequestError, DataError, DataTypeError, ParameterError
+        What the client did wrong.
+    """
+    given = decoded(body)
+    check_keys(given, ("records", "kind", "explain"), "the body")
+    rows = _rows(given.get("records"), model, limits)
+    kind = given.get("kind", "value")
+    if kind not in KINDS:
+        raise RequestError(400, f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+    explain = given.get("explain", False)
+    if not isinstance(explain, bool):
+        raise RequestError(400, f"explain must be true or false; got {explain!r}.")
+    answer: dict[str, Any] = {"model": model.name, "version": model.version}
+    answer["predictions"] = predict_rows(model, rows, kind)
+    if explain:
+        answer["explanations"] = explain_rows(model, rows)
+    return encoded(answer), len(rows)
+
+
+def _rows(records: Any, model: ServedModel, limits: Limits) -> list[Any]:
+    if not isinstance(records, list) or not records:
+        raise RequestError(400, "records must be a list with at least one record.")
+    if len(records) > limits.rows:
+        raise RequestError(413, f"{len(records)} records; one request may have {limits.rows}.")
+    kind = type(records[0])
+    if kind not in (dict, list):
+        raise RequestError(400, f"a record must be an object or a list; got a {kind.__name__}.")
+    for number, record in enumerate(records):
+        if type(record) is not kind:
+            raise RequestError(
+                400,
+                f"record {number} is a {type(record).__name__}, record 0 a {kind.__name__}.",
+            )
+    if kind is list and model.booster.offset_columns:
+        raise RequestError(400, "records of a model with offset columns must be objects.")
+    if kind is dict and not model.schema.named:
+        return [in_order(record, model, number) for number, record in enumerate(records)]
+    return records
+
+
+def in_order(record: dict[str, Any], model: ServedModel, number: int) -> list[Any]:
+    """The values of a record of a model whose columns the user has not named."""
+    try:
+        check_same_names(tuple(record), model.columns)
+    except DataError as error:
+        raise RequestError(400, f"record {number}: {error}") from None
+    return [record[name] for name in model.columns]
+
+
+def predict_rows(model: ServedModel, rows: Sequence[Any], kind: str) -> list[Any]:
+    """Predictions as Python values."""
+    if len(rows) > FEW_ROWS:
+        found: list[Any] = model.booster.predict(rows, kind=kind, n_jobs=1).tolist()  # type: ignore[arg-type]
+        return found
+    ask = model.booster.predict_one
+    predictions = []
+    for number, row in enumerate(rows):
+        try:
+            found_one = ask(row, kind)  # type: ignore[arg-type]
+        except (DataError, DataTypeError) as error:
+            if len(rows) == 1:
+                raise
+            raise RequestError(400, f"record {number}: {error}") from None
+        generic = isinstance(found_one, np.generic | np.ndarray)
+        predictions.append(found_one.tolist() if generic else found_one)
+    return predictions
+
+
+def explain_rows(model: ServedModel, rows: Sequence[Any]) -> list[Any]:
+    """What each column adds to the raw score of each row, by the names of several outputs."""
+    found = model.booster.explain(rows, n_jobs=1)
+    names, outputs = found.feature_names, found.output_names
+    n_rows = len(found)
+    several = found.values.ndim == 3
+    shape = (n_rows, len(outputs)) if several else (n_rows,)
+    base = np.broadcast_to(found.base_values, shape).tolist()
+    values = found.values.tolist()
+    if not several:
+        return [
+            {"base_value": b, "contributions": dict(zip(names, row, strict=True))}
+            for b, row in zip(base, values, strict=True)
+        ]
+    return [
+        {
+            output: {
+                "base_value": bases[k],
+                "contributions": {name: part[k] for name, part in zip(names, row, strict=True)},
+            }
+            for k, output in enumerate(outputs)
+        }
+        for bases, row in zip(base, values, strict=True)
+    ]

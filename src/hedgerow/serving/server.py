@@ -1,0 +1,84 @@
+"""A server from its start to its end: socket, signals, log."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+import uvicorn
+
+from hedgerow.serving.app import Service, make_app
+from hedgerow.serving.settings import Settings
+from hedgerow.serving.slot import ModelSlot
+
+_BACKLOG = 1024
+
+
+def serve(settings: Settings, say: Callable[[str], None] = print) -> None:
+    """Serve a model until the process is told to end (SIGTERM, SIGINT).
+
+    SIGHUP has it look at the model file at once.
+
+    Parameters
+    ----------
+    settings : Settings
+    say : callable, default=print
+        Told once where the server listens.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read, or the address is taken.
+    ModelFormatError
+        If the file is no model.
+    """
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    slot = ModelSlot(settings.path, settings.name)
+    listening = _listen(settings)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    if settings.token is None and not is_loopback(host):
+        say(f"warning: {host} can be reached from other machines, and no token is asked")
+
+    def started() -> None:
+        loop = asyncio.get_running_loop()
+        if hasattr(signal, "SIGHUP"):
+            loop.add_signal_handler(signal.SIGHUP, service.reload)
+        say(f"serving {slot.model.name} {slot.model.version} on http://{shown}:{port}")
+
+    service = Service(settings, slot)
+    limits = settings.limits
+    config = uvicorn.Config(
+        make_app(service, started),
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=max(1, int(limits.seconds)),
+        timeout_graceful_shutdown=max(1, int(limits.shutdown_seconds)),
+    )
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    # Uvicorn raises the signal once more when all is done: the end is then an orderly one.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    address = (settings.host, settings.port)
+    return socket.create_server(address, family=family, backlog=_BACKLOG)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    return ipaddress.ip_address(host).is_loopback

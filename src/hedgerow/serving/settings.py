@@ -1,0 +1,90 @@
+"""What a server is told: where it listens, and how much it takes from a client."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from hedgerow.errors import ParameterError
+from hedgerow.threads import resolve_threads
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one request, and of all together.
+
+    Attributes
+    ----------
+    body_bytes : int, default=4 MiB
+        Larger bodies are answered by 413, and not read to their end.
+    rows : int, default=10,000
+        Rows of one request; more are answered by 413.
+    seconds : float, default=10
+        From the first line of a request to its answer; then 408 if its body has not come,
+        else 504.
+    queue : int, default=64
+        Requests that wait for a thread; further ones are answered by 503.
+    connections : int, default=1000
+        Connections and requests at once; further ones are answered by 503.
+    shutdown_seconds : float, default=30
+        How long requests may run on once the server is told to stop.
+    """
+
+    body_bytes: int = 4 * 2**20
+    rows: int = 10_000
+    seconds: float = 10.0
+    queue: int = 64
+    connections: int = 1000
+    shutdown_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value: Any = getattr(self, item.name)
+            if not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ParameterError(f"{item.name} must be a number above 0; got {value!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A server.
+
+    Attributes
+    ----------
+    path : str
+        The model file, of any format that :func:`hedgerow.load` reads.
+    name : str
+        In the addresses of the Open Inference Protocol; by default the name of the file
+        without its end.
+    host : str, default="127.0.0.1"
+    port : int, default=8080
+        0 for any that is free.
+    token : str, optional
+        What clients have to send as ``Authorization: Bearer TOKEN``.
+    watch_seconds : float, default=2
+        How often the file is looked at, to serve its successor once it is replaced.
+    threads : int
+        For large requests and explanations.
+    limits : Limits
+    """
+
+    path: str
+    name: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str | None = field(default=None, repr=False)
+    watch_seconds: float = 2.0
+    threads: int = field(default_factory=lambda: resolve_threads(None))
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 2**16:
+            raise ParameterError(f"port must lie from 0 to 65535; got {self.port}.")
+        if self.token is not None and len(self.token) < 16:
+            raise ParameterError("a token must have 16 characters or more: it is a password.")
+        if not self.watch_seconds > 0:
+            raise ParameterError(f"watch_seconds must be above 0; got {self.watch_seconds}.")
+        if not self.name:
+            name = os.path.splitext(os.path.basename(self.path))[0] or "model"
+            object.__setattr__(self, "name", name)

@@ -1,0 +1,305 @@
+"""One table of features and paths: each trains from files, and on a cluster, as in memory.
+
+Rows in files and in partitions are trained on part by part where trees know how, else as one
+table (:mod:`hedgerow.boosting.resident`, :mod:`hedgerow.distributed.one_worker`): the model has
+the same bytes whichever it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+
+import hedgerow
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
+from hedgerow.errors import AllRowsNeededError
+
+N_ROWS = 600
+RNG = np.random.default_rng(0)
+NUMBERS = ["a", "b", "d"]
+COLUMNS = [*NUMBERS, "town"]
+
+
+def table() -> pd.DataFrame:
+    """Numbers, gaps, categories; targets and what else is known of rows."""
+    rows = pd.DataFrame(
+        {
+            "a": RNG.normal(size=N_ROWS),
+            "b": RNG.integers(0, 9, N_ROWS).astype(float),
+            "d": np.where(RNG.random(N_ROWS) < 0.1, np.nan, RNG.random(N_ROWS)),
+            "town": RNG.choice(list("uvwxyz"), N_ROWS),
+            "street": RNG.integers(0, 300, N_ROWS).astype(str),
+            "w": RNG.integers(0, 3, N_ROWS).astype(float),
+            "o": RNG.normal(size=N_ROWS),
+            "q": np.arange(N_ROWS) // 12,
+            "place": np.arange(N_ROWS) % 12,
+        }
+    )
+    rows["y"] = rows.a * rows.b + (rows.town == "u") + RNG.normal(size=N_ROWS) / 5
+    rows["y2"] = rows.b - rows.a
+    rows["class"] = np.clip(rows.y // 3, 0, 2).astype(int)
+    rows["time"] = np.exp(rows.a)
+    return rows
+
+
+ROWS = table()
+
+FEATURES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "depth-wise": {"params": {"grow_policy": "depthwise", "max_depth": 4}},
+    "symmetric trees": {"params": {"grow_policy": "symmetric"}},
+    "symmetric trees of classes": {
+        "params": {"grow_policy": "symmetric", "objective": "softmax"},
+        "target": "class",
+    },
+    "vector leaves of classes": {
+        "params": {"multi_strategy": "multi_output_tree", "objective": "softmax"},
+        "target": "class",
+    },
+    "several targets": {"target": ["y", "y2"]},
+    "exact": {"params": {"tree_method": "exact"}, "columns": NUMBERS},
+    "exact with constraints": {
+        "params": {"tree_method": "exact", "monotone_constraints": {"a": 1}},
+        "columns": NUMBERS,
+    },
+    "exact by GOSS": {"params": {"tree_method": "exact", "sampling": "goss"}, "columns": NUMBERS},
+    "approx": {"params": {"tree_method": "approx"}, "columns": NUMBERS},
+    "GOSS": {"params": {"sampling": "goss"}},
+    "MVS": {"params": {"sampling": "mvs", "subsample": 0.5}},
+    "monotone": {"params": {"monotone_constraints": {"a": 1}}},
+    "interactions": {"params": {"interaction_constraints": [["a", "b"], ["d"]]}},
+    "penalties": {"params": {"feature_penalties": {"a": 0.5}}},
+    "categories": {"params": {"max_cat_to_onehot": 1}},
+    "target statistics": {
+        "params": {"target_statistics": True},
+        "columns": ["a", "street"],
+    },
+    "bundles": {"params": {"bundle_features": True}, "columns": NUMBERS},
+    "bundles with conflicts": {"params": {"max_conflict_rate": 0.05}, "columns": NUMBERS},
+    "linear leaves": {"params": {"linear_leaves": True}},
+    "DART": {"params": {"boosting": "dart"}},
+    "random forest": {"params": {"boosting": "rf", "subsample": 0.6}},
+    "random forest with rows left out": {
+        "params": {"boosting": "rf", "subsample": 0.6, "oob_score": True}
+    },
+    "line search of quantiles": {
+        "params": {"objective": "quantile", "leaf_estimation": "line_search"}
+    },
+    "line search": {"params": {"objective": "huber", "leaf_estimation": "line_search"}},
+    "Cox": {"params": {"objective": "cox"}, "target": "time"},
+    "AFT": {"params": {"objective": "aft"}, "target": "time"},
+    "distributions": {"params": {"objective": "normal"}},
+    "early stopping": {"params": {"early_stopping": True, "patience": 2}},
+    "early stopping by folds": {"params": {"early_stopping": "cv"}},
+    "early stopping by rows left out": {"params": {"early_stopping": "oob", "subsample": 0.6}},
+    "scores of the training rows": {"params": {"train_scores": True, "eval_metric": "mae"}},
+    "weights": {"weight": "w"},
+    "GOSS with weights": {"params": {"sampling": "goss"}, "weight": "w"},
+    "groups": {"params": {"early_stopping": "cv"}, "groups": "q"},
+    "rankings": {"params": {"objective": "lambdarank"}, "target": "class", "qid": "q"},
+    "rankings by GOSS": {
+        "params": {"objective": "lambdarank", "sampling": "goss"},
+        "target": "class",
+        "qid": "q",
+    },
+    "rankings with positions": {
+        "params": {"objective": "lambdarank"},
+        "target": "class",
+        "qid": "q",
+        "position": "place",
+    },
+}
+OTHER_ROLES = ("weight", "qid", "position", "groups")
+
+
+def parts_of(feature: dict[str, Any]) -> tuple[dict[str, Any], list[str], Any, dict[str, str]]:
+    """Parameters, columns, target, and columns of other roles."""
+    params = {"n_estimators": 4, "n_jobs": 2, **feature.get("params", {})}
+    roles = {role: feature[role] for role in OTHER_ROLES if role in feature}
+    return params, feature.get("columns", COLUMNS), feature.get("target", "y"), roles
+
+
+def in_memory(feature: dict[str, Any]) -> Dataset:
+    _, columns, target, roles = parts_of(feature)
+    known = {role: ROWS[name].to_numpy() for role, name in roles.items()}
+    return Dataset(ROWS[columns], ROWS[target].to_numpy(), **known)
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    pytest.importorskip("pyarrow", reason="files need pyarrow")
+    folder = tmp_path_factory.mktemp("rows")
+    found = [folder / "0.parquet", folder / "1.parquet"]
+    ROWS[:250].to_parquet(found[0])
+    ROWS[250:].to_parquet(found[1])
+    return found
+
+
+def from_files(paths: list[Path], feature: dict[str, Any], **more: Any) -> Dataset:
+    _, columns, target, roles = parts_of(feature)
+    return Dataset.from_files(paths, target, features=columns, **roles, **more)
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_files_give_the_bytes_of_memory(name: str, paths: list[Path]) -> None:
+    feature = FEATURES[name]
+    params = parts_of(feature)[0]
+    found = train(params, from_files(paths, feature)).to_bytes()
+    assert found == train(params, in_memory(feature)).to_bytes()
+
+
+@pytest.mark.parametrize("params", [{}, {"grow_policy": "symmetric"}, {"sampling": "goss"}])
+def test_validation_rows_of_files(params: dict[str, Any], paths: list[Path]) -> None:
+    params = {"n_estimators": 9, "early_stopping": True, "patience": 2, **params}
+    files = [Dataset.from_files(path, "y", features=COLUMNS) for path in paths]
+    memory = [Dataset(part[COLUMNS], part.y.to_numpy()) for part in (ROWS[:250], ROWS[250:])]
+    expected = train(params, *memory).to_bytes()
+    assert train(params, *files).to_bytes() == expected
+    assert train(params, files[0], memory[1]).to_bytes() == expected
+    assert train(params, memory[0], memory[1]).to_bytes() == expected
+    several = {"first": files[1], "second": memory[1]}
+    plain = {"first": memory[1], "second": memory[1]}
+    assert train(params, files[0], several).to_bytes() == train(params, memory[0], plain).to_bytes()
+
+
+def test_going_on_from_files_with_new_categories(paths: list[Path], tmp_path: Path) -> None:
+    first = train({"n_estimators": 3}, Dataset(ROWS[COLUMNS], ROWS.y.to_numpy()))
+    more = ROWS[COLUMNS].copy()
+    more.loc[:9, "town"] = "new"
+    more.assign(y=ROWS.y).to_parquet(tmp_path / "more.parquet")
+    files = Dataset.from_files(tmp_path / "more.parquet", "y")
+    found = train({"n_estimators": 3}, files, init_model=first)
+    memory = Dataset(more, ROWS.y.to_numpy())
+    assert found.to_bytes() == train({"n_estimators": 3}, memory, init_model=first).to_bytes()
+
+
+def test_offsets_of_files(paths: list[Path]) -> None:
+    params = {"n_estimators": 4, "grow_policy": "symmetric"}
+    columns = [*COLUMNS, "o"]
+    files = Dataset.from_files(paths, "y", features=COLUMNS, offset="o")
+    memory = Dataset(ROWS[columns], ROWS.y.to_numpy(), offset="o")
+    assert train(params, files).to_bytes() == train(params, memory).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"grow_policy": "symmetric"}, {"sampling": "goss"}, {"early_stopping": "cv"}],
+)
+def test_sparse_batches(params: dict[str, Any]) -> None:
+    dense = RNG.normal(size=(300, 12)) * (RNG.random((300, 12)) < 0.2)
+    X, y = csr_array(dense), dense.sum(axis=1)
+
+    def batches() -> Iterator[Any]:
+        for start in range(0, 300, 100):
+            yield X[start : start + 100], y[start : start + 100]
+
+    params = {"n_estimators": 4, **params}
+    found = train(params, Dataset.from_batches(batches)).to_bytes()
+    assert found == train(params, Dataset(X, y)).to_bytes()
+
+
+def test_rows_that_do_not_fit_say_what_needs_them() -> None:
+    def batches() -> Iterator[Any]:
+        for seed in range(7):
+            X = np.random.default_rng(seed).normal(size=(50_000, 8))
+            yield X, X[:, 0]
+
+    rows = Dataset.from_batches(batches, memory_limit="32 MB")
+    with pytest.raises(
+        hedgerow.ParameterError, match=r"grow_policy='symmetric' .* 33.6 MB, and memory_limit is 32"
+    ):
+        train({"n_estimators": 2, "grow_policy": "symmetric"}, rows)
+    assert train({"n_estimators": 2}, rows).num_rounds == 2
+
+
+def test_reasons_are_parameter_errors() -> None:
+    assert issubclass(AllRowsNeededError, hedgerow.ParameterError)
+
+
+# -- a cluster ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed", reason="clusters need Dask")
+    pytest.importorskip("dask.dataframe")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as found,
+    ):
+        yield found
+
+
+ON_CLUSTERS = [
+    name
+    for name in FEATURES
+    if not {"groups", "position"} & set(FEATURES[name]) and name != "several targets"
+]
+
+
+def divided(values: Any) -> Any:
+    import dask.dataframe as dd
+
+    return dd.from_pandas(values, npartitions=3, sort=False)
+
+
+@pytest.mark.parametrize("name", ON_CLUSTERS)
+def test_clusters_give_the_bytes_of_memory(name: str, client: Any) -> None:
+    from hedgerow.distributed import train as train_on_cluster
+
+    feature = FEATURES[name]
+    params, columns, target, roles = parts_of(feature)
+    known = {role: divided(ROWS[column]) for role, column in roles.items()}
+    found = train_on_cluster(client, params, divided(ROWS[columns]), divided(ROWS[target]), **known)
+    assert found.to_bytes() == train(params, in_memory(feature)).to_bytes()
+
+
+def test_going_on_on_a_cluster(client: Any) -> None:
+    from hedgerow.distributed import train as train_on_cluster
+
+    memory = Dataset(ROWS[COLUMNS], ROWS.y.to_numpy())
+    first = train({"n_estimators": 3}, memory)
+    found = train_on_cluster(
+        client, {"n_estimators": 3}, divided(ROWS[COLUMNS]), divided(ROWS.y), init_model=first
+    )
+    assert found.to_bytes() == train({"n_estimators": 3}, memory, init_model=first).to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "params"),
+    [
+        ("Regressor", "y", {}),
+        ("Regressor", "y", {"n_estimators": 4, "sampling": "goss"}),
+        ("Classifier", "class", {"n_estimators": 4, "grow_policy": "symmetric"}),
+        ("Classifier", "class", {"n_estimators": 4, "class_weight": "balanced"}),
+    ],
+)
+def test_estimators_on_a_cluster(
+    kind: str, target: str, params: dict[str, Any], client: Any, tmp_path: Path
+) -> None:
+    local = {"Regressor": HedgerowRegressor, "Classifier": HedgerowClassifier}[kind](**params)
+    cluster = getattr(hedgerow, f"DaskHedgerow{kind}")(**params)
+    cluster.fit(divided(ROWS[COLUMNS]), divided(ROWS[target]), client=client)
+    local.fit(ROWS[COLUMNS], ROWS[target])
+    cluster.save(tmp_path / "cluster")
+    local.save(tmp_path / "local")
+    assert (tmp_path / "cluster").read_bytes() == (tmp_path / "local").read_bytes()
+
+
+def test_warm_start_and_rankings_on_a_cluster(client: Any) -> None:
+    X, y, q = divided(ROWS[COLUMNS]), divided(ROWS["class"]), divided(ROWS.q)
+    cluster = hedgerow.DaskHedgerowRanker(n_estimators=3, warm_start=True)
+    local = HedgerowRanker(n_estimators=3, warm_start=True)
+    for n_rounds in (3, 6):
+        cluster.set_params(n_estimators=n_rounds).fit(X, y, qid=q, client=client)
+        local.set_params(n_estimators=n_rounds).fit(ROWS[COLUMNS], ROWS["class"], qid=ROWS.q)
+    assert cluster.booster_.to_bytes() == local.booster_.to_bytes()
+    assert cluster.booster_.num_rounds == 6

@@ -1,0 +1,113 @@
+"""Names that Hedgerow does not have: one error names all of them, and the right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import hedgerow
+from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from hedgerow.objectives import OBJECTIVES
+from hedgerow.peer_words import CATBOOST_OBJECTIVES, LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES
+
+X = np.linspace(0.0, 1.0, 60).reshape(30, 2)
+Y = X[:, 0]
+DATA = hedgerow.Dataset(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: HedgerowRegressor(num_leaves=3, bagging_fraction=0.5),
+            ["'num_leaves' is 'max_leaves'", "'bagging_fraction' is 'subsample'"],
+        ),
+        (
+            lambda: HedgerowClassifier(eta=0.1),
+            ["XGBoost's 'eta'|LightGBM's 'eta'", "learning_rate"],
+        ),
+        (lambda: HedgerowRanker(max_leafs=3), ["Did you mean 'max_leaves'"]),
+        (lambda: CARTClassifier(min_samples_lea=3), ["Did you mean 'min_samples_leaf'"]),
+        (
+            lambda: HedgerowRegressor().set_params(num_leaves=3, eta=1),
+            ["'num_leaves' is 'max_leaves'", "'eta' is 'learning_rate'"],
+        ),
+        (
+            lambda: HedgerowRegressor().fit(X, Y, eval_set=[(X, Y)], early_stopping_rounds=5),
+            ["X_val and y_val", "patience"],
+        ),
+        (lambda: HedgerowRegressor().fit(X, Y, max_leaves=5), ["parameter of the constructor"]),
+        (lambda: HedgerowRanker().fit(X, Y, group=[15, 15]), ["give qid"]),
+        (
+            lambda: hedgerow.train({"num_leaves": 3, "eta": 1}, DATA),
+            ["'num_leaves' is 'max_leaves'", "'eta' is 'learning_rate'"],
+        ),
+    ],
+)
+def test_all_wrong_names_in_one_error(call: Callable[[], Any], words: list[str]) -> None:
+    with pytest.raises(hedgerow.ParameterError) as found:
+        call()
+    for word in words:
+        assert any(part in str(found.value) for part in word.split("|"))
+
+
+def test_python_code_may_expect_a_type_error() -> None:
+    with pytest.raises(TypeError, match="no parameter 'num_leaves'"):
+        HedgerowRegressor(num_leaves=3)  # type: ignore[call-arg]
+
+
+ESTIMATORS = (HedgerowRegressor, HedgerowClassifier, HedgerowRanker)
+KNOWN = {name for estimator in ESTIMATORS for name in estimator._objectives}
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        (name, ours)
+        for table in (LIGHTGBM_OBJECTIVES, XGBOOST_OBJECTIVES, CATBOOST_OBJECTIVES)
+        for name, ours in table.items()
+        if name not in KNOWN
+    ],
+)
+def test_objectives_of_peers_are_named(name: str, ours: str) -> None:
+    assert ours in OBJECTIVES
+    for estimator in ESTIMATORS:
+        with pytest.raises(hedgerow.ParameterError, match="must be one of") as found:
+            estimator(objective=name).fit(X, Y)
+        if ours in estimator._objectives:
+            assert f"{name!r} is {ours!r} here" in str(found.value)
+    with pytest.raises(hedgerow.ParameterError):
+        hedgerow.train({"objective": name}, DATA)
+
+
+@pytest.mark.parametrize(
+    ("metric", "ours"), [("mphe", "pseudo_huber"), ("MultiClass", "logloss"), ("PRAUC", "aucpr")]
+)
+def test_metrics_of_peers_are_known_or_named(metric: str, ours: str) -> None:
+    model = HedgerowClassifier(n_estimators=2, eval_metric=metric)
+    if ours == "pseudo_huber":
+        model = HedgerowRegressor(n_estimators=2, eval_metric=metric)
+    try:
+        model.fit(X, (Y > 0.5) if ours != "pseudo_huber" else Y, X_val=X, y_val=Y > 0.5)
+    except hedgerow.ParameterError as error:
+        assert f"is {ours!r} here" in str(error)  # noqa: PT017
+
+
+def test_subclasses_with_names_of_their_own() -> None:
+    class Ours(HedgerowRegressor):
+        def __init__(self, *, extra: int = 1, n_estimators: int = 5) -> None:
+            super().__init__(n_estimators=n_estimators)
+            self.extra = extra
+
+    class Wide(HedgerowRegressor):
+        def __init__(self, **params: Any) -> None:
+            super().__init__(**params)
+
+    assert clone(Ours(extra=3)).extra == 3
+    assert Wide(max_leaves=3).max_leaves == 3
+    with pytest.raises(TypeError, match="Ours has no parameter 'max_leaves'"):
+        Ours(max_leaves=3)  # type: ignore[call-arg]
