@@ -37,6 +37,7 @@ from hedgerow.model.importance import ImportanceKind, feature_importance
 from hedgerow.model.model import AVERAGED, Model
 from hedgerow.model.monotone import MonotoneChecks
 from hedgerow.model.predict import Predictor
+from hedgerow.model.split_values import SplitValues
 from hedgerow.objectives import Objective, SeveralTargets, objective_of_record, parameters_of
 from hedgerow.params import PredictionKind
 from hedgerow.plot.curves import CurveViews
@@ -64,6 +65,7 @@ class Booster(
     Evaluation,
     ModelForms,
     Exports,
+    SplitValues,
 ):
     """A trained model: what :func:`train` and :func:`load` return.
 

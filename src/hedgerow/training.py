@@ -301,7 +301,7 @@ def _read(dataset: Dataset, trees: BoostParams, start: Start | None) -> AnyTable
 def _with_like_offset(valid: Dataset, dataset: Dataset) -> Dataset:
     """Validation rows whose offset is in the columns in which that of the others is."""
     if dataset.offset_names and valid.offset is None:
-        valid = valid.with_offset(dataset.offset)
+        valid = valid.with_offset(list(dataset.offset_names))
     if (valid.offset is None) != (dataset.offset is None):
         which = "validation" if valid.offset is None else "training"
         raise DataError(f"the {which} rows have no offset, the others have: give both or none.")

@@ -113,11 +113,7 @@ def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
         f"{len(open_ones)} not; not counted: {skipped} skipped, {len(passed) - len(used)} that "
         "ask Hedgerow for nothing"
     )
-    unused = [
-        each
-        for each, _ in known
-        if not any(matches(test, each) for test in failed)
-    ]
+    unused = [each for each, _ in known if not any(matches(test, each) for test in failed)]
     if whole and unused:
         print("explained, but not failing: " + ", ".join(unused))
     return 1 if open_ones or (whole and share < asked) else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -280,6 +281,52 @@ cache_dir, memory_limit
     def _features(self) -> Any:
         names = self.offset_names
         return take_offset(self.X, names)[0] if names else self.X
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is known of the rows to a file, for :meth:`load`.
+
+        X is kept as it has been read: text, dates and categories need not be read again.
+        Bins are found anew by each training, whatever its parameters.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file of NumPy's (``.npz``); an existing one is replaced in one step.
+
+        Raises
+        ------
+        DataError, DataTypeError
+            For rows that no training could read, and a target that is not numbers.
+        OSError
+            If it cannot be written; an old file is then intact.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from hedgerow import Dataset
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "people.npz")
+        >>> Dataset({"age": [31, 45], "city": ["Ulm", "Bonn"]}, [1.5, 2.5]).save(path)
+        >>> Dataset.load(path).feature_names
+        ('age', 'city')
+        """
+        from hedgerow.boosting.saved_dataset import save_dataset
+
+        save_dataset(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Dataset:
+        """Read what :meth:`save` has written, from any source: no code runs.
+
+        Models trained on it have the bytes of those trained on the rows themselves.
+
+        Raises
+        ------
+        DataError
+            If it is no such file, or it is damaged.
+        """
+        from hedgerow.boosting.saved_dataset import load_dataset
+
+        return load_dataset(path)
 
     def estimate_memory(
         self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1

@@ -106,8 +106,7 @@ def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weigh
     given = np.asarray(weight)
     if given.ndim != 1 or len(given) == n_rows:
         return weight
-    codes = read_qid(qid, n_rows)
-    assert codes is not None
+    codes = cast(IntArray, read_qid(qid, n_rows))
     n_queries = int(codes.max(initial=-1)) + 1
     if len(given) != n_queries:
         raise DataError(

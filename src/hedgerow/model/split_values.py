@@ -1,0 +1,111 @@
+"""The numbers at which a model splits a column; part of a booster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.model.model import Model
+
+
+class SplitValues:
+    """Where a booster cuts its columns."""
+
+    model: Model
+
+    def split_values(self, column: str | int) -> FloatArray:
+        """The threshold of each split of a column, in the order of the trees.
+
+        Parameters
+        ----------
+        column : str or int
+            Name or position of a column of numbers.
+
+        Returns
+        -------
+        float64, shape (n_splits,)
+            Rows up to a threshold go left.  Dates and times are in microseconds.
+
+        Raises
+        ------
+        ParameterError
+            If there is no such column, or it holds categories, which are split by sets.
+        """
+        model = self.model
+        place = _place_of(column, model)
+        if model.schema.kinds[place] == "category":
+            raise ParameterError(
+                f"column {model.schema.names[place]!r} holds categories, whose splits are sets "
+                "without a threshold: see to_frame()."
+            )
+        inputs = [place]
+        if model.inputs is not None:
+            sources = model.inputs.sources
+            inputs = [j for j, columns in enumerate(sources) if tuple(columns) == (place,)]
+        forest = model.forest
+        keys = forest.threshold[np.isin(forest.feature, inputs) & (forest.feature >= 0)]
+        if model.schema.kinds[place] == "int":
+            return keys.astype(np.float64)
+        return floats_of_keys(np.ascontiguousarray(keys))
+
+    def split_value_histogram(
+        self, column: str | int, bins: int | str | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """How many splits of a column lie between which values.
+
+        Parameters
+        ----------
+        column : str or int
+            Name or position of a column of numbers.
+        bins : int, str, or None, default=None
+            As for :func:`numpy.histogram`; None: as many as there are different thresholds.
+
+        Returns
+        -------
+        counts : int64, shape (n_bins,)
+        edges : float64, shape (n_bins + 1,)
+
+        Raises
+        ------
+        ParameterError
+            As :meth:`split_values`, and for ``bins`` that NumPy does not take.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> X = [[float(i)] for i in range(100)]
+        >>> booster = train({"n_estimators": 3}, Dataset(X, [i > 49 for i in range(100)]))
+        >>> counts, edges = booster.split_value_histogram("x0", bins=5)
+        >>> int(counts.sum()) == len(booster.split_values("x0"))
+        True
+        """
+        values = self.split_values(column)
+        asked: Any = max(len(np.unique(values)), 1) if bins is None else bins
+        try:
+            counts, edges = np.histogram(values, bins=asked)
+        except (ValueError, TypeError) as error:
+            raise ParameterError(
+                f"bins={bins!r}: {error}; give a number, a rule of numpy.histogram or None."
+            ) from None
+        return counts.astype(np.int64), edges
+
+
+def _place_of(column: str | int, model: Model) -> int:
+    names = model.schema.names
+    if isinstance(column, str) and column in names:
+        return names.index(column)
+    if isinstance(column, int | np.integer) and not isinstance(column, bool):
+        if 0 <= column < len(names):
+            return int(column)
+        raise ParameterError(f"column must be from 0 to {len(names) - 1}; got {column}.")
+    raise ParameterError(
+        f"the model has no column {column!r}; its columns are {', '.join(names[:20])}."
+        f"{did_you_mean(str(column), names)}"
+    )
+
+
+__all__ = ["SplitValues"]
