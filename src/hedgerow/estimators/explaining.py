@@ -9,7 +9,6 @@ import numpy as np
 
 from hedgerow.booster import Booster
 from hedgerow.data import Table
-from hedgerow.explain.cart import CartGame
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, read_outputs
 from hedgerow.explain.views import Request, explain_rows, named
@@ -159,6 +158,8 @@ class TreeExplanations(ABC):
         table = self._read(X)
         places, names = self._explained_outputs()
         chosen, single = read_outputs(outputs, names)
+        from hedgerow.explain.cart import CartGame
+
         game = CartGame.of(self.tree_, places if chosen is None else [places[k] for k in chosen])
         others = None
         if background is not None:

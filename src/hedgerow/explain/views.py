@@ -6,7 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,14 +16,16 @@ from hedgerow.boosting.sample import check_offset
 from hedgerow.data.memory import memory_bytes, shown_bytes
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, DataTypeError
-from hedgerow.explain.background import BackgroundExplainer
-from hedgerow.explain.explainer import Explainer
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, forest_of_outputs, names_of_outputs, read_outputs
 from hedgerow.io.streaming import BATCH_ROWS, as_batches, check_batch_rows
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.once import once
+
+if TYPE_CHECKING:
+    from hedgerow.explain.background import BackgroundExplainer
+    from hedgerow.explain.explainer import Explainer
 
 SMALL = 1 << 26
 """Bytes of values that nobody is asked about."""
@@ -98,6 +100,8 @@ def explain_rows(
     n_columns = len(request.feature_names)
     pairs = (n_columns,) if request.interactions else ()
     check_memory((n_rows, n_columns, *pairs, explainer.n_outputs), request.memory_limit)
+    from hedgerow.explain.background import BackgroundExplainer
+
     one: Explainer | BackgroundExplainer = explainer
     if background is not None:
         one = BackgroundExplainer(explainer, background, isinstance(values, SparseTable))
@@ -295,6 +299,8 @@ class ExplainedPredictions(ABC):
         """The explainer of some outputs, kept for the next rows."""
         found = self._explainers.get(chosen)
         if found is None:
+            from hedgerow.explain.explainer import Explainer
+
             model = self.model
             forest = model.forest if chosen is None else forest_of_outputs(model.forest, chosen)
             found = Explainer(
