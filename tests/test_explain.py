@@ -202,7 +202,9 @@ def test_values_add_up_to_the_raw_score(name: str, with_background: bool) -> Non
     np.testing.assert_allclose(total, raw, rtol=0, atol=1e-11 * max(1.0, np.abs(raw).max()))
 
 
-@pytest.mark.parametrize("name", ["lines", "vectors", "classes", "statistics", "backoff"])
+@pytest.mark.parametrize(
+    "name", ["lines", "vectors", "classes", "statistics", "backoff", "symmetric"]
+)
 @pytest.mark.parametrize("with_background", [False, True])
 def test_bits_depend_on_neither_threads_nor_batches(name: str, with_background: bool) -> None:
     booster = model(name)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow import Dataset, train
+import hedgerow
+from hedgerow import Dataset, ParameterError, train
 from hedgerow.booster import Booster
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
+from naive_explain import NaiveExplainer
 
 N = 400
 PARAMS = {"n_estimators": 8, "max_leaves": 20, "min_samples_leaf": 4, "early_stopping": False,
@@ -224,3 +226,41 @@ def test_xgboost_pred_contribs_and_interactions() -> None:
     pairs = peer.predict(matrix, pred_interactions=True)
     expected = booster.explain(X, interactions=True).values
     np.testing.assert_allclose(expected, pairs[:, :-1, :-1], rtol=0, atol=5e-5)
+
+
+# ---- lines of LightGBM -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interactions", [False, True])
+@pytest.mark.parametrize("with_background", [False, True])
+def test_lines_of_lightgbm_add_up(interactions: bool, with_background: bool, tmp_path: Any) -> None:
+    """Its lines have no bounds, and a missing number takes a leaf's constant."""
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    X, y = data()
+    parameters = {"num_leaves": 8, "linear_tree": True, "verbose": -1, "num_threads": 1}
+    peer = lightgbm.train(parameters, lightgbm.Dataset(X, y), 6)
+    peer.save_model(tmp_path / "model.txt")
+    booster = hedgerow.load(tmp_path / "model.txt")
+    assert booster.model.forest.slopes is not None
+    raw = booster.predict(X, kind="raw")
+    np.testing.assert_allclose(raw, peer.predict(X), rtol=0, atol=1e-10)
+    others = X[:20] if with_background else None
+    found = booster.explain(X, background=others, interactions=interactions)
+    total = found.values.reshape(len(X), -1).sum(axis=1) + found.base_values
+    np.testing.assert_allclose(total, raw, rtol=0, atol=1e-10)
+    if with_background and not interactions:
+        expected = NaiveExplainer(booster).values(X[:3], others)[..., 0]
+        np.testing.assert_allclose(found.values[:3], expected, rtol=0, atol=1e-11)
+
+
+def test_lines_of_many_columns_are_refused(tmp_path: Any) -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 14))
+    y = np.prod(np.where(X > 0, 1.2, 0.8), axis=1)
+    parameters = {"num_leaves": 400, "linear_tree": True, "verbose": -1, "num_threads": 1,
+                  "min_data_in_leaf": 2}  # fmt: skip
+    lightgbm.train(parameters, lightgbm.Dataset(X, y), 2).save_model(tmp_path / "model.txt")
+    booster = hedgerow.load(tmp_path / "model.txt")
+    with pytest.raises(ParameterError, match=r"line of a leaf has 1\d columns"):
+        booster.explain(X[:2])

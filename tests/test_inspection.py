@@ -773,3 +773,42 @@ def test_model_functions_take_models() -> None:
     case = made("numbers")
     direct = partial_dependence(case.booster.model, case.X, "x1")
     assert direct.names == ("x1",)
+
+
+# -- single trees ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_single_trees_with_splits_by_categories(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(-9, 9, 500), rng.integers(0, 6, 500)]).astype(dtype)
+    y = X[:, 0] * (X[:, 1] > 2) + np.isin(X[:, 1], [1, 4]) * 3.0
+    y[X[:, 1] == 5] += rng.normal(size=(X[:, 1] == 5).sum())
+    tree = CARTRegressor(max_depth=5, categorical_features=[1]).fit(X, y)
+    assert tree.tree_.is_categorical.any()
+    found = tree.partial_dependence(X)["x1"]
+    assert found.kind == "category"
+    for level, value in zip(found.levels, found.values, strict=True):
+        mixed = X.copy()
+        mixed[:, 1] = level
+        np.testing.assert_allclose(value, tree.predict(mixed).mean(), rtol=0, atol=1e-12)
+    mixed = X.copy()
+    mixed[:, 1] = 77
+    np.testing.assert_allclose(found.unknown, tree.predict(mixed).mean(), rtol=0, atol=1e-12)
+    curves = tree.individual_curves(X[:40], 1).values
+    mixed = X[:40].copy()
+    mixed[:, 1] = found.levels[2]
+    np.testing.assert_allclose(curves[:, 2], tree.predict(mixed), rtol=0, atol=1e-12)
+
+
+def test_single_trees_of_several_columns_of_y() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    both = np.column_stack([X[:, 0], X[:, 1] ** 2])
+    tree = CARTRegressor(max_depth=4).fit(X, both)
+    found = tree.partial_dependence(X)
+    assert found.output_names == ("0", "1")
+    np.testing.assert_allclose(found.mean, tree.predict(X).mean(axis=0), rtol=0, atol=1e-12)
+    labels = CARTClassifier(max_depth=3).fit(X, both > 0.3)
+    names = ("0: False", "0: True", "1: False", "1: True")
+    assert labels.partial_dependence(X).output_names == names

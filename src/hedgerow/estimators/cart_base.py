@@ -37,6 +37,7 @@ from hedgerow.estimators.explaining import TreeExplanations
 from hedgerow.growing.constraints import read_signs
 from hedgerow.inspection.views import Inspected
 from hedgerow.kernels.impurity import GINI, POISSON, SQUARED_ERROR
+from hedgerow.model.cart_forest import forest_of
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.model.model import Model
 from hedgerow.params import Interval, MonotoneConstraints
@@ -117,8 +118,11 @@ class CartEstimator(
     def _inspected(self) -> Inspected:
         """The tree as a model whose raw scores are predictions, or probabilities."""
         check_is_fitted(self)
-        model = Model(self.tree_.forest, self.tree_.schema, "squared_error")
-        return Inspected(model, getattr(self, "classes_", None))
+        outputs, names = self._explained_outputs()
+        forest, schema = forest_of(self.tree_, outputs)
+        classes = getattr(self, "classes_", None)
+        model = Model(forest, schema, "squared_error")
+        return Inspected(model, None if isinstance(classes, list) else classes, names or None)
 
     # -- parameters ----------------------------------------------------------
 

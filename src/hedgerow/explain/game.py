@@ -34,6 +34,9 @@ from hedgerow.kernels.shapley_walks import GameNodes
 from hedgerow.model.forest import Forest
 from hedgerow.model.layout import Splits, find_splits
 
+MOST_TERMS = 10
+"""Columns of a line at most: their sets are leaves of the game."""
+
 _ALWAYS = np.iinfo(np.int64).max
 
 
@@ -127,8 +130,16 @@ def make_game(
     Raises
     ------
     ParameterError
-        If the model does not say how many training rows reached its nodes.
+        If the model does not say how many training rows reached its nodes, or the line of a
+        leaf has more than ``MOST_TERMS`` columns.
     """
+    if forest.slopes is not None:
+        n_terms = int(np.diff(forest.slopes.start).max(initial=0))
+        if n_terms > MOST_TERMS:
+            raise ParameterError(
+                f"the line of a leaf has {n_terms} columns, and every set of them is looked at: "
+                f"up to {MOST_TERMS} are possible, so this model cannot be explained."
+            )
     splits = find_splits(forest)
     extra = np.array([*(unknown_slots or {}).values(), 0], dtype=np.int64)
     slots = np.concatenate([splits.slots, extra])

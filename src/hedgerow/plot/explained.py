@@ -127,7 +127,7 @@ def plot_beeswarm(
     ax.set_xlabel("SHAP value: effect on the raw score", color=INK, fontsize=MEDIUM)
     if output_name:
         title(ax, short(output_name))
-    if points is not None:
+    if points is not None and len(values) > 1:  # one row has no rank
         shade_bar(ax, points, "value of the column", ("low", "high"))
     return ax
 

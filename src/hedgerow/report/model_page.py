@@ -34,6 +34,7 @@ _OF_SURPRISES = (
     '<p class="lead">Those with the largest loss; rows are counted from 0. Wrong targets, missing '
     "columns and rare cases are found here.</p>"
 )
+_OF_QUERIES = _OF_SCORES.replace("resamples of the rows", "resamples of the queries")
 _NO_SURPRISES = (
     '<p class="lead">No row is listed as surprising: what a row adds to the loss depends on the '
     "rows that it is compared with.</p>"
@@ -74,6 +75,8 @@ dt { color: #52606d; } dd { margin: 0; overflow-wrap: anywhere; }
 @media print { body { max-width: none; margin: 0; font-size: 11pt; }
   figure, tr, .warnings { break-inside: avoid; } h2 { break-after: avoid; }
   figure, .scroll { overflow: visible; } figure.wide svg { min-width: 0; }
+  .panels { grid-template-columns: repeat(3, 1fr); } .pair { grid-template-columns: 1fr 1fr; }
+  figcaption, td, th { font-size: 9pt; }
   details > * { display: block; } summary { list-style: none; } }
 """
 )
@@ -151,7 +154,7 @@ def _scores(found: Findings) -> str:
         for score in found.scores
     ]
     head = ("score", "value", "95% interval", "of a constant")
-    return table_html(head, rows) + _OF_SCORES
+    return table_html(head, rows) + (_OF_SCORES if found.query is None else _OF_QUERIES)
 
 
 def _curve(booster: Booster) -> list[str]:
