@@ -59,8 +59,8 @@ def float32_threshold_keys(keys: IntArray) -> np.ndarray:
     thresholds = floats_of_keys(keys)
     with np.errstate(over="ignore"):
         rounded = thresholds.astype(np.float32)
-    above = rounded.astype(np.float64) > thresholds
-    rounded = np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        above = rounded.astype(np.float64) > thresholds
+        rounded = np.where(above, np.nextafter(rounded, np.float32(-np.inf)), rounded)
     bits = (rounded + np.float32(0.0)).view(np.int32)
     return bits ^ ((bits >> np.int32(31)) & _LOW_31)
 

@@ -351,3 +351,23 @@ def mask_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> MaskTabl
         onward.reshape(-1),
         int(np.diff(tree_part).max(initial=0)),
     )
+
+
+def flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:
+    """Flat array, origin and steps of a table with any strides.
+
+    Only a table whose elements do not stand at whole multiples of their size
+    (a field of packed records) is copied.
+    """
+    size = values.itemsize
+    if not values.flags.aligned or any(stride % size for stride in values.strides):
+        values = np.ascontiguousarray(values)
+    steps = [stride // size for stride in values.strides]
+    spans = [(length - 1) * step for length, step in zip(values.shape, steps, strict=True)]
+    if min(values.shape) == 0:
+        return values.reshape(-1), 0, 0, 0
+    origin = -sum(span for span in spans if span < 0)
+    extent = 1 + sum(abs(span) for span in spans)
+    lowest = values[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in steps)]
+    flat = np.lib.stride_tricks.as_strided(lowest, (extent,), (size,), writeable=False)
+    return flat, origin, steps[0], steps[1]

@@ -25,6 +25,7 @@ from hedgerow.data.numbers import floats_of
 from hedgerow.data.schema import ColumnKind
 from hedgerow.data.sparse import SparseTable, rows_at_once
 from hedgerow.errors import DataError, DataTypeError
+from hedgerow.kernels.levels import add_level_trees, level_space
 from hedgerow.kernels.predict import (
     BLOCK,
     WALK_BLOCK,
@@ -43,10 +44,12 @@ from hedgerow.model.layout import (
     Splits,
     WalkTables,
     find_splits,
+    flat_view,
     mask_tables,
     narrow_thresholds,
     walk_tables,
 )
+from hedgerow.model.levels import LevelTables, level_tables
 from hedgerow.model.one_row import RowScorer
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
@@ -339,6 +342,10 @@ class Predictor:
             space = walk_space(len(walk[0]), WALK_BLOCK, n_rows)
             add_walked_trees(rows, walk, *part, space, leaves)
             return
+        levels = self._levels32 if narrow else self._levels64
+        if levels is not None:
+            self._add_levels(levels, batch, scores, n_threads, first_tree, stop_tree)
+            return
         mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
         masked = mask_cost <= self._walk_cost
         if masked:
@@ -358,6 +365,21 @@ class Predictor:
                 add_walked_trees(rows, walk, *part, space, leaves)
 
         cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
+        run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
+
+    def _add_levels(
+        self, levels: LevelTables, batch: Batch, scores: FloatArray, n_threads: int,
+        first_tree: int, stop_tree: int,
+    ) -> None:  # fmt: skip
+        """Add trees that ask one question a level."""
+        tables, n_rows, n_slots = tuple(levels), scores.shape[1], len(levels.slots)
+        block = self._block(min(BLOCK, n_rows + 15), levels.threshold.itemsize)
+
+        def task(start: int, stop: int) -> None:
+            part = (scores, block, start, stop, first_tree, stop_tree, batch.categories)
+            add_level_trees(batch.rows, tables, *part, level_space(n_slots, block))
+
+        cost = 1.0 * (stop_tree - first_tree)
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
 
     def rows_of(self, values: AnyArray) -> Rows:
@@ -419,6 +441,15 @@ class Predictor:
         return tuple(self._walk(self._splits.threshold))
 
     @once
+    def _levels32(self) -> LevelTables | None:
+        threshold = narrow_thresholds(self._splits.threshold)
+        return level_tables(self.forest, self._splits, threshold)
+
+    @once
+    def _levels64(self) -> LevelTables | None:
+        return level_tables(self.forest, self._splits, self._splits.threshold)
+
+    @once
     def _mask32(self) -> tuple[Any, ...]:
         return tuple(self._mask(narrow_thresholds(self._splits.threshold)))
 
@@ -459,27 +490,7 @@ def kernel_rows(values: AnyArray, codings: Mapping[Any, AnyArray], n_features: i
     elif flags.f_contiguous:
         flat, row_step, column_step = values.T.reshape(-1), 1, n_rows
     else:
-        flat, origin, row_step, column_step = _flat_view(values)
+        flat, origin, row_step, column_step = flat_view(values)
     bits = flat.view(coding.dtype)
     bits.flags.writeable = False
     return bits, coding, origin, row_step, column_step
-
-
-def _flat_view(values: AnyArray) -> tuple[AnyArray, int, int, int]:
-    """Flat array, origin and steps of a table with any strides.
-
-    Only a table whose elements do not stand at whole multiples of their size
-    (a field of packed records) is copied.
-    """
-    size = values.itemsize
-    if not values.flags.aligned or any(stride % size for stride in values.strides):
-        values = np.ascontiguousarray(values)
-    steps = [stride // size for stride in values.strides]
-    spans = [(length - 1) * step for length, step in zip(values.shape, steps, strict=True)]
-    if min(values.shape) == 0:
-        return values.reshape(-1), 0, 0, 0
-    origin = -sum(span for span in spans if span < 0)
-    extent = 1 + sum(abs(span) for span in spans)
-    lowest = values[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in steps)]
-    flat = np.lib.stride_tricks.as_strided(lowest, (extent,), (size,), writeable=False)
-    return flat, origin, steps[0], steps[1]
