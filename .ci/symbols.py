@@ -27,11 +27,16 @@ def check(path: Path, system: str, entries: list[str]) -> None:
     held = {str(each.name).lstrip("_") for each in binary.exported_functions}
     missing = [name for name in entries if name.lstrip("_") not in held]
     needed = {each if isinstance(each, str) else each.name for each in binary.libraries}
-    foreign = {
-        name
-        for name in needed
-        if name.lower() not in ALLOWED[system] and not name.lower().startswith("api-ms-win-crt-")
-    } - ALLOWED[system] - {f"@rpath/{path.name}"}
+    foreign = (
+        {
+            name
+            for name in needed
+            if name.lower() not in ALLOWED[system]
+            and not name.lower().startswith("api-ms-win-crt-")
+        }
+        - ALLOWED[system]
+        - {f"@rpath/{path.name}"}
+    )
     print(f"{path.name}: {len(entries)} entries, {len(missing)} missing; needs {sorted(needed)}")
     if missing or foreign:
         raise SystemExit(f"{path}: missing {missing[:3]}, needs {sorted(foreign)}")

@@ -98,24 +98,27 @@ def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
     known = explanations(name)
     failed = [test for test, told in outcomes.items() if told["outcome"] == "failed"]
     passed = [told for told in outcomes.values() if told["outcome"] == "passed"]
-    skipped = len(outcomes) - len(failed) - len(passed)
     used = [told for told in passed if told.get("used")]
-    words = sum("words" in told for told in used)
-    open_ones = [test for test in failed if not any(matches(test, each) for each, _ in known)]
+    reasons = {
+        test: next((why for each, why in known if matches(test, each)), "") for test in failed
+    }
+    open_ones = [test for test, why in reasons.items() if not why]
+    private = sum(why.startswith("Private") for why in reasons.values())
     for test in open_ones:
         print(f"FAILED {test}\n    {outcomes[test].get('error', '')}")
-    asked = SUITES[name].wanted
-    counted = len(used) + len(failed)
-    share = len(used) / counted if counted else 0.0
-    print(
-        f"{name}: {len(used)} of {counted} pass ({share:.1%}; asked {asked:.0%}), {words} of them "
-        f"with error messages of our own; {len(failed) - len(open_ones)} failures explained, "
-        f"{len(open_ones)} not; not counted: {skipped} skipped, {len(passed) - len(used)} that "
-        "ask Hedgerow for nothing"
-    )
     unused = [each for each, _ in known if not any(matches(test, each) for test in failed)]
     if whole and unused:
         print("explained, but not failing: " + ", ".join(unused))
+    asked, counted = SUITES[name].wanted, len(used) + len(failed)
+    share = len(used) / counted if counted else 0.0
+    print(
+        f"{name}: {len(used)} of {counted} pass ({share:.1%}; asked {asked:.0%}), "
+        f"{sum('words' in told for told in used)} of them with error messages of our own; "
+        f"{len(failed) - len(open_ones)} failures explained ({private} are of private functions), "
+        f"{len(open_ones)} not\n"
+        f"not counted: {len(outcomes) - len(failed) - len(passed)} skipped, "
+        f"{len(passed) - len(used)} that pass and ask Hedgerow for nothing"
+    )
     return 1 if open_ones or (whole and share < asked) else 0
 
 

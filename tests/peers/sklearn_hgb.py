@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import sklearn.ensemble
+from sklearn._loss.loss import BaseLoss
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
+from hedgerow.boosting.stopping import BestRound, Rising
+from hedgerow.estimators.common import seed_of
 
 from .sklearn_predictors import predictors_of
 from .touched import touch
@@ -34,7 +39,7 @@ class HistGradientBoosting(BaseEstimator):
         cst = self.interaction_cst
         sets = cst if cst is None or isinstance(cst, str) else [_plain(each) for each in cst]
         return {
-            "objective": _LOSSES.get(self.loss, self.loss),
+            "objective": self._objective(),
             "learning_rate": self.learning_rate,
             "n_estimators": self.max_iter,
             "max_leaves": self.max_leaf_nodes,
@@ -52,7 +57,7 @@ class HistGradientBoosting(BaseEstimator):
             "patience": self.n_iter_no_change,
             "min_delta": self.tol,
             "train_scores": bool(early),
-            "random_state": self.random_state,
+            "random_state": self._random_seed,
             "grow_policy": "leafwise",
             "subsample": 1.0,
             "linear_leaves": False,
@@ -64,6 +69,17 @@ class HistGradientBoosting(BaseEstimator):
             "min_data_per_group": 1,
         }
 
+    def _objective(self) -> Any:
+        loss = self.loss
+        if not isinstance(loss, BaseLoss):
+            return _LOSSES.get(loss, loss)
+
+        def gradients(y: Any, raw: Any, weight: Any) -> Any:
+            target, scores = np.ascontiguousarray(y), np.ascontiguousarray(raw)
+            return loss.gradient_hessian(y_true=target, raw_prediction=scores)
+
+        return gradients
+
     def _categorical(self) -> Any:
         if isinstance(self.categorical_features, str):
             return "auto" if self.categorical_features == "from_dtype" else None
@@ -71,8 +87,15 @@ class HistGradientBoosting(BaseEstimator):
 
     def _fit(self, kind: Any, X: Any, y: Any, sample_weight: Any, given: dict[str, Any]) -> Any:
         touch()
-        settings = self._settings(X)
         model = self.__dict__.get("_model") if self.warm_start else None
+        if model is None:
+            drawn = self.random_state is None
+            self._random_seed = (
+                int(np.random.default_rng().integers(2**31))
+                if drawn
+                else seed_of(self.random_state)
+            )
+        settings = self._settings(X)
         if model is None:
             model = kind()
         if settings["early_stopping"] and given.get("X_val") is None:
@@ -103,6 +126,19 @@ class HistGradientBoosting(BaseEstimator):
         self.validation_score_ = scores.get("validation", np.array([]))
         if len(self.validation_score_):
             self.n_iter_ = len(self.validation_score_)
+
+    def _should_stop(self, scores: Any) -> bool:
+        touch()
+        best = BestRound(Rising(), self.n_iter_no_change, self.tol)
+        ends = [best.observe(n_rounds, score) for n_rounds, score in enumerate(scores, 1)]
+        return bool(ends) and ends[-1]
+
+    @property
+    def _preprocessor(self) -> Any:
+        """Levels of the categorical columns, where scikit-learn keeps them."""
+        schema = self._model.booster_.model.schema
+        levels = [np.array(each) for each in schema.levels if each]
+        return SimpleNamespace(named_transformers_={"encoder": SimpleNamespace(categories_=levels)})
 
     @property
     def is_categorical_(self) -> Any:
@@ -192,10 +228,10 @@ class HistGradientBoostingClassifier(ClassifierMixin, HistGradientBoosting):
         self.random_state = random_state
         self.class_weight = class_weight
 
-    def _own_settings(self) -> dict[str, Any]:
-        return {"class_weight": self.class_weight}
-
     def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
+        if self.class_weight is not None:  # ours keeps probabilities true, which these are not
+            by_class = compute_sample_weight(self.class_weight, y)
+            sample_weight = by_class if sample_weight is None else by_class * sample_weight
         given = {"X_val": X_val, "y_val": y_val, "sample_weight_val": sample_weight_val}
         return self._fit(HedgerowClassifier, X, y, sample_weight, given)
 
