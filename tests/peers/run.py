@@ -38,13 +38,15 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write how each test ended")
     given = parser.parse_args()
     files = SUITES[given.suite].tests_in(given.source)
-    outcomes = run_suite(given.suite, files, given.chosen, given.verbose)
+    outcomes = run_suite(given.suite, files, given.chosen, given.verbose, given.source)
     if given.json is not None:
         given.json.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
     return report(given.suite, outcomes, whole=not given.chosen)
 
 
-def run_suite(name: str, files: list[Path], chosen: str, verbose: bool) -> Outcomes:
+def run_suite(
+    name: str, files: list[Path], chosen: str, verbose: bool, source: Path | None
+) -> Outcomes:
     """How each test ended."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "outcomes.json"
@@ -54,7 +56,8 @@ def run_suite(name: str, files: list[Path], chosen: str, verbose: bool) -> Outco
         command += ["--tb=short", "-W", "ignore::pytest.PytestUnknownMarkWarning"]
         command += ["-k", chosen] if chosen else []
         done = subprocess.run(
-            command + [str(file) for file in files], cwd=folder, check=False, text=True,
+            command + [str(file.resolve()) for file in files], check=False, text=True,
+            cwd=folder if source is None else source,
             stdout=None if verbose else subprocess.PIPE, stderr=subprocess.STDOUT,
             env={
                 **os.environ, "PYTHONPATH": path, "PEER_SUITE": name, "PEER_OUTCOMES": str(told),

@@ -94,7 +94,8 @@ class LGBMModel(BaseEstimator):
         return {
             "allow_nan": True,
             "X_types": ["2darray", "sparse", "1dlabels"],
-            "_xfail_checks": {},
+            # Here, as there: other parameters are attributes, too.
+            "_xfail_checks": {"check_no_attributes_set_in_init": "parameters by other names"},
         }
 
     def __sklearn_tags__(self):
@@ -185,7 +186,10 @@ class LGBMModel(BaseEstimator):
 
     def _read_y(self, y: Any) -> Any:
         if y is None:
-            raise DataError("y is None: the estimator requires y to be passed")
+            raise DataError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         return column_or_1d(y, warn=True)
 
     def _encode(self, y: Any) -> Any:
@@ -197,6 +201,8 @@ class LGBMModel(BaseEstimator):
     def _weighted(self, class_weight: Any, y: Any, weight: Any) -> Any:
         if class_weight is None:
             return weight
+        if isinstance(class_weight, dict):  # other classes have weight 1
+            class_weight = dict.fromkeys(np.unique(y).tolist(), 1.0) | class_weight
         by_class = compute_sample_weight(class_weight, y)
         return by_class if weight is None else by_class * np.asarray(weight)
 
@@ -368,8 +374,8 @@ class LGBMModel(BaseEstimator):
 class LGBMRegressor(RegressorMixin, LGBMModel):
     """Has the parameters of LightGBM's class of this name."""
 
-    def _more_tags(self):
-        return super()._more_tags()
+    def __sklearn_tags__(self):
+        return super().__sklearn_tags__()
 
 
 class LGBMClassifier(ClassifierMixin, LGBMModel):

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hedgerow.convert.settings.rules import Library, Rule, Translation, as_list, choice, limit
+from hedgerow.convert.settings.lightgbm_others import OTHER_ALIASES, OTHERS
+from hedgerow.convert.settings.rules import (
+    Library,
+    Rule,
+    Translation,
+    as_list,
+    as_lists,
+    choice,
+    limit,
+    of_the_loss,
+)
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
 from hedgerow.peer_words import LIGHTGBM_METRICS, LIGHTGBM_OBJECTIVES
@@ -78,7 +88,7 @@ _RULES: dict[str, Rule] = {
     "min_data_per_group": Rule("min_data_per_group", 100),
     "monotone_constraints": Rule("monotone_constraints", convert=as_list),
     "monotone_constraints_method": Rule(note="there is one way to keep constraints."),
-    "interaction_constraints": Rule("interaction_constraints"),
+    "interaction_constraints": Rule("interaction_constraints", convert=as_lists),
     "zero_as_missing": Rule("zero_as_missing", convert=bool),
     "linear_tree": Rule(
         "linear_leaves",
@@ -128,6 +138,7 @@ _RULES: dict[str, Rule] = {
         ),
         Rule(note=f"random_state is the one seed; {_UNLIKE}."),
     ),
+    **OTHERS,
 }
 
 _ALIASES: dict[str, tuple[str, ...]] = {
@@ -170,6 +181,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "enable_bundle": ("is_enable_bundle", "bundle"),
     "verbosity": ("verbose",),
     "device_type": ("device",),
+    **OTHER_ALIASES,
 }
 
 LIGHTGBM = Library(
@@ -222,4 +234,4 @@ def from_lightgbm_params(params: Mapping[str, Any], *, defaults: bool = True) ->
         said.pop("subsample", None)
     if said.get("boosting") == "rf":
         said.pop("learning_rate", None)
-    return Translation(said, found.differences)
+    return of_the_loss(LIGHTGBM, said, found.differences)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.objectives import PARAMETERS
 
 Values = dict[str, Any]
 
@@ -162,3 +164,34 @@ def as_list(value: Any) -> Any:
         return [int(part) for part in inside.split(",") if part.strip()]
     except ValueError:
         raise ParameterError(f"{value!r} is no list of whole numbers.") from None
+
+
+def as_lists(value: Any) -> Any:
+    """Lists of columns, also as text: ``"[[0, 1], [2]]"``, or without the brackets around."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if not text:
+        return None
+    try:
+        return json.loads(text if text.startswith("[[") or text == "[]" else f"[{text}]")
+    except json.JSONDecodeError:
+        raise ParameterError(
+            f"{value!r} is no list of lists of columns, such as '[[0, 1], [2, 3]]'."
+        ) from None
+
+
+def of_the_loss(library: Library, said: Values, differences: tuple[str, ...]) -> Translation:
+    """The translation without parameters of losses other than the one that is asked for.
+
+    The library does not look at them; here they would be an error.
+    """
+    objective = said.get("objective", "squared_error")
+    unused = [name for name in said if objective not in PARAMETERS.get(name, (objective,))]
+    theirs = {rule.ours: name for name, rule in library.rules.items() if rule.ours}
+    notes = tuple(
+        f"{theirs.get(name, name)}: it has no effect with objective {objective!r} and is left out."
+        for name in unused
+    )
+    kept = {name: value for name, value in said.items() if name not in unused}
+    return Translation(kept, (*differences, *notes))

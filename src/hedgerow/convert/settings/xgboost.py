@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hedgerow.convert.settings.rules import Library, Rule, Translation, choice, limit
+from hedgerow.convert.settings.rules import (
+    Library,
+    Rule,
+    Translation,
+    as_list,
+    as_lists,
+    choice,
+    limit,
+    of_the_loss,
+)
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
 from hedgerow.peer_words import XGBOOST_METRICS, XGBOOST_OBJECTIVES
@@ -72,10 +81,10 @@ _RULES: dict[str, Rule] = {
         ),
     ),
     "max_bin": Rule("max_bins", 255, convert=lambda value: max(2, min(255, int(value)))),
-    "max_cat_to_onehot": Rule("max_cat_to_onehot", 4),
+    "max_cat_to_onehot": Rule("max_cat_to_onehot", 4, convert=lambda v: min(254, int(v))),
     "max_cat_threshold": Rule("max_cat_threshold", 64, convert=lambda v: min(254, int(v))),
-    "monotone_constraints": Rule("monotone_constraints"),
-    "interaction_constraints": Rule("interaction_constraints"),
+    "monotone_constraints": Rule("monotone_constraints", convert=as_list),
+    "interaction_constraints": Rule("interaction_constraints", convert=as_lists),
     "multi_strategy": Rule("multi_strategy"),
     "rate_drop": Rule("drop_rate"),
     "skip_drop": Rule("skip_drop"),
@@ -109,6 +118,13 @@ _RULES: dict[str, Rule] = {
     "aft_loss_distribution_scale": Rule("aft_scale"),
     "lambdarank_pair_method": Rule("pair_method"),
     "lambdarank_num_pair_per_sample": Rule("pairs_per_row"),
+    "lambdarank_normalization": Rule("normalize_pairs", convert=bool),
+    "lambdarank_score_normalization": Rule(note="pairs are normalized by normalize_pairs."),
+    "lambdarank_unbiased": Rule(harmless=(False,), note="give position to the Dataset."),
+    "lambdarank_bias_norm": Rule(note="positions are weighed by position_bias_regularization."),
+    "ndcg_exp_gain": Rule(harmless=(True,), note="give label_gain."),
+    "feature_selector": Rule(note="it is of linear models, which are not here."),
+    "top_k": Rule(note="it is of linear models, which are not here."),
     **dict.fromkeys(
         (
             *("verbosity", "device", "disable_default_eval_metric", "importance_type"),
@@ -119,6 +135,8 @@ _RULES: dict[str, Rule] = {
             ),
             *(
                 "max_cached_hist_node",
+                "use_rmm",
+                "use_cuda_async_pool",
                 "predictor",
             ),
         ),
@@ -171,4 +189,6 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
     if defaults:
         said.setdefault("max_leaves", None)  # the depth alone limits a tree
         said.setdefault("min_samples_leaf", 1)
-    return Translation(said, found.differences)
+    if said.get("pair_method") != "mean" and "pairs_per_row" in said:
+        said["truncation_level"] = said.pop("pairs_per_row")  # of "topk" it is the depth
+    return of_the_loss(XGBOOST, said, found.differences)
