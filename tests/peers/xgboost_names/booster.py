@@ -146,7 +146,7 @@ class Booster:
         self._per_round = int(given.get("num_parallel_tree", 1))
         if fobj is not None:
             classes = int(given.get("num_class", 0) or 0)
-            several = label.ndim == 2 and label.shape[1] or classes
+            several = (label.ndim == 2 and label.shape[1]) or classes
             self._custom = CustomLoss(fobj, dtrain, max(1, int(several)))
             said["objective"] = self._custom
         self._trained = dtrain
@@ -375,9 +375,7 @@ class Booster:
     def best_iteration(self) -> int:
         best = self.attr("best_iteration")
         if best is None:
-            raise AttributeError(
-                "`best_iteration` is only defined when early stopping is used."
-            )
+            raise AttributeError("`best_iteration` is only defined when early stopping is used.")
         return int(best)
 
     @best_iteration.setter

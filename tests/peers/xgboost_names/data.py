@@ -176,7 +176,9 @@ class DMatrix:
         if len(set(names)) != len(names):
             raise ValueError("feature_names must be unique.")
         if len(names) != self.num_col() and self.num_col() != 0:
-            raise ValueError("feature names must have the same length as the number of data columns")
+            raise ValueError(
+                "feature names must have the same length as the number of data columns"
+            )
         if any(mark in name for name in names for mark in ("[", "]", "<")):
             raise ValueError("feature_names must be string, and may not contain [, ] or <")
         self._names = names
