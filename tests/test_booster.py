@@ -201,7 +201,7 @@ def test_seed_and_random_state_are_one() -> None:
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"num_leafs": 3}, "unknown parameter 'num_leafs'"),
+        ({"num_leafs": 3}, "no parameter 'num_leafs'"),
         ({"learning_rat": 3}, "Did you mean 'learning_rate'"),
         ({"learning_rate": 0}, "learning_rate must be a number greater than 0; got 0"),
         ({"objective": "logistics"}, "Did you mean 'logistic'"),

@@ -573,15 +573,6 @@ def test_columns_must_be_those_of_the_model() -> None:
         train(BASE, Dataset(NUMBERS, SIGNAL, feature_names=["a", "c"]), init_model=bare)
 
 
-def test_files_need_all_rounds_at_once(tmp_path) -> None:
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "rows.csv"
-    path.write_text("a,y\n" + "".join(f"{i % 7},{i % 3}\n" for i in range(200)))
-    some = train({"n_estimators": 1}, Dataset({"a": [1.0, 2.0]}, [0.0, 1.0]))
-    with pytest.raises(ParameterError, match="init_model needs the rows in memory"):
-        train(None, Dataset.from_files(path, target="y"), init_model=some)
-
-
 def test_the_command_line_goes_on(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     rows = "".join(

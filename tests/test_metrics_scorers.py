@@ -268,13 +268,14 @@ def test_what_groups_cannot_be_is_an_error() -> None:
         train({"objective": "cox", "eval_metric": GroupedMetric("loss", 0)}, Dataset(X, Y + 9.0))
 
 
-def test_groups_need_rows_in_memory() -> None:
+def test_groups_of_batches_are_those_of_memory() -> None:
     def batches():
-        yield X, Y
+        yield X[:150], Y[:150]
+        yield X[150:], Y[150:]
 
-    data = Dataset.from_batches(batches)
-    with pytest.raises(ParameterError, match="rows are read in batches"):
-        train({"eval_metric": GroupedMetric("mae", 0), "n_estimators": 2}, data)
+    asked = {"eval_metric": GroupedMetric("mae", 0), "n_estimators": 2}
+    found = train(asked, Dataset.from_batches(batches)).to_bytes()
+    assert found == train(asked, Dataset(X, Y)).to_bytes()
 
 
 def test_a_checkpoint_knows_its_groups(tmp_path) -> None:

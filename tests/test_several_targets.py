@@ -572,9 +572,6 @@ def test_faults_of_targets_are_named() -> None:
         HedgerowRegressor().fit(X, Y[:5])
     with pytest.raises(ParameterError, match="several columns"):
         train({"objective": "softmax"}, Dataset(X, L))
-    stored = Dataset.from_batches(lambda: iter([(X, L.sum(axis=1).astype(float))]))
-    with pytest.raises(ParameterError, match="needs all rows in memory"):
-        train({"objective": "softmax", "multi_strategy": ALL}, stored)
 
 
 def test_search_over_strategies() -> None:

@@ -422,18 +422,13 @@ def test_what_does_not_go_with_symmetric_trees_is_named(asked, named) -> None:
         content(X, y, **asked)
 
 
-def test_vectors_and_chunks_are_named(tmp_path) -> None:
+def test_vectors_are_named() -> None:
     X, y = data(200, 3)
     model = HedgerowRegressor(grow_policy="symmetric", multi_strategy="multi_output_tree")
     with pytest.raises(ParameterError, match="grow_policy='symmetric'"):
         model.fit(X, np.column_stack([y, -y]))
     several = clone(model).set_params(multi_strategy="auto", n_estimators=3)
     assert several.fit(X, np.column_stack([y, -y])).predict(X).shape == (200, 2)
-    path = tmp_path / "rows.csv"
-    pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_csv(path, index=False)
-    rows = Dataset.from_files(path, target="y", memory_limit="64 MB")
-    with pytest.raises(ParameterError, match="grow_policy='symmetric' needs all rows in memory"):
-        train({"objective": "squared_error", "grow_policy": "symmetric"}, rows)
 
 
 def test_command_line_takes_it(tmp_path, capsys) -> None:
