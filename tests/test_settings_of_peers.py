@@ -239,6 +239,12 @@ def test_every_parameter_of_lightgbm_is_known() -> None:
             {"interaction_constraints": "[0,1],[2]"},
             {"interaction_constraints": [[0, 1], [2]]},
         ),
+        (
+            from_xgboost_params,
+            {"monotone_constraints": {"a": 1}},
+            {"monotone_constraints": {"a": 1}},
+        ),
+        (from_lightgbm_params, {"enable_bundle": True}, {"bundle_features": "auto"}),
         (from_xgboost_params, {"max_cat_to_onehot": 2**31 - 1}, {"max_cat_to_onehot": 254}),
         (
             from_xgboost_params,

@@ -87,7 +87,10 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
 
 def pytest_collectreport(report: Any) -> None:
     if report.failed:
-        _outcomes[_name(report.nodeid)] = {"outcome": "failed", "error": str(report.longrepr)[-600:]}
+        _outcomes[_name(report.nodeid)] = {
+            "outcome": "failed",
+            "error": str(report.longrepr)[-600:],
+        }
 
 
 def pytest_sessionfinish(session: Any) -> None:

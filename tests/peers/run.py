@@ -102,7 +102,9 @@ def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
     failed = [test for test, told in outcomes.items() if told["outcome"] == "failed"]
     passed = [told for told in outcomes.values() if told["outcome"] == "passed"]
     used = [told for told in passed if told.get("used")]
-    reasons = {test: next((why for each, why in known if matches(test, each)), "") for test in failed}
+    reasons = {
+        test: next((why for each, why in known if matches(test, each)), "") for test in failed
+    }
     open_ones = [test for test, why in reasons.items() if not why]
     private = sum(why.startswith("Private") for why in reasons.values())
     for test in open_ones:

@@ -53,7 +53,7 @@ class HistGradientBoosting(BaseEstimator):
             "interaction_constraints": sets,
             "warm_start": self.warm_start,
             "early_stopping": bool(early),
-            "eval_metric": self.scoring if self.scoring != "loss" else None,
+            "eval_metric": self._metric(),
             "patience": self.n_iter_no_change,
             "min_delta": self.tol,
             "train_scores": bool(early),
@@ -68,6 +68,11 @@ class HistGradientBoosting(BaseEstimator):
             "cat_l2": 0.0,
             "min_data_per_group": 1,
         }
+
+    def _metric(self) -> Any:
+        if self.scoring is None:
+            return "accuracy" if isinstance(self, ClassifierMixin) else "r2"
+        return None if self.scoring == "loss" else self.scoring
 
     def _objective(self) -> Any:
         loss = self.loss
@@ -91,7 +96,9 @@ class HistGradientBoosting(BaseEstimator):
         if model is None:
             drawn = self.random_state is None
             self._random_seed = (
-                int(np.random.default_rng().integers(2**31)) if drawn else seed_of(self.random_state)
+                int(np.random.default_rng().integers(2**31))
+                if drawn
+                else seed_of(self.random_state)
             )
         settings = self._settings(X)
         if model is None:
@@ -135,7 +142,7 @@ class HistGradientBoosting(BaseEstimator):
     def _preprocessor(self) -> Any:
         """Levels of the categorical columns, where scikit-learn keeps them."""
         schema = self._model.booster_.model.schema
-        levels = [np.array(each) for each in schema.levels if each]
+        levels = [np.array(each.levels) for each in schema.columns if each.levels]
         return SimpleNamespace(named_transformers_={"encoder": SimpleNamespace(categories_=levels)})
 
     @property

@@ -80,7 +80,7 @@ def reset_parameter(**schedules: Any) -> Callable[[CallbackEnv], None]:
     return reset
 
 
-class early_stopping:  # noqa: N801
+class early_stopping:
     """Ends a training once no score has improved for some rounds."""
 
     order = 30

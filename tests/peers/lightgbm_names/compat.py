@@ -15,7 +15,7 @@ _sklearn_version = sklearn.__version__
 pd_DataFrame, pd_Series = pd.DataFrame, pd.Series
 
 
-class dt_DataTable:  # noqa: N801
+class dt_DataTable:
     """The data frame of a library that is not installed."""
 
 

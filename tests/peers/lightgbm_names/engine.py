@@ -69,8 +69,8 @@ class Rounds:
         sets = {}
         for name, data in self.valid.items():
             same = data is self.train_set
-            sets["train" if same else name] = rows if same else data.rows(
-                self.train_set, binary=self.binary
+            sets["train" if same else name] = (
+                rows if same else data.rows(self.train_set, binary=self.binary)
             )
         self.asked = dict(zip(self.metrics, self._measures(said), strict=True))
         if self.metrics and sets:
@@ -225,7 +225,9 @@ def _check_train(params: Any, train_set: Any, num_boost_round: int) -> None:
         kind = type(train_set).__name__
         raise TypeError(f"train() only accepts Dataset object, train_set has type '{kind}'.")
     if num_boost_round <= 0:
-        raise ValueError(f"Number of boosting rounds must be greater than 0. Got {num_boost_round}.")
+        raise ValueError(
+            f"Number of boosting rounds must be greater than 0. Got {num_boost_round}."
+        )
 
 
 def train(
@@ -258,6 +260,8 @@ def train(
     shown = {name: value for name, value in params.items() if value is not None}
     booster = Booster.of(None, shown | ({"objective": "none"} if callable(own) else {}))
     booster.train_set = train_set
+    booster.pandas_categorical = train_set.pandas_categorical
+    train_set.levels = None
     valid: dict[str, Dataset] = {}
     for number, data in enumerate(sets):
         default = "training" if data is train_set else f"valid_{number}"
@@ -275,9 +279,7 @@ def train(
     return booster
 
 
-def _run(
-    booster: Booster, rounds: Rounds, count: int, callbacks: list[Any], feval: Any
-) -> None:
+def _run(booster: Booster, rounds: Rounds, count: int, callbacks: list[Any], feval: Any) -> None:
     before, after = _ordered(callbacks)
     begin = rounds.n_first
     end = begin + count

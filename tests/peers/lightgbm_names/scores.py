@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,12 +35,26 @@ _MAIN = {
     },
 }  # fmt: skip
 _OURS = {
-    **{"l2": "mse", "l1": "mae", "rmse": "rmse", "mape": "mape", "quantile": "pinball"},
-    **{"binary_logloss": "logloss", "multi_logloss": "logloss", "cross_entropy": "cross_entropy"},
-    **{"kullback_leibler": "kldiv", "huber": "huber", "fair": "fair", "poisson": "poisson"},
-    **{"gamma": "gamma_nloglik", "gamma_deviance": "gamma_deviance", "tweedie": "tweedie_nloglik"},
-    **{"auc": "auc", "average_precision": "average_precision", "binary_error": "error"},
-    **{"multi_error": "error", "auc_mu": "auc_mu"},
+    "l2": "mse",
+    "l1": "mae",
+    "rmse": "rmse",
+    "mape": "mape",
+    "quantile": "pinball",
+    "binary_logloss": "logloss",
+    "multi_logloss": "logloss",
+    "cross_entropy": "cross_entropy",
+    "kullback_leibler": "kldiv",
+    "huber": "huber",
+    "fair": "fair",
+    "poisson": "poisson",
+    "gamma": "gamma_nloglik",
+    "gamma_deviance": "gamma_deviance",
+    "tweedie": "tweedie_nloglik",
+    "auc": "auc",
+    "average_precision": "average_precision",
+    "binary_error": "error",
+    "multi_error": "error",
+    "auc_mu": "auc_mu",
 }
 HIGHER = ("auc", "average_precision", "ndcg", "map", "auc_mu")
 NONE = ("none", "None", "null", "custom", "na")
@@ -68,10 +82,10 @@ def their_names(names: list[str], at: list[int], given: Mapping[str, Any]) -> li
     return list(dict.fromkeys(found))
 
 
-def default_metric(objective: str) -> list[str]:
+def default_metric(objective: str, at: Sequence[int] = (1, 2, 3, 4, 5)) -> list[str]:
     """The metric that goes with an objective."""
     if objective in ("lambdarank", "rank_xendcg"):
-        return [f"ndcg@{k}" for k in (1, 2, 3, 4, 5)]
+        return [f"ndcg@{k}" for k in at]
     main = _MAIN.get(objective)
     return [] if objective == "custom" or main is None else [main]
 

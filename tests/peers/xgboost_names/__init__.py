@@ -26,7 +26,9 @@ def install() -> None:
         "XGBoostError": HedgerowError,
     }
     theirs = {name: getattr(xgboost.core, name) for name in ours}
-    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "xgboost"]
+    modules = [
+        module for name, module in sys.modules.items() if name.partition(".")[0] == "xgboost"
+    ]
     for module in modules:
         for name, kind in theirs.items():
             if getattr(module, name, None) is kind:
