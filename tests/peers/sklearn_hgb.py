@@ -6,15 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import sklearn.ensemble
 from sklearn._loss.loss import BaseLoss
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.stopping import BestRound, Rising
-from hedgerow.estimators.common import seed_of
 
 from .sklearn_predictors import predictors_of
 from .touched import touch
@@ -57,7 +59,7 @@ class HistGradientBoosting(BaseEstimator):
             "patience": self.n_iter_no_change,
             "min_delta": self.tol,
             "train_scores": bool(early),
-            "random_state": self._random_seed,
+            "random_state": int(self._random_seed) % 2**31,
             "grow_policy": "leafwise",
             "subsample": 1.0,
             "linear_leaves": False,
@@ -94,12 +96,9 @@ class HistGradientBoosting(BaseEstimator):
         touch()
         model = self.__dict__.get("_model") if self.warm_start else None
         if model is None:
-            drawn = self.random_state is None
-            self._random_seed = (
-                int(np.random.default_rng().integers(2**31))
-                if drawn
-                else seed_of(self.random_state)
-            )
+            rng = check_random_state(self.random_state)
+            self._random_seed = rng.randint(np.iinfo(np.uint32).max, dtype="u8")
+        X = self._table(X)
         settings = self._settings(X)
         if model is None:
             model = kind()
@@ -107,7 +106,7 @@ class HistGradientBoosting(BaseEstimator):
             if self.validation_fraction is None:
                 given = {"X_val": X, "y_val": y, "sample_weight_val": sample_weight}
             else:
-                settings["validation_fraction"] = self.validation_fraction
+                X, y, sample_weight, given = self._set_aside(X, y, sample_weight)
         model.set_params(**settings, **self._own_settings())
         model.fit(X, y, sample_weight, **given)
         self._model = model
@@ -116,6 +115,40 @@ class HistGradientBoosting(BaseEstimator):
                 setattr(self, name, getattr(model, name))
         self._note_scores(bool(settings["early_stopping"]))
         return self
+
+    def _set_aside(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """The rows that scikit-learn sets aside for this random state."""
+        parts = train_test_split(
+            X, y, np.ones(len(y)) if weight is None else np.asarray(weight),
+            test_size=self.validation_fraction, random_state=self._random_seed,
+            stratify=y if isinstance(self, ClassifierMixin) else None,
+        )  # fmt: skip
+        weights = parts[4:] if weight is not None else (None, None)
+        return (
+            parts[0],
+            parts[2],
+            weights[0],
+            {"X_val": parts[1], "y_val": parts[3], "sample_weight_val": weights[1]},
+        )
+
+    def _table(self, X: Any) -> Any:
+        """Text is of numbers outside of categorical columns, where those below 0 are missing."""
+        if isinstance(X, pd.DataFrame):
+            text = [name for name, kind in X.dtypes.items() if str(kind) in ("object", "str")]
+            return X.assign(**{name: pd.to_numeric(X[name]) for name in text})
+        if isinstance(X, pl.DataFrame):
+            return X.with_columns(pl.selectors.string().cast(pl.Float64))
+        columns = _plain(self.categorical_features)
+        if not isinstance(X, np.ndarray) or not isinstance(columns, list) or X.dtype.kind != "f":
+            return X
+        if len(columns) == X.shape[1] and all(isinstance(each, bool) for each in columns):
+            columns = [j for j, chosen in enumerate(columns) if chosen]
+        if not all(type(j) is int and 0 <= j < X.shape[1] for j in columns):
+            return X
+        X = X.copy()
+        for j in columns:
+            X[X[:, j] < 0.0, j] = np.nan
+        return X
 
     def _own_settings(self) -> dict[str, Any]:
         return {}
@@ -164,7 +197,7 @@ class HistGradientBoosting(BaseEstimator):
     def predict(self, X: Any) -> Any:
         touch()
         check_is_fitted(self)
-        return self._model.predict(X)
+        return self._model.predict(self._table(X))
 
     def staged_predict(self, X: Any) -> Any:
         check_is_fitted(self)

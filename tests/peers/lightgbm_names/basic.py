@@ -381,7 +381,10 @@ class Booster:
 
     def freeze(self) -> None:
         """Keep the model alone."""
-        self._given, training = without_stumps(self.ours), self._training
+        model, training = without_stumps(self.ours), self._training
+        if 0 < self.best_iteration < model.num_rounds:  # as it is written and read there
+            model = self._first(model, self.best_iteration)
+        self._given = model
         self._training = None
         training.close()
 

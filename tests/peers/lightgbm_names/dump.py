@@ -25,7 +25,10 @@ def dumped(model: hedgerow.Booster, names: list[str]) -> dict[str, Any]:
             for name, count in zip(names, model.feature_importance("split"), strict=True)
             if count
         },
-        "tree_info": [_tree(number, tree["root"]) for number, tree in enumerate(document["trees"])],
+        "tree_info": [
+            _tree(number, tree["root"], float(base[number]) if number < each else 0.0)
+            for number, tree in enumerate(document["trees"])
+        ],
     }
 
 
@@ -85,11 +88,15 @@ def frame_of(model: dict[str, Any]) -> pd.DataFrame:
     found: list[dict[str, Any]] = []
     for tree in model["tree_info"]:
         _add(found, tree["tree_structure"], tree["tree_index"], 1, None, model["feature_names"])
-    texts = ("left_child", "right_child", "parent_index", "split_feature", "decision_type")
-    columns = {name: [row[name] for row in found] for name in found[0]}
-    kept = {name: pd.Series(values, dtype=object) for name, values in columns.items()
-            if name in (*texts, "missing_direction", "missing_type")}  # fmt: skip
-    return pd.DataFrame(columns | kept)
+    whole = pd.DataFrame(found, dtype=object)
+    if len(found) == 1:  # of a single leaf there is nothing to tell
+        kept = ("tree_index", "node_depth", "node_index", "value")
+        return pd.DataFrame(
+            {name: pd.Series([found[0][name] if name in kept else None], dtype=object)
+             for name in whole.columns}
+        )  # fmt: skip
+    numbers = ["tree_index", "node_depth", "split_gain", "value", "weight", "count"]
+    return whole.astype(dict.fromkeys(numbers, float)).astype({"tree_index": int, "count": int})
 
 
 def _index(node: dict[str, Any], tree: int) -> str:

@@ -202,8 +202,9 @@ class LGBMModel(BaseEstimator):
         if class_weight is None:
             return weight
         if isinstance(class_weight, dict):  # other classes have weight 1
-            class_weight = dict.fromkeys(np.unique(y).tolist(), 1.0) | class_weight
-        by_class = compute_sample_weight(class_weight, y)
+            by_class = np.array([class_weight.get(label, 1.0) for label in np.asarray(y).tolist()])
+        else:
+            by_class = compute_sample_weight(class_weight, y)
         return by_class if weight is None else by_class * np.asarray(weight)
 
     def _fit_alone(

@@ -212,7 +212,8 @@ class Booster:
         levels = model.objective == "quantile" and model.model.forest.n_outputs > 1
         asked = [our_metric(name, model.objective, levels) for name in names]
         said = model.eval(data.rows(model.objective == "aft"), asked)
-        return list(zip(names, said.values(), strict=True))
+        shown = ["quantile" if name.startswith("quantile@") else name for name in names]
+        return list(zip(shown, said.values(), strict=True))
 
     def get_categories(self, export_to_arrow: bool = False) -> None:
         """No categories are shown."""
@@ -278,7 +279,9 @@ class Booster:
         found = model.predict(X, kind, first_round=first, n_rounds=count,
                               offset=None if leaf else margin)  # fmt: skip
         asked = str(self.params.get("objective"))
-        if kind == "probability" and asked == "multi:softmax":
+        if model.target_names is not None:
+            pass  # a column for each label
+        elif kind == "probability" and asked == "multi:softmax":
             found = found.argmax(axis=1)
         elif kind == "probability" and objective == "logistic" and asked != "multi:softprob":
             found = found[:, 1]
