@@ -239,6 +239,12 @@ def test_every_parameter_of_lightgbm_is_known() -> None:
             {"interaction_constraints": "[0,1],[2]"},
             {"interaction_constraints": [[0, 1], [2]]},
         ),
+        (
+            from_xgboost_params,
+            {"monotone_constraints": {"a": 1}},
+            {"monotone_constraints": {"a": 1}},
+        ),
+        (from_lightgbm_params, {"enable_bundle": True}, {"bundle_features": "auto"}),
         (from_xgboost_params, {"max_cat_to_onehot": 2**31 - 1}, {"max_cat_to_onehot": 254}),
         (
             from_xgboost_params,
@@ -274,3 +280,12 @@ def test_parameters_of_other_losses_are_left_out(data) -> None:
         found = function({**given, "n_estimators": 2})
         assert any(line.startswith(f"{name}: it has no effect") for line in found.differences)
         train(found.params, Dataset(X, y))
+
+
+def test_categories_of_few_rows_are_split_by_as_in_xgboost() -> None:
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 3, 32)
+    rows = Dataset({"level": [f"level {code}" for code in level]}, level.astype(float))
+    params = from_xgboost_params({"n_estimators": 30, "max_cat_to_onehot": 1}).params
+    found = train(params, rows).predict(rows.X)
+    np.testing.assert_allclose(found, level, atol=0.1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_matrix
+from scipy.sparse import coo_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_linnerud
 from sklearn.metrics import f1_score, log_loss, mean_absolute_error, r2_score
@@ -16,7 +17,14 @@ from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import hedgerow
-from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
+from hedgerow import (
+    CARTClassifier,
+    CARTRegressor,
+    Dataset,
+    HedgerowClassifier,
+    HedgerowRegressor,
+    train,
+)
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import GroupedMetric
@@ -611,3 +619,22 @@ def test_scores_by_raw_scores_scorers_and_groups() -> None:
     hinge = np.maximum(0.0, 1.0 - np.where(L == 1, 1.0, -1.0) * raw).mean()
     assert scores["hinge"][-1] == pytest.approx(hinge)
     assert scores["f1"][-1] == pytest.approx(f1_score(L, model.predict(X), average="macro"))
+
+
+@pytest.mark.parametrize("kind", [csr_matrix, coo_array])
+def test_a_sparse_target_of_one_column(kind) -> None:
+    X, y = np.arange(60.0).reshape(20, 3), np.arange(20.0)
+    labels = (y > 9.0).astype(int)
+    for model, target in (
+        (HedgerowRegressor(n_estimators=3), y),
+        (HedgerowClassifier(n_estimators=3), labels),
+        (CARTRegressor(), y),
+        (CARTClassifier(), labels),
+    ):
+        expected = model.fit(X, target).predict(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = model.fit(X, kind(target[:, None])).predict(X)
+        np.testing.assert_array_equal(found, expected)
+    whole = train({"n_estimators": 3}, Dataset(X, y)).to_bytes()
+    assert train({"n_estimators": 3}, Dataset(X, kind(y[:, None]))).to_bytes() == whole

@@ -7,7 +7,7 @@ Examples::
     python -m tests.peers.run --suite xgboost --source ~/src/xgboost -k monotone
 
 The exit code is 0 if each test that fails is listed in ``tests/peers/explained/``, and as many
-pass as the suite asks for.
+pass as the suite asks for.  Tests of what is private to the other library do not count there.
 """
 
 from __future__ import annotations
@@ -92,8 +92,11 @@ def explanations(name: str) -> list[tuple[str, str]]:
 
 
 def matches(test: str, pattern: str) -> bool:
-    """Whether a name is the pattern's: ``*`` stands for anything, ``[`` for itself."""
-    return test.split("[")[0] == pattern or fnmatchcase(test, pattern.replace("[", "[[]"))
+    """Whether a name is the pattern's; a name without brackets stands for all its cases.
+
+    ``*`` stands for anything, ``[[]`` for a bracket.
+    """
+    return test.split("[")[0] == pattern or fnmatchcase(test, pattern)
 
 
 def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
@@ -113,12 +116,12 @@ def report(name: str, outcomes: Outcomes, whole: bool = True) -> int:
     if whole and unused:
         print("explained, but not failing: " + ", ".join(unused))
     asked, counted = SUITES[name].wanted, len(used) + len(failed)
-    share = len(used) / counted if counted else 0.0
+    share = len(used) / max(1, counted - private)
     print(
-        f"{name}: {len(used)} of {counted} pass ({share:.1%}; asked {asked:.0%}), "
-        f"{sum('words' in told for told in used)} of them with error messages of our own; "
-        f"{len(failed) - len(open_ones)} failures explained ({private} are of private functions), "
-        f"{len(open_ones)} not\n"
+        f"{name}: {len(used)} of {counted} pass ({len(used) / max(1, counted):.1%}); without the "
+        f"{private} of private functions and words {share:.1%} (asked {asked:.0%}). "
+        f"{sum('words' in told for told in used)} with error messages of our own; "
+        f"{len(failed) - len(open_ones)} failures explained, {len(open_ones)} not\n"
         f"not counted: {len(outcomes) - len(failed) - len(passed)} skipped, "
         f"{len(passed) - len(used)} that pass and ask Hedgerow for nothing"
     )

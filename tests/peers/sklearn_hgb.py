@@ -6,15 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import sklearn.ensemble
 from sklearn._loss.loss import BaseLoss
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.boosting.stopping import BestRound, Rising
-from hedgerow.estimators.common import seed_of
 
 from .sklearn_predictors import predictors_of
 from .touched import touch
@@ -53,11 +55,11 @@ class HistGradientBoosting(BaseEstimator):
             "interaction_constraints": sets,
             "warm_start": self.warm_start,
             "early_stopping": bool(early),
-            "eval_metric": self.scoring if self.scoring != "loss" else None,
+            "eval_metric": self._metric(),
             "patience": self.n_iter_no_change,
             "min_delta": self.tol,
             "train_scores": bool(early),
-            "random_state": self._random_seed,
+            "random_state": int(self._random_seed) % 2**31,
             "grow_policy": "leafwise",
             "subsample": 1.0,
             "linear_leaves": False,
@@ -68,6 +70,11 @@ class HistGradientBoosting(BaseEstimator):
             "cat_l2": 0.0,
             "min_data_per_group": 1,
         }
+
+    def _metric(self) -> Any:
+        if self.scoring is None:
+            return "accuracy" if isinstance(self, ClassifierMixin) else "r2"
+        return None if self.scoring == "loss" else self.scoring
 
     def _objective(self) -> Any:
         loss = self.loss
@@ -89,12 +96,9 @@ class HistGradientBoosting(BaseEstimator):
         touch()
         model = self.__dict__.get("_model") if self.warm_start else None
         if model is None:
-            drawn = self.random_state is None
-            self._random_seed = (
-                int(np.random.default_rng().integers(2**31))
-                if drawn
-                else seed_of(self.random_state)
-            )
+            rng = check_random_state(self.random_state)
+            self._random_seed = rng.randint(np.iinfo(np.uint32).max, dtype="u8")
+        X = self._table(X)
         settings = self._settings(X)
         if model is None:
             model = kind()
@@ -102,7 +106,7 @@ class HistGradientBoosting(BaseEstimator):
             if self.validation_fraction is None:
                 given = {"X_val": X, "y_val": y, "sample_weight_val": sample_weight}
             else:
-                settings["validation_fraction"] = self.validation_fraction
+                X, y, sample_weight, given = self._set_aside(X, y, sample_weight)
         model.set_params(**settings, **self._own_settings())
         model.fit(X, y, sample_weight, **given)
         self._model = model
@@ -111,6 +115,40 @@ class HistGradientBoosting(BaseEstimator):
                 setattr(self, name, getattr(model, name))
         self._note_scores(bool(settings["early_stopping"]))
         return self
+
+    def _set_aside(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """The rows that scikit-learn sets aside for this random state."""
+        parts = train_test_split(
+            X, y, np.ones(len(y)) if weight is None else np.asarray(weight),
+            test_size=self.validation_fraction, random_state=self._random_seed,
+            stratify=y if isinstance(self, ClassifierMixin) else None,
+        )  # fmt: skip
+        weights = parts[4:] if weight is not None else (None, None)
+        return (
+            parts[0],
+            parts[2],
+            weights[0],
+            {"X_val": parts[1], "y_val": parts[3], "sample_weight_val": weights[1]},
+        )
+
+    def _table(self, X: Any) -> Any:
+        """Text is of numbers outside of categorical columns, where those below 0 are missing."""
+        if isinstance(X, pd.DataFrame):
+            text = [name for name, kind in X.dtypes.items() if str(kind) in ("object", "str")]
+            return X.assign(**{name: pd.to_numeric(X[name]) for name in text})
+        if isinstance(X, pl.DataFrame):
+            return X.with_columns(pl.selectors.string().cast(pl.Float64))
+        columns = _plain(self.categorical_features)
+        if not isinstance(X, np.ndarray) or not isinstance(columns, list) or X.dtype.kind != "f":
+            return X
+        if len(columns) == X.shape[1] and all(isinstance(each, bool) for each in columns):
+            columns = [j for j, chosen in enumerate(columns) if chosen]
+        if not all(type(j) is int and 0 <= j < X.shape[1] for j in columns):
+            return X
+        X = X.copy()
+        for j in columns:
+            X[X[:, j] < 0.0, j] = np.nan
+        return X
 
     def _own_settings(self) -> dict[str, Any]:
         return {}
@@ -137,7 +175,7 @@ class HistGradientBoosting(BaseEstimator):
     def _preprocessor(self) -> Any:
         """Levels of the categorical columns, where scikit-learn keeps them."""
         schema = self._model.booster_.model.schema
-        levels = [np.array(each) for each in schema.levels if each]
+        levels = [np.array(each.levels) for each in schema.columns if each.levels]
         return SimpleNamespace(named_transformers_={"encoder": SimpleNamespace(categories_=levels)})
 
     @property
@@ -159,7 +197,7 @@ class HistGradientBoosting(BaseEstimator):
     def predict(self, X: Any) -> Any:
         touch()
         check_is_fitted(self)
-        return self._model.predict(X)
+        return self._model.predict(self._table(X))
 
     def staged_predict(self, X: Any) -> Any:
         check_is_fitted(self)

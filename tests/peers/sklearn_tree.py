@@ -8,6 +8,7 @@ import numpy as np
 import sklearn.ensemble  # its forests stay as they are: import them before trees are exchanged
 import sklearn.tree
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow import CARTClassifier, CARTRegressor
@@ -158,7 +159,17 @@ class DecisionTreeClassifier(ClassifierMixin, SingleTree):
         self.monotonic_cst = monotonic_cst
 
     def fit(self, X, y, sample_weight=None, check_input=True):
+        self._several = np.ndim(y) == 2
+        if self.class_weight is not None and self._several:  # ours is for one column
+            by_class = compute_sample_weight(self.class_weight, y)
+            sample_weight = by_class if sample_weight is None else by_class * sample_weight
         return self._fit(CARTClassifier, X, y, sample_weight)
+
+    def _settings(self):
+        settings = super()._settings()
+        if isinstance(self.class_weight, list) or getattr(self, "_several", False):
+            settings["class_weight"] = None
+        return settings
 
     def predict_proba(self, X):
         return self._fitted().predict_proba(X)

@@ -39,6 +39,11 @@ def has_columns(y: Any) -> bool:
     return isinstance(shape, tuple) and len(shape) == 2 and int(shape[1]) > 1
 
 
+def one_column(y: Any) -> Any:
+    """A sparse target of one column as an array; others as they are."""
+    return y.toarray().reshape(-1) if is_sparse(y) and y.shape[-1] == 1 else y
+
+
 def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
     """One target, or several if y is a table of two columns or more.
 
@@ -64,7 +69,7 @@ def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
     (3, 2)
     """
     if not has_columns(y):
-        return Targets(check_vector(y, n_rows, name), None)
+        return Targets(check_vector(one_column(y), n_rows, name), None)
     if is_sparse(y):
         y = y.toarray()
     frame = None if isinstance(y, np.ndarray | list | tuple) else as_frame(y)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.classes import indices_of
 from hedgerow.boosting.sample import check_vector, check_weight
-from hedgerow.boosting.targets import has_columns, read_targets
+from hedgerow.boosting.targets import has_columns, one_column, read_targets
 from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, shown_name
 from hedgerow.estimators import labels
@@ -480,7 +480,7 @@ default="squared_error"
         if has_columns(y):
             target = read_targets(y, n_rows, "y").values
             return np.stack([self._checked(target[:, t]) for t in range(target.shape[1])], 1), 0
-        return self._checked(check_vector(column_or_1d(y, warn=True), n_rows, "y")), 0
+        return self._checked(check_vector(column_or_1d(one_column(y), warn=True), n_rows, "y")), 0
 
     def _checked(self, target: FloatArray) -> FloatArray:
         """A target that sums can be made of without a loss."""

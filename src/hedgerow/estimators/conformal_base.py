@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.sample import check_length, check_weight
+from hedgerow.boosting.targets import one_column
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal_scores import Calibration, check_enough, read_groups
@@ -114,7 +115,7 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        found: AnyArray = column_or_1d(y, warn=True)
+        found: AnyArray = column_or_1d(one_column(y), warn=True)
         check_length(len(found), n_rows, "y")
         return found
 

@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.classes import indices_of, labels_from_record
 from hedgerow.boosting.sample import check_finite, check_length, check_weight
+from hedgerow.boosting.targets import one_column
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def read_labels(y: Any, n_rows: int, name: str, reader: str) -> AnyArray:
         raise DataError(
             f"This {reader} estimator requires {name} to be passed, but the target {name} is None."
         )
-    labels: AnyArray = column_or_1d(_plain(y), warn=True)
+    labels: AnyArray = column_or_1d(_plain(one_column(y)), warn=True)
     check_length(len(labels), n_rows, name)
     if labels.dtype.kind == "f":
         check_finite(labels, name)

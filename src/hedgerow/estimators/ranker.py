@@ -17,6 +17,7 @@ from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import check_given, read_qid, weight_of_rows
 from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
 from hedgerow.boosting.sample import Sample, check_vector, check_weight
+from hedgerow.boosting.targets import one_column
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError
@@ -363,7 +364,7 @@ class HedgerowRanker(HedgerowEstimator):
         n_rows, weight = table.n_rows, called("sample_weight")
         return Sample(
             table,
-            check_vector(column_or_1d(rows.y, warn=True), n_rows, called("y")),
+            check_vector(column_or_1d(one_column(rows.y), warn=True), n_rows, called("y")),
             check_weight(weight_of_rows(rows.weight, rows.qid, n_rows, weight), n_rows, weight),
             query=_queries(rows.qid, n_rows, called("qid"), "fit"),
         )
@@ -429,7 +430,7 @@ class HedgerowRanker(HedgerowEstimator):
     def _score_of(self, prediction: FloatArray, y: Any, sample_weight: Any, qid: Any) -> float:
         """Mean NDCG of rows with these scores."""
         n_rows = len(prediction)
-        target = check_vector(column_or_1d(y, warn=True), n_rows, "y")
+        target = check_vector(column_or_1d(one_column(y), warn=True), n_rows, "y")
         weight = check_weight(weight_of_rows(sample_weight, qid, n_rows), n_rows)
         query = _queries(qid, n_rows, "qid", "score")
         if weight is not None and not weight.all():

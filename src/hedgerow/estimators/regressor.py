@@ -22,6 +22,7 @@ from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.boosting.targets import (
     Targets,
     has_columns,
+    one_column,
     read_targets,
     refuse_for_several,
     same_targets,
@@ -369,7 +370,7 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
             return Targets(times, None)
         if has_columns(y):
             return read_targets(y, n_rows, name)
-        return Targets(check_vector(column_or_1d(y, warn=True), n_rows, name), None)
+        return Targets(check_vector(column_or_1d(one_column(y), warn=True), n_rows, name), None)
 
     def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict the target of each row.

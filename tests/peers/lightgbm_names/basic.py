@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from tests.peers.touched import touch
 
 import hedgerow
 from hedgerow import ExportError, HedgerowError
 from hedgerow.errors import DataError
 
-from ..touched import touch
 from .settings import ALIASES, by_name
 
 LightGBMError = HedgerowError
@@ -77,14 +79,33 @@ class Dataset:
         self.feature_name, self.categorical_feature = feature_name, categorical_feature
         self.params = dict(params or {})
         self.free_raw_data, self.position = free_raw_data, position
+        self.levels: Any = None if reference is None else reference.pandas_categorical
         if isinstance(data, str | Path):
             self._read_file(Path(data))
+
+    @property
+    def pandas_categorical(self) -> Any:
+        """Levels of the categorical columns of a frame."""
+        if not isinstance(self.data, pd.DataFrame):
+            return None
+        columns = [self.data[name] for name in self.data.columns]
+        return [c.cat.categories.tolist() for c in columns if _is_category(c.dtype)]
+
+    def save_binary(self, filename: Any) -> Dataset:
+        Path(filename).write_bytes(pickle.dumps(vars(self)))
+        return self
 
     def _read_file(self, path: Path) -> None:
         from sklearn.datasets import load_svmlight_file
 
+        if path.read_bytes()[:1] == b"\x80":
+            vars(self).update(pickle.loads(path.read_bytes()))
+            return
         X, y = load_svmlight_file(str(path), zero_based=True)
         self.data, self.label = X, y
+        position = path.with_name(path.name + ".position")
+        if position.is_file() and self.position is None:
+            self.position = position.read_text(encoding="utf-8").split()
         query = path.with_name(path.name + ".query")
         if query.is_file():
             self.group = np.loadtxt(query)
@@ -196,6 +217,9 @@ class Dataset:
         data = self.data
         if isinstance(data, list) and data and isinstance(data[0], np.ndarray):
             data = np.concatenate([np.atleast_2d(part) for part in data])
+        chosen = self.categories(columns)
+        if isinstance(data, pd.DataFrame):
+            data = coded(data, None if isinstance(chosen, str) else chosen, self.levels)
         if names is not None and isinstance(data, pd.DataFrame):
             data, names = data.set_axis(names, axis=1), None
         if like is not None and names is None and not isinstance(data, pd.DataFrame):
@@ -210,7 +234,7 @@ class Dataset:
         return hedgerow.Dataset(
             data, label, flat(self.weight), start, qid=self.queries(),
             position=flat(self.position), feature_names=names,
-            categorical_features=self.categories(columns),
+            categorical_features=chosen,
         )  # fmt: skip
 
     def queries(self) -> Any:
@@ -243,6 +267,28 @@ def _categories_of(data: Any) -> Any:
         for name, kind in data.dtypes.items()
         if isinstance(kind, pd.CategoricalDtype) and not kind.ordered
     ]
+
+
+def _is_category(kind: Any) -> bool:
+    return isinstance(kind, pd.CategoricalDtype)
+
+
+def coded(data: pd.DataFrame, chosen: Any, levels: Any) -> pd.DataFrame:
+    """A frame whose categories that are not among the ``chosen`` columns are numbers.
+
+    Of rows to predict the ``levels`` are those of the training.
+    """
+    names = [name for name, kind in data.dtypes.items() if _is_category(kind)]
+    places = list(data.columns)
+    kept = {places[each] if isinstance(each, int) else each for each in chosen or ()}
+    found = data.copy()
+    for number, name in enumerate(names):
+        column = data[name]
+        if levels:
+            column = column.cat.set_categories(levels[number])
+        codes = column.cat.codes.astype(np.float64)
+        found[name] = column if name in kept else codes.where(codes >= 0)
+    return found
 
 
 def _rows(data: Any) -> Any:
@@ -335,7 +381,10 @@ class Booster:
 
     def freeze(self) -> None:
         """Keep the model alone."""
-        self._given, training = self.ours, self._training
+        model, training = without_stumps(self.ours), self._training
+        if 0 < self.best_iteration < model.num_rounds:  # as it is written and read there
+            model = self._first(model, self.best_iteration)
+        self._given = model
         self._training = None
         training.close()
 
@@ -359,17 +408,25 @@ class Booster:
         model = self.ours
         if isinstance(data, pd.DataFrame):
             data = self._columns(model, data, validate_features)
+            if self.pandas_categorical:
+                kinds = model.model.schema.kinds
+                chosen = [j for j, kind in enumerate(kinds) if kind == "category"]
+                data = coded(data, chosen, self.pandas_categorical)
         count = self._count(model, start_iteration, num_iteration)
         if start_iteration >= model.num_rounds:
             start_iteration, count = model.num_rounds, 0
         if pred_contrib:
-            whole = model if count is None else self._first(model, start_iteration, count)
-            found = contributions(whole, data)
+            found = self._contributions(model, data, start_iteration, count)
             return _sparse_like(data, found, model) if sparse.issparse(data) else found
         kind = "leaf" if pred_leaf else "raw" if raw_score or self._is_custom(model) else "value"
         if kind == "value" and model.objective in ("logistic", "softmax", "one_vs_all"):
             kind = "probability"
+        start_iteration = max(0, start_iteration)
         found = model.predict(data, kind, first_round=start_iteration, n_rounds=count)
+        if start_iteration > 0 and kind != "leaf":  # there the first tree holds the base score
+            raw = model.raw_scores(data, first_round=start_iteration, n_rounds=count)
+            raw = raw - model.model.forest.base_score[:, None]
+            found = model.link(raw) if kind != "raw" else raw[0] if len(raw) == 1 else raw.T
         if kind == "probability" and model.objective == "logistic":
             return np.ascontiguousarray(found[:, 1])
         return found
@@ -397,14 +454,22 @@ class Booster:
         return max(0, min(int(num_iteration), model.num_rounds - start))
 
     @staticmethod
-    def _first(model: hedgerow.Booster, start: int, count: int) -> hedgerow.Booster:
-        from dataclasses import replace
-
-        if start != 0:
-            raise DataError("contributions of later rounds alone are not in the adapter")
+    def _first(model: hedgerow.Booster, count: int) -> hedgerow.Booster:
+        if count == model.num_rounds:
+            return model
         return hedgerow.Booster(
             replace(model.model, forest=model.model.forest.first_rounds(count)), model.classes
         )
+
+    def _contributions(
+        self, model: hedgerow.Booster, data: Any, start: int, count: int | None
+    ) -> Any:
+        """Of the rounds from ``start`` on."""
+        end = model.num_rounds if count is None else start + count
+        found = contributions(self._first(model, end), data)
+        if start <= 0:
+            return found
+        return found - contributions(self._first(model, start), data)
 
     def refit(
         self, data: Any, label: Any, decay_rate: float = 0.9, weight: Any = None, **more: Any
@@ -460,13 +525,13 @@ class Booster:
         model = self.ours
         count = self._count(model, start_iteration, num_iteration)
         if count is not None and count < model.num_rounds:
-            model = self._first(model, start_iteration, count)
+            model = self._first(model, count)
         known = {"best": self.best_iteration, "params": _plain(self.params)}
         try:
             text = str(model.export(None, "lightgbm"))
         except (ExportError, HedgerowError, TypeError):
             text = ""
-        known["file"] = model.to_bytes().hex()
+        known["file"], known["levels"] = model.to_bytes().hex(), _plain_levels(self)
         given = by_name(self.params) | {"num_iterations": model.num_rounds}
         listed = "".join(f"[{name}: {value}]\n" for name, value in given.items())
         text = f"{text}\nparameters:\n{listed}end of parameters\n"
@@ -495,7 +560,7 @@ class Booster:
         known = json.loads(model_str.partition(_MARK)[2])
         self._given = hedgerow.Booster.from_bytes(bytes.fromhex(known["file"]))
         self.best_iteration, self.best_score = known["best"], {}
-        self.params = known["params"]
+        self.params, self.pandas_categorical = known["params"], known["levels"]
         return self
 
     def dump_model(
@@ -511,7 +576,7 @@ class Booster:
         model = self.ours
         count = self._count(model, 0, num_iteration)
         if count is not None and count < model.num_rounds:
-            model = self._first(model, 0, count)
+            model = self._first(model, count)
         found = dumped(model, self.feature_name())
         return json.loads(json.dumps(found), object_hook=object_hook) if object_hook else found
 
@@ -535,6 +600,15 @@ class Booster:
         return by_name(self.params)
 
 
+def without_stumps(model: hedgerow.Booster) -> hedgerow.Booster:
+    """The model without rounds at its end that no leaf could be split in, but with one."""
+    forest = model.model.forest
+    sizes = np.diff(forest.tree_start).reshape(model.num_rounds, -1)
+    split = np.flatnonzero((sizes > 1).any(axis=1))
+    last = int(split[-1]) + 1 if len(split) else 1
+    return Booster._first(model, min(last, model.num_rounds))
+
+
 def contributions(model: hedgerow.Booster, data: Any) -> Any:
     """Shapley values as LightGBM has them: for each output, with the base value last."""
     found = model.explain(data)
@@ -543,7 +617,7 @@ def contributions(model: hedgerow.Booster, data: Any) -> Any:
     if values.ndim == 2:
         column = np.broadcast_to(base, (len(values),))[:, None]
         return np.concatenate([values, column], axis=1)
-    n_rows, n_features, n_outputs = values.shape
+    n_rows, _, n_outputs = values.shape
     last = np.broadcast_to(base.reshape(-1, n_outputs), (n_rows, n_outputs))
     whole = np.concatenate([values, last[:, None, :]], axis=1)
     return whole.transpose(0, 2, 1).reshape(n_rows, -1)
@@ -555,6 +629,10 @@ def _sparse_like(data: Any, found: Any, model: hedgerow.Booster) -> Any:
     width = model.num_features + 1
     parts = [kind(found[:, at : at + width]) for at in range(0, found.shape[1], width)]
     return parts[0] if len(parts) == 1 else parts
+
+
+def _plain_levels(booster: Booster) -> Any:
+    return booster.pandas_categorical or None
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:

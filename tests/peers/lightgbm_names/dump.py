@@ -13,7 +13,7 @@ import hedgerow
 def dumped(model: hedgerow.Booster, names: list[str]) -> dict[str, Any]:
     """The trees."""
     document = model.to_dict()
-    each = model.model.forest.trees_per_round
+    each, base = model.model.forest.trees_per_round, model.model.forest.base_score
     return {
         "name": "tree",
         "num_class": model.model.forest.n_outputs,
@@ -25,13 +25,17 @@ def dumped(model: hedgerow.Booster, names: list[str]) -> dict[str, Any]:
             for name, count in zip(names, model.feature_importance("split"), strict=True)
             if count
         },
-        "tree_info": [_tree(number, tree["root"]) for number, tree in enumerate(document["trees"])],
+        "tree_info": [
+            _tree(number, tree["root"], float(base[number]) if number < each else 0.0)
+            for number, tree in enumerate(document["trees"])
+        ],
     }
 
 
-def _tree(number: int, root: dict[str, Any]) -> dict[str, Any]:
+def _tree(number: int, root: dict[str, Any], base: float) -> dict[str, Any]:
+    """A tree; those of the first round hold the base score there."""
     counts = {"leaf": 0, "split": 0, "depth": 0}
-    structure = _node(root, counts, 0)
+    structure = _node(root, counts, 0, base)
     return {
         "tree_index": number,
         "num_leaves": counts["leaf"],
@@ -41,13 +45,13 @@ def _tree(number: int, root: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _node(node: dict[str, Any], counts: dict[str, int], depth: int) -> dict[str, Any]:
+def _node(node: dict[str, Any], counts: dict[str, int], depth: int, base: float) -> dict[str, Any]:
     counts["depth"] = max(counts["depth"], depth)
     if "left" not in node:
         counts["leaf"] += 1
         return {
             "leaf_index": counts["leaf"] - 1,
-            "leaf_value": float(np.ravel(node.get("value", node.get("values", 0.0)))[0]),
+            "leaf_value": base + float(np.ravel(node.get("value", node.get("values", 0.0)))[0]),
             "leaf_weight": node.get("cover", 0.0),
             "leaf_count": node.get("count", 0),
         }
@@ -61,12 +65,22 @@ def _node(node: dict[str, Any], counts: dict[str, int], depth: int) -> dict[str,
         "decision_type": "==" if levels is not None else "<=",
         "default_left": bool(node.get("missing_left", False)),
         "missing_type": "NaN",
-        "internal_value": 0.0,
+        "internal_value": base + _mean(node)[0],
         "internal_weight": node.get("cover", 0.0),
         "internal_count": node.get("count", 0),
-        "left_child": _node(node["left"], counts, depth + 1),
-        "right_child": _node(node["right"], counts, depth + 1),
+        "left_child": _node(node["left"], counts, depth + 1, base),
+        "right_child": _node(node["right"], counts, depth + 1, base),
     }
+
+
+def _mean(node: dict[str, Any]) -> tuple[float, float]:
+    """Mean of the leaves below a node, and their weight."""
+    if "left" not in node:
+        value = float(np.ravel(node.get("value", node.get("values", 0.0)))[0])
+        return value, float(node.get("cover", 1.0))
+    (left, some), (right, others) = _mean(node["left"]), _mean(node["right"])
+    whole = some + others
+    return ((left * some + right * others) / whole if whole > 0.0 else 0.0), whole
 
 
 def frame_of(model: dict[str, Any]) -> pd.DataFrame:
@@ -74,7 +88,15 @@ def frame_of(model: dict[str, Any]) -> pd.DataFrame:
     found: list[dict[str, Any]] = []
     for tree in model["tree_info"]:
         _add(found, tree["tree_structure"], tree["tree_index"], 1, None, model["feature_names"])
-    return pd.DataFrame(found)
+    whole = pd.DataFrame(found, dtype=object)
+    if len(found) == 1:  # of a single leaf there is nothing to tell
+        kept = ("tree_index", "node_depth", "node_index", "value")
+        return pd.DataFrame(
+            {name: pd.Series([found[0][name] if name in kept else None], dtype=object)
+             for name in whole.columns}
+        )  # fmt: skip
+    numbers = ["tree_index", "node_depth", "split_gain", "value", "weight", "count"]
+    return whole.astype(dict.fromkeys(numbers, float)).astype({"tree_index": int, "count": int})
 
 
 def _index(node: dict[str, Any], tree: int) -> str:

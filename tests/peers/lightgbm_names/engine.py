@@ -260,6 +260,8 @@ def train(
     shown = {name: value for name, value in params.items() if value is not None}
     booster = Booster.of(None, shown | ({"objective": "none"} if callable(own) else {}))
     booster.train_set = train_set
+    booster.pandas_categorical = train_set.pandas_categorical
+    train_set.levels = None
     valid: dict[str, Dataset] = {}
     for number, data in enumerate(sets):
         default = "training" if data is train_set else f"valid_{number}"

@@ -14,12 +14,12 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted, column_or_1d
+from tests.peers.touched import touch
 
 import hedgerow
 from hedgerow.errors import DataError, ParameterError
 
-from ..touched import touch
-from .basic import Booster, Dataset
+from .basic import Booster, Dataset, coded
 from .callback import record_evaluation
 from .engine import train
 from .settings import ALIASES, by_name, objective_of, ours
@@ -202,8 +202,9 @@ class LGBMModel(BaseEstimator):
         if class_weight is None:
             return weight
         if isinstance(class_weight, dict):  # other classes have weight 1
-            class_weight = dict.fromkeys(np.unique(y).tolist(), 1.0) | class_weight
-        by_class = compute_sample_weight(class_weight, y)
+            by_class = np.array([class_weight.get(label, 1.0) for label in np.asarray(y).tolist()])
+        else:
+            by_class = compute_sample_weight(class_weight, y)
         return by_class if weight is None else by_class * np.asarray(weight)
 
     def _fit_alone(
@@ -225,8 +226,15 @@ class LGBMModel(BaseEstimator):
         model = self._kind(n_estimators=rounds, early_stopping=False, **said)
         if isinstance(start, pd.DataFrame | pd.Series):
             start = start.to_numpy()
+        levels = None
+        if isinstance(X, pd.DataFrame):
+            rows = Dataset(X, y, categorical_feature=categorical)
+            columns = rows.categories(given.get("categorical_feature"))
+            model.set_params(categorical_features=columns)
+            X, levels = coded(X, columns, None), rows.pandas_categorical
         self._model = model.fit(X, y, weight, offset=start)
         self._booster = Booster.of(model.booster_, params)
+        self._booster.pandas_categorical = levels
         self.evals_result_, self.best_score_ = {}, {}
         self.best_iteration_ = 0
 
@@ -239,11 +247,10 @@ class LGBMModel(BaseEstimator):
         X, y, data = train_rows
         found = []
         for number, (some, target) in enumerate([sets] if isinstance(sets, tuple) else sets):
-            if (some is X and target is y) or (some is X and np.shape(target) == np.shape(y)
-                                             and np.array_equal(np.asarray(target), y)):  # fmt: skip
+            own = np.asarray(target).reshape(-1)
+            if some is X and len(own) == len(y) and np.array_equal(own, y):
                 found.append(data)
                 continue
-            own = np.asarray(target).reshape(-1)
             weight = _item(weights, number)
             weight = self._weighted(_item(class_weights, number), own, weight)
             found.append(
@@ -254,7 +261,7 @@ class LGBMModel(BaseEstimator):
                     weight,
                     _item(groups, number),
                     _item(starts, number),
-                )  # fmt: skip
+                )
             )
         return found
 
@@ -327,9 +334,14 @@ class LGBMModel(BaseEstimator):
             Booster._columns(self._booster.ours, X, True)
 
     def _named(self, X: Any, check: bool) -> Any:
-        if isinstance(X, pd.DataFrame) and not check:
-            return Booster._columns(self._booster.ours, X, False)
-        return X
+        if not isinstance(X, pd.DataFrame):
+            return X
+        X = X if check else Booster._columns(self._booster.ours, X, False)
+        levels = self._booster.pandas_categorical
+        if not levels:
+            return X
+        kinds = self._booster.ours.model.schema.kinds
+        return coded(X, [j for j, kind in enumerate(kinds) if kind == "category"], levels)
 
     @property
     def booster_(self):
@@ -419,7 +431,10 @@ class LGBMClassifier(ClassifierMixin, LGBMModel):
     def _own_metric(self, name):
         several = objective_of({"objective": self.objective}) if self.objective else ""
         many = self.n_classes_ > 2 or several in ("multiclass", "multiclassova")
-        pairs = {"logloss": ("binary_logloss", "multi_logloss"), "error": ("binary_error", "multi_error")}  # fmt: skip
+        pairs = {
+            "logloss": ("binary_logloss", "multi_logloss"),
+            "error": ("binary_error", "multi_error"),
+        }
         for kind, both in pairs.items():
             if name in both or name == kind:
                 return both[many]
@@ -452,8 +467,10 @@ class LGBMClassifier(ClassifierMixin, LGBMModel):
             return found
         return self.classes_[np.argmax(found, axis=1)]
 
-    def predict_proba(self, X, raw_score=False, start_iteration=0, num_iteration=None,
-                      pred_leaf=False, pred_contrib=False, validate_features=False, **kwargs):  # fmt: skip
+    def predict_proba(
+        self, X, raw_score=False, start_iteration=0, num_iteration=None, pred_leaf=False,
+        pred_contrib=False, validate_features=False, **kwargs,
+    ):  # fmt: skip
         touch()
         check_is_fitted(self)
         plain = not (raw_score or pred_leaf or pred_contrib or start_iteration or num_iteration)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,10 +82,10 @@ def their_names(names: list[str], at: list[int], given: Mapping[str, Any]) -> li
     return list(dict.fromkeys(found))
 
 
-def default_metric(objective: str) -> list[str]:
+def default_metric(objective: str, at: Sequence[int] = (1, 2, 3, 4, 5)) -> list[str]:
     """The metric that goes with an objective."""
     if objective in ("lambdarank", "rank_xendcg"):
-        return [f"ndcg@{k}" for k in (1, 2, 3, 4, 5)]
+        return [f"ndcg@{k}" for k in at]
     main = _MAIN.get(objective)
     return [] if objective == "custom" or main is None else [main]
 

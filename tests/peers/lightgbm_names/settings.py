@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hedgerow import from_lightgbm_params
@@ -13,13 +15,6 @@ from .scores import default_metric, our_metric, their_names
 ALIASES: dict[str, list[str]] = {name: [name] for name in LIGHTGBM.rules}
 for _alias, _name in LIGHTGBM.aliases.items():
     ALIASES[_name].append(_alias)
-ALIASES["eval_at"] = [
-    "eval_at",
-    "ndcg_eval_at",
-    "ndcg_at",
-    "map_eval_at",
-    "map_at",
-]
 _NOT_TRANSLATED = (
     *("metric", "num_iterations", "early_stopping_round", "early_stopping_min_delta"),
     *("first_metric_only", "categorical_feature", "eval_at", "boost_from_average", "num_class"),
@@ -40,11 +35,12 @@ def by_name(params: Mapping[str, Any]) -> dict[str, Any]:
 def metrics_of(given: Mapping[str, Any], objective: str) -> list[str]:
     """Names of the metrics that are asked for."""
     asked = given.get("metric")
-    if asked is None or asked == "" or asked == []:
-        return default_metric(objective)
-    names = asked.split(",") if isinstance(asked, str) else list(asked)
     at = given.get("eval_at", [1, 2, 3, 4, 5])
     at = [at] if isinstance(at, int) else [int(k) for k in at]
+    if asked is None or asked == "" or asked == []:
+        names = default_metric(objective, at)
+        return their_names(names, at, given)
+    names = asked.split(",") if isinstance(asked, str) else list(asked)
     return their_names([str(name) for name in names if name], at, given)
 
 
@@ -67,10 +63,14 @@ def ours(given: Mapping[str, Any]) -> dict[str, Any]:
     if not custom:
         kept["objective"] = own
     kept = {name: value for name, value in kept.items() if value is not None}
-    if str(kept.get("boosting")) == "rf" or kept.get("bagging_freq", 0) == 0:
-        if str(kept.get("boosting")) not in ("rf", "random_forest"):
-            kept.pop("bagging_fraction", None)  # without a frequency it has no effect there
+    forest = str(kept.get("boosting")) in ("rf", "random_forest")
+    if not forest and kept.get("bagging_freq", 0) == 0:
+        kept.pop("bagging_fraction", None)  # without a frequency it has no effect there
+    cuts = kept.pop("forcedbins_filename", "")
     said = dict(from_lightgbm_params(kept).params)
+    if cuts:
+        listed = json.loads(Path(cuts).read_text(encoding="utf-8"))
+        said["forced_bins"] = {each["feature"]: sorted(each["bin_upper_bound"]) for each in listed}
     for name in ("n_estimators", "early_stopping", "patience", "eval_metric", "min_delta"):
         said.pop(name, None)
     if said.get("monotone_constraints") in ([], None):

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.peers.lightgbm_names.losses import CustomLoss, SquaresFrom
+from tests.peers.touched import touch
 
 import hedgerow
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import DataError, LossError, ParameterError
 from hedgerow.stepwise import CHANGEABLE
 
-from ..lightgbm_names.losses import CustomLoss
-from ..touched import touch
 from .data import DMatrix
 from .dumps import dumped, frame_of
 from .scores import our_metric
@@ -112,7 +112,9 @@ class Booster:
                 "learner_model_param": {
                     "base_score": json.dumps([float(value) for value in base]),
                     "num_class": str(plain.get("num_class", 0)),
-                    "num_target": "1",
+                    "num_target": str(len(self.ours.target_names or "1"))
+                    if self._has_rounds()
+                    else "1",
                 },
                 "generic_param": plain,
                 "gradient_booster": {
@@ -142,13 +144,18 @@ class Booster:
     def _begin(self, dtrain: DMatrix, fobj: Any) -> None:
         given = by_name(self.params)
         label = dtrain.get_label()
-        said = ours(given, bool((label != np.round(label)).any()))
+        said = ours(given, bool((label != np.round(label)).any()), dtrain.num_col())
         self._per_round = int(given.get("num_parallel_tree", 1))
         if fobj is not None:
             classes = int(given.get("num_class", 0) or 0)
             several = (label.ndim == 2 and label.shape[1]) or classes
             self._custom = CustomLoss(fobj, dtrain, max(1, int(several)))
             said["objective"] = self._custom
+        elif said.get("objective", "squared_error") == "squared_error" and label.ndim == 1:
+            base = given.get("base_score")
+            if base is not None or "base_margin" in dtrain.info:
+                start = 0.0 if "base_margin" in dtrain.info else float(base)
+                said["objective"] = SquaresFrom(start)
         self._trained = dtrain
         if self._names is None:
             self._names, self._types = dtrain.feature_names, dtrain.feature_types
@@ -169,7 +176,10 @@ class Booster:
             self._custom.function = fobj
         self._model = None
         for _ in range(self._per_round):
-            self._training.update()
+            try:
+                self._training.update()
+            except LossError as error:  # what the function of the user's has raised
+                raise (error.__cause__ or error) from None
 
     def boost(self, dtrain: DMatrix, iteration: int, grad: Any, hess: Any) -> None:
         self.update(dtrain, iteration, lambda preds, data: (grad, hess))
@@ -197,14 +207,13 @@ class Booster:
         given = by_name(self.params)
         names = metrics_of(given, self._metric_names)
         model = self.ours
-        if not names or (self._custom is not None and not self._metric_names):
-            names = names if self._custom is None else ["rmse"]
         if not names:
             return []
         levels = model.objective == "quantile" and model.model.forest.n_outputs > 1
         asked = [our_metric(name, model.objective, levels) for name in names]
         said = model.eval(data.rows(model.objective == "aft"), asked)
-        return list(zip(names, said.values(), strict=True))
+        shown = ["quantile" if name.startswith("quantile@") else name for name in names]
+        return list(zip(shown, said.values(), strict=True))
 
     def get_categories(self, export_to_arrow: bool = False) -> None:
         """No categories are shown."""
@@ -259,7 +268,7 @@ class Booster:
     ) -> Any:  # fmt: skip
         first, count = self._rounds(iteration_range)
         if contribs or interactions:
-            return self._explained(X, margin, interactions, first, count)
+            return self._explained(X, margin, interactions, first, count, strict)
         model = self.ours
         objective = model.objective
         kind = "leaf" if leaf else "raw" if raw or objective == "custom" else "value"
@@ -269,10 +278,13 @@ class Booster:
             kind = "probability"
         found = model.predict(X, kind, first_round=first, n_rounds=count,
                               offset=None if leaf else margin)  # fmt: skip
-        if kind == "probability" and objective == "logistic":
-            found = found[:, 1]
-        elif kind == "probability" and str(self.params.get("objective")) == "multi:softmax":
+        asked = str(self.params.get("objective"))
+        if model.target_names is not None:
+            pass  # a column for each label
+        elif kind == "probability" and asked == "multi:softmax":
             found = found.argmax(axis=1)
+        elif kind == "probability" and objective == "logistic" and asked != "multi:softprob":
+            found = found[:, 1]
         found = np.asarray(found, dtype=np.float32)
         if strict and found.ndim == 1:
             found = found[:, None]
@@ -291,7 +303,7 @@ class Booster:
         return first * self._per_round, end - first * self._per_round
 
     def _explained(
-        self, X: Any, margin: Any, interactions: bool, first: int, count: int | None
+        self, X: Any, margin: Any, interactions: bool, first: int, count: int | None, strict: bool
     ) -> Any:
         model = self.ours
         if count is not None and count < model.num_rounds:
@@ -313,7 +325,7 @@ class Booster:
         else:
             whole[:, :, :-1] = values.transpose(0, 2, 1)
             whole[:, :, -1] = last
-        return whole if several else whole[:, 0]
+        return whole if several or strict else whole[:, 0]
 
     def inplace_predict(
         self, data: Any, *, iteration_range: Any = (0, 0), predict_type: str = "value",
@@ -407,7 +419,10 @@ class Booster:
                 self._attributes[key] = str(value)
 
     def _shown_names(self) -> list[str]:
-        return self._names or [f"f{j}" for j in range(self.num_features())]
+        names = self._names or [f"f{j}" for j in range(self.num_features())]
+        if len(names) != self.num_features():
+            raise ValueError(f"{len(names)} feature names for {self.num_features()} features")
+        return list(names)
 
     def get_score(self, fmap: Any = "", importance_type: str = "weight") -> dict[str, float]:
         touch()

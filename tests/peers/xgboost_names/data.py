@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from tests.peers.touched import touch
 
 import hedgerow
 from hedgerow.errors import DataError
-
-from ..touched import touch
 
 _FLOATS = ("label", "weight", "base_margin", "label_lower_bound", "label_upper_bound")
 
@@ -58,6 +58,9 @@ class DMatrix:
         self.info: dict[str, Any] = {}
         self.group: Any = None
         self.feature_weights = feature_weights
+        if isinstance(self.table, DMatrix):
+            vars(self).update(vars(self.table))
+            return
         if isinstance(data, str | Path):
             self.table, label = self.table
         if isinstance(self.table, pd.DataFrame):
@@ -148,6 +151,9 @@ class DMatrix:
         kept = ~np.isnan(dense)
         rows, columns = np.nonzero(kept)
         return sparse.csr_matrix((dense[kept], (rows, columns)), shape=dense.shape)
+
+    def save_binary(self, fname: Any, silent: bool = True) -> None:
+        Path(fname).write_bytes(pickle.dumps(self))
 
     def num_row(self) -> int:
         return int(self.table.shape[0])
@@ -335,6 +341,8 @@ def _from_file(name: str) -> Any:
     path = Path(name.partition("?")[0])
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    if path.read_bytes()[:1] == b"\x80":
+        return pickle.loads(path.read_bytes())
     X, y = load_svmlight_file(str(path), zero_based=True)
     return _table(X, None, False), y
 

@@ -64,7 +64,8 @@ def text_of(tree: dict[str, Any], stats: bool, depth: int = 0) -> str:
         f"{tree['split']}<{cut}"
     )  # fmt: skip
     more = f",gain={tree['gain']:g},cover={tree['cover']:g}" if stats else ""
-    line = f"{tabs}{tree['nodeid']}:[{rule}] yes={tree['yes']},no={tree['no']},missing={tree['missing']}{more}\n"
+    ways = ",".join(f"{way}={tree[way]}" for way in ("yes", "no", "missing"))
+    line = f"{tabs}{tree['nodeid']}:[{rule}] {ways}{more}\n"
     return line + "".join(text_of(child, stats, depth + 1) for child in tree["children"])
 
 

@@ -41,6 +41,8 @@ def our_metric(name: str, objective: str, several_levels: bool = False) -> Any:
     two = objective in ("logistic", "hinge")
     if several and base in _OF_SEVERAL:
         return _OF_SEVERAL[base]
+    if base in ("mlogloss", "merror"):
+        return _OF_SEVERAL[base]
     if base in _OF_CLASSES:
         known = f"error_at@{value}" if base == "error" and value else _OF_CLASSES[base]
         return known if two else _fitted(name, known, "logistic")

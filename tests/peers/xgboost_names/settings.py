@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hedgerow import from_xgboost_params
+from hedgerow.convert.settings.rules import as_list
 from hedgerow.convert.settings.xgboost import XGBOOST
 
 _DEFAULT_METRICS = {
@@ -51,6 +52,9 @@ def by_name(params: Mapping[str, Any]) -> dict[str, Any]:
 def metrics_of(given: Mapping[str, Any], named: list[str]) -> list[str]:
     """Names of the metrics that are asked for."""
     if named:
+        alpha = given.get("quantile_alpha")
+        if isinstance(alpha, float):
+            named = [f"quantile@{alpha}" if name == "quantile" else name for name in named]
         return list(dict.fromkeys(named))
     if str(given.get("disable_default_eval_metric", 0)) in ("1", "True", "true"):
         return []
@@ -64,7 +68,7 @@ def metrics_of(given: Mapping[str, Any], named: list[str]) -> list[str]:
     return [] if name is None else [name]
 
 
-def ours(given: Mapping[str, Any], fractions: bool = False) -> dict[str, Any]:
+def ours(given: Mapping[str, Any], fractions: bool = False, n_columns: int = 0) -> dict[str, Any]:
     """Parameters of trees and loss for :func:`hedgerow.train`."""
     kept = {name: _number(value) for name, value in given.items() if name not in _NOT_TRANSLATED}
     if given.get("process_type", "default") != "default":
@@ -72,6 +76,9 @@ def ours(given: Mapping[str, Any], fractions: bool = False) -> dict[str, Any]:
     if "max_bin" in given and str(given.get("tree_method", "hist")) in ("hist", "auto"):
         kept["max_bin"] = int(given["max_bin"])
     rounds = int(given.get("num_parallel_tree", 1))
+    if n_columns and isinstance(kept.get("monotone_constraints"), str | list | tuple):
+        signs = as_list(kept["monotone_constraints"])
+        kept["monotone_constraints"] = [*signs, *([0] * (n_columns - len(signs)))]
     said = dict(from_xgboost_params(kept).params)
     for name in ("n_estimators", "early_stopping", "patience", "eval_metric"):
         said.pop(name, None)

@@ -120,7 +120,7 @@ _RULES: dict[str, Rule] = {
     "label_gain": Rule("label_gain"),
     "use_quantized_grad": Rule(note="gradients are always fixed-point numbers here."),
     "deterministic": Rule(note="results never depend on threads here."),
-    "enable_bundle": Rule("bundle_features", convert=bool),
+    "enable_bundle": Rule("bundle_features", convert=lambda value: "auto" if value else False),
     "cegb_penalty_split": Rule(harmless=(0, 0.0), note="use gamma."),
     "feature_contri": Rule(harmless=(None,), note="use feature_penalties."),
     **dict.fromkeys(

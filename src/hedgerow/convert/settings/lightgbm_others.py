@@ -18,7 +18,7 @@ OTHERS: dict[str, Rule] = {
     "eval_at": Rule(note="a metric has its number in its name: eval_metric='ndcg@5'."),
     "multi_error_top_k": Rule(harmless=(1,), note="use eval_metric='top_k_error@2'."),
     "auc_mu_weights": Rule(harmless=(None, "", [], ()), note="pairs of classes count alike."),
-    "bagging_by_query": Rule(harmless=(False,), note="rows are drawn, not queries."),
+    "bagging_by_query": Rule(note="rows are drawn, not queries."),
     "pos_bagging_fraction": Rule(harmless=(1, 1.0), note="classes are drawn alike."),
     "neg_bagging_fraction": Rule(harmless=(1, 1.0), note="classes are drawn alike."),
     "monotone_penalty": Rule(harmless=(0, 0.0), note="constrained columns may split anywhere."),

@@ -129,10 +129,10 @@ def _say(library: Library, name: str, value: Any, found: Values, notes: list[str
     said = value
     if rule.convert is not None and value is not None:
         said = rule.convert(value)
-    if isinstance(said, Mapping):
-        found.update(said)
-    elif rule.ours:
+    if rule.ours:
         found[rule.ours] = said
+    elif isinstance(said, Mapping):
+        found.update(said)
     if rule.note:
         notes.append(f"{name}: {rule.note}")
 

@@ -189,6 +189,8 @@ def from_xgboost_params(params: Mapping[str, Any], *, defaults: bool = True) -> 
     if defaults:
         said.setdefault("max_leaves", None)  # the depth alone limits a tree
         said.setdefault("min_samples_leaf", 1)
+        # Categories of few rows are split by, and are not drawn towards the others.
+        said |= {"min_data_per_group": 1, "cat_smooth": 0.0, "cat_l2": 0.0}
     if said.get("pair_method") != "mean" and "pairs_per_row" in said:
         said["truncation_level"] = said.pop("pairs_per_row")  # of "topk" it is the depth
     return of_the_loss(XGBOOST, said, found.differences)
