@@ -383,6 +383,7 @@ def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:
         params,
         min_samples_leaf=min(most, n_copies * params.min_samples_leaf),
         min_data_per_group=min(most, n_copies * params.min_data_per_group),
+        path_smooth=n_copies * params.path_smooth,
     )
 
 

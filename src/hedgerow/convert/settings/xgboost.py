@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hedgerow.convert.settings.rules import Library, Rule, Translation, choice, limit
+from hedgerow.convert.settings.rules import Library, Rule, Translation, as_list, choice, limit
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
 from hedgerow.peer_words import XGBOOST_METRICS, XGBOOST_OBJECTIVES
@@ -76,6 +76,7 @@ _RULES: dict[str, Rule] = {
     "max_cat_threshold": Rule("max_cat_threshold", 64, convert=lambda v: min(254, int(v))),
     "monotone_constraints": Rule("monotone_constraints"),
     "interaction_constraints": Rule("interaction_constraints"),
+    "feature_weights": Rule("feature_weights", convert=as_list),
     "multi_strategy": Rule("multi_strategy"),
     "rate_drop": Rule("drop_rate"),
     "skip_drop": Rule("skip_drop"),
