@@ -442,4 +442,4 @@ def test_constraints_need_no_code_of_their_own() -> None:
         flat = [*parts[:-1], *parts[-1]]  # the last is a record of its own
         kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in flat])
         grower.close()
-    assert kinds[1:] == kinds[:1] * 3
+    assert kinds[1:] == kinds[:1] * 5
