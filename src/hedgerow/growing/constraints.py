@@ -165,7 +165,7 @@ def _monotone(given: Any, schema: Schema, objective: Objective) -> tuple[int, ..
             "depends on several raw scores. Use a loss of the mean, such as 'squared_error', "
             "'gamma' or 'poisson'."
         )
-    if objective.name in _OF_CLASSES:
+    if objective.name in _OF_CLASSES or getattr(objective, "task", None) == "classes":
         raise ParameterError(
             f"monotone_constraints cannot be kept for objective {objective.name!r} with "
             f"{objective.n_outputs} outputs: a probability depends on the scores of all classes, "
