@@ -115,6 +115,9 @@ _RULES: dict[str, Rule] = {
     "deterministic": Rule(note="results never depend on threads here."),
     "enable_bundle": Rule("bundle_features", convert=bool),
     "cegb_penalty_split": Rule(harmless=(0, 0.0), note="use gamma."),
+    "pred_early_stop": Rule(harmless=(False,), note="use booster.predict_decided(X)."),
+    "pred_early_stop_freq": Rule(note="it is every of booster.predict_decided."),
+    "pred_early_stop_margin": Rule(note="it is margin of booster.predict_decided."),
     "feature_contri": Rule(harmless=(None,), note="use feature_penalties."),
     **dict.fromkeys(
         (
