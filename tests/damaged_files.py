@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import os
 import random
 import resource
 import subprocess
@@ -210,8 +211,11 @@ def damaged_file(models: dict[str, bytes], names: tuple[str, ...], seed: int, nu
     return data
 
 
-def work(name: str, seed: int, first: int, stop: int, patience: float) -> None:
-    """Read the files, in this process; each is announced before it is read."""
+def work(name: str, seed: int, first: int, stop: int, patience: float, fault: str) -> None:
+    """Read the files, in this process; each is announced before it is read.
+
+    With ``fault``, "hang:NUMBER" or "crash:NUMBER", that file hangs or crashes the process.
+    """
     with tempfile.TemporaryDirectory() as folder:
         models = own_models() if name == "hedgerow" else make_models(Path(folder))
     for data in models.values():
@@ -228,6 +232,10 @@ def work(name: str, seed: int, first: int, stop: int, patience: float) -> None:
         sys.stdout.flush()
         faulthandler.dump_traceback_later(max(patience, 1e-6), exit=True)
         start = time.perf_counter()
+        if fault == f"hang:{number}":
+            time.sleep(600)
+        if fault == f"crash:{number}":
+            os.abort()
         ends[read_or_refuse(data)] += 1
         slowest = max(slowest, time.perf_counter() - start)
         faulthandler.cancel_dump_traceback_later()
@@ -238,11 +246,11 @@ def work(name: str, seed: int, first: int, stop: int, patience: float) -> None:
     )
 
 
-def run(name: str, seed: int, first: int, stop: int, patience: float) -> list[int]:
+def run(name: str, seed: int, first: int, stop: int, patience: float, fault: str) -> list[int]:
     """Read the files in processes; the numbers of those that ended one."""
     found: list[int] = []
     while first < stop:
-        arguments = (name, str(seed), str(first), str(stop), str(patience))
+        arguments = (name, str(seed), str(first), str(stop), str(patience), fault)
         command = [sys.executable, __file__, "--work", *arguments]
         with tempfile.TemporaryFile("w+") as errors:
             with subprocess.Popen(
@@ -274,18 +282,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--only", default="", help="formats whose names begin so")
     parser.add_argument("--patience", type=float, default=20.0, help="longest for one, in seconds")
-    parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--fault", default="", help="hang:NUMBER or crash:NUMBER: make one of them")
+    parser.add_argument("--work", nargs=6, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.work:
-        name, seed, first, stop, patience = given.work
-        work(name, int(seed), int(first), int(stop), float(patience))
+        name, seed, first, stop, patience, fault = given.work
+        work(name, int(seed), int(first), int(stop), float(patience), fault)
         return 0
     names = [name for name in FORMATS if name.startswith(given.only)]
     stop = given.first + given.n
     found = [
         number
         for name in names
-        for number in run(name, given.seed, given.first, stop, given.patience)
+        for number in run(name, given.seed, given.first, stop, given.patience, given.fault)
     ]
     return 1 if found else 0
 

@@ -53,6 +53,9 @@ CONSTRAINTS = {
     "interaction_constraints": [["x0", "x1", "x8"], ["x1", "x2", "x3"]],
     "feature_penalties": {"x1": 0.5},
     "forced_bins": {"x0": [-100.0, 0.5]},
+    "monotone_penalty": 0.5,
+    "path_smooth": 3.0,
+    "forced_splits": {"feature": "x0", "threshold": 0.5, "left": {"feature": "x1", "threshold": 0}},
 }
 CASES = (
     ("squared_error", 1, 1, np.float64, {}),

@@ -432,11 +432,14 @@ def test_constraints_need_no_code_of_their_own() -> None:
     for params in (
         BoostParams(),
         BoostParams(feature_penalties=(1.0, 1.0, 1.0, 0.5)),
+        BoostParams(extra_trees=True, path_smooth=2.0),
+        BoostParams(colsample_bytree=0.5, feature_weights=(1.0, 1.0, 0.0, 0.5)),
         BoostParams(monotone_constraints=(1, 0, 0, -1)),
         BoostParams(interaction_constraints=((0, 1), (2, 3))),
     ):
         grower = TreeGrower(matrix, y, None, np.zeros((1, len(y))), loss, params, 1)
         parts = grower._state.extras.constraints
-        kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in parts])
+        flat = [*parts[:-1], *parts[-1]]  # the last is a record of its own
+        kinds.append([(np.asarray(part).dtype, np.ndim(part)) for part in flat])
         grower.close()
-    assert kinds[1:] == kinds[:1] * 3
+    assert kinds[1:] == kinds[:1] * 5

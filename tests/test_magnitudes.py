@@ -110,3 +110,16 @@ def test_other_constants_do_not_warn() -> None:
         train({"objective": "poisson", **SHORT}, data)
         HedgerowRegressor(**SHORT).fit(X[:5], SIGNAL[:5])
         HedgerowRegressor(**SHORT, gamma=1e9).fit(X, SIGNAL)
+
+
+def test_a_delta_far_below_the_targets_is_worth_a_warning() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(300, 2))
+    y = 100.0 * X[:, 0]
+    few = {"n_estimators": 10, "early_stopping": False}
+    with pytest.warns(UserWarning, match="delta=1e-06 of objective 'huber' is far below"):
+        HedgerowRegressor(objective="huber", delta=1e-6, **few).fit(X, y)
+    for objective, delta in (("huber", 50.0), ("fair", 0.1), ("pseudo_huber", 0.1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            HedgerowRegressor(objective=objective, delta=delta, **few).fit(X, y)

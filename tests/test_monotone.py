@@ -155,7 +155,7 @@ def constrained(g, h, n, n_bins, node, rules, bounds, signs, factors):
     n_features = len(n_bins)
     params = BoostParams(monotone_constraints=tuple(signs), feature_penalties=tuple(factors))
     asked = make_constraints(params, n_features, np.array(n_bins) - 1, 2)
-    asked.bounds[1] = bounds
+    asked.bounds[1] = *bounds, 0.0, 1.0
     wide = Wide(g.reshape(-1), h.reshape(-1), n.astype(np.int32).reshape(-1))
     sums, units = NodeSums(*map(np.int64, node)), Units(1.0, 1.0)
     engine_rules = engine.split_rules(rules)

@@ -168,7 +168,7 @@ def test_catboost_by_hand(data) -> None:
         (from_lightgbm_params, {"num_leaves": 3, "max_leaf": 4}, "different values"),
         (from_lightgbm_params, {"scale_pos_weight": 3.0}, "class_weight"),
         (from_lightgbm_params, {"objective": "fairs"}, "fair"),
-        (from_lightgbm_params, {"path_smooth": 1.0}, "reg_lambda"),
+        (from_lightgbm_params, {"cegb_penalty_split": 1.0}, "gamma"),
         (from_xgboost_params, {"booster": "gblinear"}, "gblinear"),
         (from_xgboost_params, {"num_parallel_tree": 4}, "rf"),
         (from_xgboost_params, {"learning_rat": 1}, "learning_rate"),

@@ -14,14 +14,13 @@ from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.class_weights import true_probabilities, weighted_raw, weights_of
 from hedgerow.boosting.classes import classes_of_record
 from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.decided import PredictionForms
 from hedgerow.boosting.evaluation import Evaluation
 from hedgerow.boosting.magnitudes import warn_of_infinite
 from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_of_rows
-from hedgerow.boosting.predicted_distributions import DistributionPredictions
 from hedgerow.boosting.refitting import Refitting
 from hedgerow.boosting.sample import check_offset
 from hedgerow.boosting.single_rows import SingleRowPredictions
-from hedgerow.boosting.survival import SurvivalPredictions
 from hedgerow.convert.exports import Exports
 from hedgerow.convert.reading import load_any
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
@@ -59,8 +58,7 @@ class Booster(
     ExplainedPredictions,
     SingleRowPredictions,
     StreamedPredictions,
-    SurvivalPredictions,
-    DistributionPredictions,
+    PredictionForms,
     Refitting,
     Evaluation,
     ModelForms,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -35,6 +36,7 @@ InteractionConstraints: TypeAlias = (
 )
 ByFeature: TypeAlias = "Mapping[str | int, float] | Sequence[float] | None"
 ForcedBins: TypeAlias = "Mapping[str | int, Sequence[float]] | None"
+ForcedSplits: TypeAlias = "Mapping[str, Any] | str | os.PathLike[str] | None"
 _DIRECTIONS = {"increasing": 1, "decreasing": -1}
 CHECKPOINT_SECONDS = 10.0
 """Time between two writes of a checkpoint.  A fit that is killed loses at most about that much
@@ -136,7 +138,12 @@ class BoostParams:
     linear_lambda: float = 1.0
     monotone_constraints: Any = None
     interaction_constraints: Any = None
+    monotone_penalty: float = 0.0
     feature_penalties: Any = None
+    feature_weights: Any = None
+    extra_trees: bool = False
+    path_smooth: float = 0.0
+    forced_splits: Any = None
     max_bins_by_feature: Any = None
     forced_bins: Any = None
     seed: int = 0
@@ -292,6 +299,7 @@ _SWITCHES = {
     "oob_score": False,
     "zero_as_missing": False,
     "linear_leaves": False,
+    "extra_trees": False,
     "bundle_features": True,
     "target_statistics": True,
 }
@@ -306,6 +314,8 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "sketch_eps": (lambda p: p.tree_method == "approx", "with tree_method='approx'"),
     "max_bins_by_feature": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "forced_bins": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
+    "extra_trees": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
+    "forced_splits": (lambda p: p.tree_method == "hist", "with tree_method='hist'"),
     "drop_rate": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
@@ -316,6 +326,18 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "statistics_order": (
         lambda p: bool(p.target_statistics),
         "with target_statistics other than False",
+    ),
+    "monotone_penalty": (
+        lambda p: p.monotone_constraints is not None,
+        "with monotone_constraints",
+    ),
+    "feature_weights": (
+        lambda p: min(p.colsample_bytree, p.colsample_bylevel, p.colsample_bynode) < 1.0,
+        "with colsample_bytree, colsample_bylevel or colsample_bynode below 1",
+    ),
+    "path_smooth": (
+        lambda p: p.leaf_estimation != "line_search",
+        "with leaf_estimation='newton' and 'gradient' (a line search finds values of leaves alone)",
     ),
     "linear_lambda": (lambda p: bool(p.linear_leaves), "with linear_leaves=True"),
     "subsample": (
@@ -353,6 +375,8 @@ _RANGES: dict[str, Interval] = {
     "reg_alpha": _NOT_NEGATIVE,
     "linear_lambda": _NOT_NEGATIVE,
     "gamma": _NOT_NEGATIVE,
+    "path_smooth": _NOT_NEGATIVE,
+    "monotone_penalty": _NOT_NEGATIVE,
     "max_delta_step": _NOT_NEGATIVE,
     "subsample": _FRACTION,
     "goss_top_rate": Interval(0.0, 1.0, high_open=True),

@@ -50,6 +50,9 @@ CHANGEABLE = (
     "min_data_per_group",
     "linear_lambda",
     "feature_penalties",
+    "feature_weights",
+    "extra_trees",
+    "path_smooth",
 )
 """Parameters that may be other ones in later rounds."""
 
@@ -206,7 +209,8 @@ class Training:
             Those that say how trees grow: ``learning_rate``, ``max_leaves``, ``max_depth``,
             ``min_samples_leaf``, ``min_child_weight``, penalties (``reg_lambda``,
             ``reg_alpha``, ``gamma``, ``linear_lambda``, ``feature_penalties``),
-            ``max_delta_step``, sampling of rows and columns, and splits of categories.
+            ``max_delta_step``, ``path_smooth``, ``extra_trees``, sampling of rows and columns,
+            and splits of categories.
             Bins, constraints and the loss are those of the whole training.
 
         Raises

@@ -130,6 +130,11 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "monotone_constraints": ("draw",),
     "interaction_constraints": ("draw", "pairwise", "no_interactions"),
     "feature_penalties": ("draw",),
+    "feature_weights": ("draw",),
+    "extra_trees": (True,),
+    "path_smooth": (0.5, 100.0),
+    "monotone_penalty": (0.5, 3.0),
+    "forced_splits": ("draw",),
     "max_bins_by_feature": ("draw",),
     "forced_bins": ("draw",),
     "categorical_features": ("draw", None),
@@ -147,6 +152,8 @@ NEEDED = {
     "oob_score": {"subsample": 0.5},
     "bundle_conflicts": {"max_conflict_rate": 0.1},
     "linear_lambda": {"linear_leaves": True},
+    "feature_weights": {"colsample_bynode": 0.5},
+    "monotone_penalty": {"monotone_constraints": {0: 1}},
 }
 CORE = (
     *("learning_rate", "max_leaves", "max_depth", "min_samples_leaf", "reg_lambda", "reg_alpha"),
@@ -291,20 +298,23 @@ def _draw_params(
 _NOT_BESIDE = {
     ("grow_policy", "symmetric"): (
         *("tree_method", "monotone_constraints", "interaction_constraints", "feature_penalties"),
+        *("extra_trees", "path_smooth", "monotone_penalty", "forced_splits"),
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
     ),
     ("multi_strategy", "multi_output_tree"): (
         *("boosting", "tree_method", "sampling", "monotone_constraints", "linear_leaves"),
-        *("interaction_constraints", "feature_penalties", "max_conflict_rate", "bundle_order"),
+        *("feature_penalties", "max_conflict_rate", "bundle_order"),
+        *("extra_trees", "path_smooth", "monotone_penalty", "forced_splits"),
         *("bundle_conflicts", "bundle_features", "grow_policy", "linear_lambda"),
     ),
     ("linear_leaves", True): (
         *("boosting", "tree_method", "sampling", "monotone_constraints", "max_delta_step"),
-        *("leaf_estimation", "oob_score"),
+        *("leaf_estimation", "oob_score", "path_smooth", "monotone_penalty"),
     ),
     ("tree_method", "exact"): (
         *("forced_bins", "max_bins_by_feature", "max_conflict_rate", "bundle_order"),
         *("bundle_conflicts", "bundle_features", "sampling", "categorical_features"),
+        *("extra_trees", "forced_splits"),
     ),
 }
 _NOT_SPARSE = ("tree_method", "sketch", "linear_leaves", "linear_lambda", "categorical_features")
@@ -356,6 +366,11 @@ def _draw_value(rng: np.random.Generator, name: str, table: DrawnTable) -> Any:
         return {names[j]: int(rng.choice([-1, 1])) for j in some}
     if name == "interaction_constraints":
         return [[names[j] for j in some], [names[j] for j in rng.choice(n, size=min(n, 2))]]
+    if name == "feature_weights":
+        return {names[j]: float(rng.choice([0.0, 0.1, 5.0])) for j in some}
+    if name == "forced_splits":
+        below = {"feature": names[some[-1]], "threshold": 0.5}
+        return {"feature": names[some[0]], "threshold": -0.25, "left": below, "right": below}
     if name == "feature_penalties":
         return {names[j]: float(rng.choice([0.1, 5.0])) for j in some}
     if name == "max_bins_by_feature":

@@ -28,6 +28,7 @@ from hedgerow.objectives import (
 )
 from hedgerow.objectives.derivatives import GIVEN
 from hedgerow.objectives.own import TRIED, OwnGradient, OwnObject, OwnRowLoss, Task
+from hedgerow.objectives.own_classes import OwnClassGradient
 
 _CLASSES = ("softmax", "one_vs_all")
 _STRATIFIED = ("logistic", "exponential", "softmax")
@@ -160,7 +161,7 @@ def check_rows_alone(objective: Objective, has_queries: bool = False) -> None:
     if objective.kernel_id != GIVEN or isinstance(objective, OwnRowLoss):
         return
     shown = getattr(objective, "label", objective.name)
-    if isinstance(objective, OwnGradient):
+    if isinstance(objective, OwnGradient | OwnClassGradient):
         raise AllRowsNeededError(
             f"objective {shown!r} returns gradient and hessian of all rows at once, which files, "
             "batches and clusters do not have in one place: write it as the loss of one row, a "

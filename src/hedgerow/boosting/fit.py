@@ -24,7 +24,7 @@ from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
 from hedgerow.boosting.following import follow
-from hedgerow.boosting.magnitudes import warn_of_no_split
+from hedgerow.boosting.magnitudes import warn_of_no_split, warn_of_short_steps
 from hedgerow.boosting.ready import (
     FitPlan,
     Ready,
@@ -165,7 +165,9 @@ def _grow(ready: Ready, recorder: Recorder | None) -> Forest:
             watch.note_forest(state, seen)
         forest = state.freeze(watch.n_kept)
     if ready.first is None:
-        warn_of_no_split(forest, objective, params, AllRows.of(seen.target, seen.weight))
+        rows = AllRows.of(seen.target, seen.weight)
+        warn_of_no_split(forest, objective, params, rows)
+        warn_of_short_steps(forest, objective, params, rows)
     return forest
 
 

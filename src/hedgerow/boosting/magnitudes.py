@@ -22,9 +22,11 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.domain import LARGEST_SPREAD
+from hedgerow.objectives.robust import Huber
 from hedgerow.objectives.rowwise import extent_of, largest_of_ranks
 from hedgerow.objectives.whole import AllRows
 from hedgerow.params import BoostParams
+from hedgerow.schedules import is_number
 
 _SMALLEST = 1.0 / LARGEST_SPREAD
 _FEW_VALUES = 16
@@ -113,6 +115,34 @@ def warn_of_no_split(
     )
 
 
+def warn_of_short_steps(
+    forest: Forest, objective: Objective, params: BoostParams, rows: AllRows
+) -> None:
+    """Warn, on rank 0, if trees of Huber's loss could not reach the targets.
+
+    No leaf steps further than ``delta``, whatever its rows: so a ``delta`` far below the
+    differences of the targets leaves the model next to a constant.
+    """
+    if not isinstance(objective, Huber):
+        return
+    searched = params.leaf_estimation == "line_search"
+    if searched or params.boosting != "gbdt" or not is_number(params.learning_rate):
+        return
+    reach = float(objective.delta) * forest.n_rounds * float(params.learning_rate)
+    middle = rows.quantile(0.75) - rows.quantile(0.25)
+    if not 0.0 < reach < 0.05 * middle or rows.communicator.rank > 0:
+        return
+    warnings.warn(
+        f"delta={objective.delta:g} of objective 'huber' is far below the differences of the "
+        f"targets: {forest.n_rounds} rounds move a prediction by {reach:g} at most, but the "
+        f"quarters of y lie {middle:g} apart, so the model is next to a constant. delta is a "
+        "distance in units "
+        "of y: give a larger one, or use objective='absolute_error'.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
 def warn_of_infinite(model: Model, raw: FloatArray, values: FloatArray) -> None:
     """Warn if predictions are not finite; ``raw`` are the scores that they come from."""
     if values.size <= _FEW_VALUES:  # a call of NumPy takes longer than its values
@@ -133,4 +163,4 @@ def warn_of_infinite(model: Model, raw: FloatArray, values: FloatArray) -> None:
     )
 
 
-__all__ = ["check_differences", "warn_of_infinite", "warn_of_no_split"]
+__all__ = ["check_differences", "warn_of_infinite", "warn_of_no_split", "warn_of_short_steps"]

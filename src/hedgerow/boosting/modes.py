@@ -10,7 +10,9 @@ dart   some earlier trees, drawn at random, are taken out of the sum while a tre
 
        (``nu``, the learning rate of the round, is in the tree's values already)
 rf     every tree is grown at the start scores on its own sample; the model is
-       the mean of the trees (Breiman 2001)
+       the mean of the trees (Breiman 2001).  No later tree corrects a Newton step that
+       goes too far, so leaves get the value with the least loss where it follows from the
+       step (:func:`settled`)
 """
 
 from __future__ import annotations
@@ -24,10 +26,23 @@ from hedgerow.boosting.scores import AddedScores, Scores
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors
 from hedgerow.growing.tree import GrownTree
+from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
 from hedgerow.schedules import rate_at
 
 _DROP_STREAM = 5 << 40
+
+
+def settled(tree: GrownTree, objective: Objective, params: BoostParams) -> GrownTree:
+    """The tree as it joins the model: of a forest with leaf values of least loss.
+
+    A loss with a logarithm as link says how they follow from Newton steps,
+    ``least_by_step``; those of others stay as they are.
+    """
+    if params.boosting != "rf" or params.leaf_estimation != "newton":
+        return tree
+    least = getattr(getattr(objective, "single", objective), "least_by_step", None)
+    return tree if least is None else tree.with_values(least(tree.value))
 
 
 class Mode(Protocol):

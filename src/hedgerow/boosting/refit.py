@@ -38,7 +38,6 @@ from hedgerow.boosting.sample import Sample
 from hedgerow.data import SparseTable, numbers_of
 from hedgerow.data.numbers import floats_of
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.growing.branches import is_constrained
 from hedgerow.kernels.exact_sum import exact_sum
 from hedgerow.kernels.slopes import Slopes
 from hedgerow.metrics import scored_as
@@ -127,10 +126,15 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
             f"the model was trained with boosting={params.boosting!r}, whose trees are rescaled: "
             "refit is for boosting='gbdt'. Train a new model instead."
         )
-    if is_constrained(replace(params, interaction_constraints=None, feature_penalties=None)):
+    if params.monotone_constraints is not None:
         raise ParameterError(
             "the model was trained with monotone_constraints, which new leaf values might break: "
             "train a new model instead."
+        )
+    if params.path_smooth > 0.0:
+        raise ParameterError(
+            "the model was trained with path_smooth, and refit does not draw leaf values towards "
+            "those above them: train a new model instead."
         )
     return params
 

@@ -21,7 +21,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.continuing import joined
-from hedgerow.boosting.modes import Additive, Average, Dropout, Mode, make_mode
+from hedgerow.boosting.modes import Additive, Average, Dropout, Mode, make_mode, settled
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
@@ -383,6 +383,7 @@ def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:
         params,
         min_samples_leaf=min(most, n_copies * params.min_samples_leaf),
         min_data_per_group=min(most, n_copies * params.min_data_per_group),
+        path_smooth=n_copies * params.path_smooth,
     )
 
 
@@ -417,6 +418,7 @@ def _grow_round(
                 train.add_to(searched_at[output], tree)
         if data.n_copies > 1:
             tree = tree.with_counts(np.rint(tree.count / data.n_copies).astype(np.int64))
+        tree = settled(tree, objective, params)
         mode.add(tree, output, outside if adds_scores(params) else None)
         if params.oob_score and isinstance(mode, Average):
             mode.leave_out(tree, output, outside)

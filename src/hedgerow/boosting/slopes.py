@@ -18,6 +18,7 @@ def obstacle_to_slopes(params: BoostParams) -> str | None:
         ("tree_method", "hist"),
         ("monotone_constraints", None),
         ("max_delta_step", 0.0),
+        ("path_smooth", 0.0),
     ):
         value = getattr(params, name)
         if value is not known and value != known:

@@ -160,8 +160,9 @@ def _params_of(model: Model) -> BoostParams:
         )
     if is_constrained(params):
         raise ParameterError(
-            "the model was trained with monotone_constraints, interaction_constraints or "
-            "feature_penalties, which decide about splits beside the gains of this table."
+            "the model was trained with monotone_constraints, interaction_constraints, "
+            "feature_penalties, extra_trees, path_smooth or forced_splits, which decide about "
+            "splits beside the gains of this table."
         )
     return params
 

@@ -272,12 +272,14 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
     BoostParams
         Monotone constraints are on columns of numbers, which are kept.  A pair may
         meet whom both its columns may meet, its gains are multiplied by both
-        factors, and it has as many bins as the column with fewer.
+        factors, and it has as many bins as the column with fewer; it is drawn with the mean
+        of their weights.
     """
     if inputs is None:
         return params
     sources, signs = inputs.sources, params.monotone_constraints
     factors, bins = params.feature_penalties, params.max_bins_by_feature
+    weights, alone = params.feature_weights, {s[0]: i for i, s in enumerate(sources) if len(s) == 1}
     groups: Any = params.interaction_constraints
     n_columns = 1 + max(j for source in sources for j in source)
     if groups == PAIRWISE:
@@ -296,6 +298,10 @@ def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostPa
         interaction_constraints=groups,
         feature_penalties=factors
         and tuple(math.prod(factors[j] for j in source) for source in sources),
+        feature_weights=weights
+        and tuple(sum(weights[j] for j in source) / len(source) for source in sources),
+        forced_splits=params.forced_splits
+        and tuple((alone[j], *others) for j, *others in params.forced_splits),
         max_bins_by_feature=bins and tuple(min(bins[j] for j in source) for source in sources),
     )
 

@@ -29,7 +29,7 @@ from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.following import follow
-from hedgerow.boosting.magnitudes import check_differences, warn_of_no_split
+from hedgerow.boosting.magnitudes import check_differences, warn_of_no_split, warn_of_short_steps
 from hedgerow.boosting.metric_groups import refuse_groups
 from hedgerow.boosting.ready import check_out_of_bag
 from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
@@ -289,6 +289,7 @@ def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
             fit.search = leaves.search
         forest = _run(fit, watch, plan.ranks, recorder)
     warn_of_no_split(forest, objective, params, rows)
+    warn_of_short_steps(forest, objective, params, rows)
     return forest
 
 

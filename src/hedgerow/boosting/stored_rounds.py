@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
-from hedgerow.boosting.modes import Additive, Dropout, Mode
+from hedgerow.boosting.modes import Additive, Dropout, Mode, settled
 from hedgerow.boosting.rounds import adds_scores
 from hedgerow.boosting.row_sets import TRAINING
 from hedgerow.boosting.scores import AddedScores
@@ -268,6 +268,7 @@ def _grow_round(number: int, fit: StoredFit, state: StoredState) -> None:
         tree = grower.grow(number * n_outputs + output, output)
         if fit.search is not None:
             tree = fit.search(tree, output, now)
+        tree = settled(tree, fit.objective, fit.params)
         if left_out is not None and output == 0 and n_outputs > 1:
             grower.settle(before=left_out.before)
         # A tree that the grower adds by itself is new to no training row.

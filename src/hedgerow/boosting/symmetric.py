@@ -49,6 +49,10 @@ def refuse_stored(params: BoostParams) -> None:
             "grow_policy='symmetric' needs all rows in memory: give the rows as a table, or "
             "use grow_policy='depthwise' or 'leafwise'."
         )
+    if params.forced_splits is not None:
+        raise AllRowsNeededError(
+            "forced_splits need all rows in memory: give the rows as a table, or leave them out."
+        )
 
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
@@ -58,6 +62,9 @@ def obstacle_to_levels(params: BoostParams) -> str | None:
         ("monotone_constraints", None),
         ("interaction_constraints", None),
         ("feature_penalties", None),
+        ("extra_trees", False),
+        ("path_smooth", 0.0),
+        ("forced_splits", None),
         ("max_conflict_rate", 0.0),
         ("bundle_order", "count"),
     ):

@@ -42,6 +42,7 @@ from hedgerow.params import (
     BundleOrder,
     ByFeature,
     ForcedBins,
+    ForcedSplits,
     GrowPolicy,
     InteractionConstraints,
     LeafEstimation,
@@ -148,7 +149,12 @@ class HedgerowEstimator(
         linear_lambda: float = 1.0,
         monotone_constraints: MonotoneConstraints = None,
         interaction_constraints: InteractionConstraints = None,
+        monotone_penalty: float = 0.0,
         feature_penalties: ByFeature = None,
+        feature_weights: ByFeature = None,
+        extra_trees: bool = False,
+        path_smooth: float = 0.0,
+        forced_splits: ForcedSplits = None,
         max_bins_by_feature: ByFeature = None,
         forced_bins: ForcedBins = None,
         objective: OwnObjective = "auto",
@@ -212,7 +218,12 @@ class HedgerowEstimator(
         self.linear_lambda = linear_lambda
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
+        self.monotone_penalty = monotone_penalty
         self.feature_penalties = feature_penalties
+        self.feature_weights = feature_weights
+        self.extra_trees = extra_trees
+        self.path_smooth = path_smooth
+        self.forced_splits = forced_splits
         self.max_bins_by_feature = max_bins_by_feature
         self.forced_bins = forced_bins
         self.objective = objective

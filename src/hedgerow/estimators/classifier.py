@@ -28,7 +28,7 @@ from hedgerow.estimators.base import Auto, EvalMetric, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
 from hedgerow.model.model import Model
-from hedgerow.objectives import Objective, objective_for
+from hedgerow.objectives import Objective, Task, objective_for
 from hedgerow.params import (
     CHECKPOINT_SECONDS,
     Boosting,
@@ -36,6 +36,7 @@ from hedgerow.params import (
     BundleOrder,
     ByFeature,
     ForcedBins,
+    ForcedSplits,
     GrowPolicy,
     InteractionConstraints,
     LeafEstimation,
@@ -64,7 +65,9 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         ``"hinge"`` (classes without probabilities), and for any number of them
         ``"one_vs_all"``.  docs/objectives.md has a table of them.  A function of your
         own, for two classes (``y`` is 0 or 1), is ``loss(y, raw)`` of one row, or one of
-        all rows that returns gradient and hessian; see :mod:`hedgerow.objectives.own`.
+        all rows that returns gradient and hessian; see :mod:`hedgerow.objectives.own`.  For
+        more classes it is of all rows, with a column for each class
+        (:mod:`hedgerow.objectives.own_classes`).
     focal_gamma : float >= 0, or None, default=None
         For ``objective="focal"``: how much less a row counts that is classified well;
         None is 2, and 0 the logistic loss.
@@ -160,7 +163,12 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         linear_lambda: float = 1.0,
         monotone_constraints: MonotoneConstraints = None,
         interaction_constraints: InteractionConstraints = None,
+        monotone_penalty: float = 0.0,
         feature_penalties: ByFeature = None,
+        feature_weights: ByFeature = None,
+        extra_trees: bool = False,
+        path_smooth: float = 0.0,
+        forced_splits: ForcedSplits = None,
         max_bins_by_feature: ByFeature = None,
         forced_bins: ForcedBins = None,
         objective: OwnObjective = "auto",
@@ -228,7 +236,12 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
             linear_lambda=linear_lambda,
             monotone_constraints=monotone_constraints,
             interaction_constraints=interaction_constraints,
+            monotone_penalty=monotone_penalty,
             feature_penalties=feature_penalties,
+            feature_weights=feature_weights,
+            extra_trees=extra_trees,
+            path_smooth=path_smooth,
+            forced_splits=forced_splits,
             max_bins_by_feature=max_bins_by_feature,
             forced_bins=forced_bins,
             objective=objective,
@@ -326,7 +339,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
 
     def _make_objective(self, classes: AnyArray, codes: FloatArray) -> Objective:
         name, n_outputs = self._chosen_loss(classes)
-        return objective_for(name, codes, n_outputs, self._loss_values(), "two classes")
+        task: Task = "classes" if callable(name) and n_outputs > 1 else "two classes"
+        return objective_for(name, codes, n_outputs, self._loss_values(), task)
 
     def _chosen_loss(self, classes: AnyArray) -> tuple[Any, int]:
         """What the objective is to be for these classes, and for how many outputs."""
@@ -334,6 +348,7 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
         if name == "auto":
             name = "logistic" if len(classes) == 2 else "softmax"
         several = isinstance(name, str) and name in ("softmax", "one_vs_all")
+        several = several or (callable(name) and len(classes) > 2)
         if not several and len(classes) != 2:
             raise ParameterError(
                 f"objective {name!r} is for two classes, but y has {len(classes)}: "

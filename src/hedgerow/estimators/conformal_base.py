@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.sample import check_length, check_weight
-from hedgerow.boosting.targets import one_column
+from hedgerow.boosting.targets import has_columns, one_column
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal_scores import Calibration, check_enough, read_groups
@@ -114,6 +114,11 @@ class ConformalEstimator(MetaEstimatorMixin, BaseEstimator, ABC):
             raise DataError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
+            )
+        if has_columns(y):
+            raise DataError(
+                f"{type(self).__name__} takes one target, but y has several columns: fit one for "
+                "each column, y[:, k]."
             )
         found: AnyArray = column_or_1d(one_column(y), warn=True)
         check_length(len(found), n_rows, "y")

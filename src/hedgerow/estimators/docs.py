@@ -176,8 +176,29 @@ monotone_constraints : dict of column to direction, sequence of n_features direc
 interaction_constraints : list of lists of columns, "pairwise", "no_interactions" or None
     The columns that split one branch of a tree must lie in one of the lists; columns
     in none are one more.  ``"pairwise"``: any two; ``"no_interactions"``: one.
+monotone_penalty : float >= 0, default=0.0
+    With ``monotone_constraints``: hold back splits of ordered columns near the root, whose
+    bounds hold for all of a tree.  Their gain in depth ``d`` (0: the root) is multiplied by
+    ``1 - monotone_penalty / 2**d`` up to a penalty of 1, and by
+    ``1 - 2**(monotone_penalty - 1 - d)``, at least 0, beyond; so 2 forbids them in the
+    first two levels.
 feature_penalties : dict of column to factor, sequence of n_features factors, or None
     Factors >= 0 on the gains of splits; 0 leaves a column out.
+feature_weights : dict of column to weight, sequence of n_features weights, or None
+    Where columns are sampled (``colsample_...`` below 1): a column with twice the weight is
+    drawn twice as readily; one of weight 0 never.  Columns not named in a dict have 1.
+extra_trees : bool, default=False
+    Look at one cut of each column in each node, drawn at random between the smallest and the
+    largest value there (Geurts et al. 2006): trees that differ more, and fit noise less.
+    Of a column of categories one random division is tried.
+path_smooth : float >= 0, default=0.0
+    Draw the value of a leaf of ``n`` rows towards that of the node above it, which counts
+    as much as ``path_smooth`` rows: ``(n w + path_smooth v) / (n + path_smooth)``.
+forced_splits : dict, path of a JSON file, or None
+    Splits that each tree begins with, as LightGBM's file has them: ``{"feature": name or
+    position, "threshold": number, "left": {...}, "right": {...}}``, the last two where
+    wanted.  Rows up to the threshold go left.  One that has no gain in a tree, or whose
+    column was not drawn for it, is left to the search.  Not for categories.
 max_bins_by_feature : dict of column to int, sequence of n_features ints, or None
     From 2 to 255, instead of ``max_bins``.
 forced_bins : dict of column to ascending numbers, or None

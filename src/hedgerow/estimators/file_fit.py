@@ -206,7 +206,8 @@ def asked_loss(
     if isinstance(estimator, HedgerowClassifier):
         assert classes is not None
         name, n_outputs = estimator._chosen_loss(classes)  # noqa: SLF001
-        return AskedLoss(name, values, "two classes", n_outputs)
+        several = callable(name) and n_outputs > 1
+        return AskedLoss(name, values, "classes" if several else "two classes", n_outputs)
     chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
     return AskedLoss(chosen, values)
 

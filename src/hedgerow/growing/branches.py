@@ -5,6 +5,8 @@ A child inherits what its parent may do, less what the split rules out
 
 bounds    a split on an ordered column divides the range of leaf values at the middle
           of its sides
+values    the leaf value of the parent, and keys of random draws
+          (:mod:`hedgerow.kernels.growth`)
 columns   those that some group holds together with all columns that split the
           branch so far; a column in no group that is left cannot come any more
 
@@ -13,15 +15,20 @@ Thread 0 alone runs this code, between two barriers.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.data.bins import BinSpec
 from hedgerow.growing.constraints import NO_INTERACTIONS
 from hedgerow.growing.state import (
     NODE_BIN,
     NODE_COLUMN,
+    NODE_COUNT,
+    NODE_DEPTH,
     NODE_FEATURE,
     NODE_G,
     NODE_H,
@@ -29,10 +36,20 @@ from hedgerow.growing.state import (
     NODE_RIGHT,
     Tree,
 )
-from hedgerow.kernels.monotone import Constraints, clamp
+from hedgerow.kernels.growth import GrowthRules, ordered_factor, start_children, start_root
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.monotone import (
+    HIGH,
+    LOW,
+    ORDERED,
+    TOWARD,
+    Constraints,
+    value_in_node,
+)
 from hedgerow.kernels.split import SplitRules, Units, leaf_weight
 from hedgerow.params import BoostParams
 
+NO_GIVEN: IntArray = np.zeros((0, 4), dtype=np.int64)
 SETS_APART = 1
 """``NODE_COLUMN`` of a split that only sets missing values apart, in growth without bins."""
 
@@ -40,11 +57,20 @@ SETS_APART = 1
 def is_constrained(params: BoostParams) -> bool:
     """Whether anything is asked that concerns the growth of trees."""
     asked = (params.monotone_constraints, params.feature_penalties, params.interaction_constraints)
-    return any(constraint is not None for constraint in asked)
+    return any(constraint is not None for constraint in asked) or asks_for_growth(params)
+
+
+def asks_for_growth(params: BoostParams) -> bool:
+    """Whether leaf values or cuts are not simply the best ones."""
+    return params.extra_trees or params.path_smooth > 0.0 or params.forced_splits is not None
 
 
 def make_constraints(
-    params: BoostParams, n_features: int, last_bin: IntArray, max_nodes: int
+    params: BoostParams,
+    n_features: int,
+    last_bin: IntArray,
+    max_nodes: int,
+    given: IntArray = NO_GIVEN,
 ) -> Constraints:
     """Arrays of the constraints of a fit.
 
@@ -56,6 +82,8 @@ def make_constraints(
     last_bin : int64 (n_features,)
         Of present values; empty where trees are not grown on bins.
     max_nodes : int
+    given : int64 (n_given, 4)
+        Cuts that trees begin with; see :class:`hedgerow.kernels.growth.GrowthRules`.
     """
     signs, factors = params.monotone_constraints, params.feature_penalties
     together = -1
@@ -69,11 +97,11 @@ def make_constraints(
     numbers = np.repeat(np.arange(len(groups)), sizes)
     counts = np.bincount(columns, minlength=n_features)
     return Constraints(
-        scored=np.int64(signs is not None or factors is not None),
+        scored=np.int64(signs is not None or factors is not None or asks_for_growth(params)),
         sign=np.array(signs or (0,) * n_features, dtype=np.float64),
         factor=np.array(factors or (1,) * n_features, dtype=np.float64),
         last_bin=np.ascontiguousarray(last_bin, dtype=np.int64),
-        bounds=np.empty((max_nodes, 2)),
+        bounds=np.empty((max_nodes, 4)),
         parent=np.zeros(max_nodes, dtype=np.int64),
         together=np.int64(together),
         group_start=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
@@ -83,15 +111,48 @@ def make_constraints(
         met=np.zeros(len(groups), dtype=np.int64),
         used=np.zeros(n_features, dtype=np.int32),
         permitted=np.zeros(n_features, dtype=np.int32),
+        growth=GrowthRules(
+            smooth=float(params.path_smooth),
+            penalty=float(params.monotone_penalty),
+            drawn=np.int64(params.extra_trees),
+            node=np.zeros((max_nodes, 2), dtype=np.int64),
+            given=given,
+            weight=np.array(params.feature_weights or (), dtype=np.float64),
+            keys=np.zeros(n_features if params.feature_weights else 0),
+        ),
     )
 
 
+def given_cuts(splits: Any, spec: BinSpec) -> IntArray:
+    """The splits that each tree begins with, as cuts between bins; int64 (n_given, 4).
+
+    Parameters
+    ----------
+    splits : tuple or None
+        Resolved ``forced_splits``: column, threshold, and the numbers of the splits below.
+    spec : BinSpec
+        That has a cut at each threshold (:func:`hedgerow.growing.constraints.resolve_bins`).
+    """
+    found = np.full((len(splits or ()), 4), -1, dtype=np.int64)
+    for row, (feature, threshold, left, right) in zip(found, splits or (), strict=True):
+        is_int = spec.schema.kinds[feature] == "int"
+        key = threshold if is_int else keys_of_floats(np.array([float(threshold)]))[0]
+        cuts = spec.cut_keys[spec.cut_start[feature] : spec.cut_start[feature + 1]]
+        row[:] = feature, np.searchsorted(cuts, key, side="right") - 1, left, right
+    return found
+
+
 @kernel(inline=True, inner=True)
-def bound_root(asked: Constraints) -> None:
-    """The root may take any value."""
+def bound_root(asked: Constraints, seed: int, tree: int) -> None:
+    """The root of tree number ``tree`` may take any value."""
     asked.parent[0] = -1
-    asked.bounds[0, 0] = -np.inf
-    asked.bounds[0, 1] = np.inf
+    if asked.scored == 0:
+        return
+    asked.bounds[0, LOW] = -np.inf
+    asked.bounds[0, HIGH] = np.inf
+    asked.bounds[0, TOWARD] = 0.0
+    asked.bounds[0, ORDERED] = ordered_factor(asked.growth.penalty, 0)
+    start_root(asked.growth, seed, tree)
 
 
 @kernel(inner=True)
@@ -100,7 +161,7 @@ def bounded_weight(
 ) -> float:
     """Leaf value of a node with these sums, within its bounds."""
     weight = leaf_weight(float(row[NODE_G]) * units.g, float(row[NODE_H]) * units.h, rules)
-    return clamp(weight, asked.bounds[node, 0], asked.bounds[node, 1])
+    return value_in_node(asked, node, weight, row[NODE_COUNT])
 
 
 @kernel(inline=True, inner=True)
@@ -114,10 +175,14 @@ def bound_children(
         asked.parent[child] = parent
     if asked.scored == 0:
         return
+    value = bounded_weight(asked, parent, row, units, rules)
     for child in (left, right):
-        asked.bounds[child, 0] = asked.bounds[parent, 0]
-        asked.bounds[child, 1] = asked.bounds[parent, 1]
+        asked.bounds[child, LOW] = asked.bounds[parent, LOW]
+        asked.bounds[child, HIGH] = asked.bounds[parent, HIGH]
+        asked.bounds[child, TOWARD] = value
+        asked.bounds[child, ORDERED] = ordered_factor(asked.growth.penalty, row[NODE_DEPTH] + 1)
     feature = row[NODE_FEATURE]
+    start_children(asked.growth, parent, (feature, row[NODE_BIN]), (left, right))
     sign = asked.sign[feature]
     if len(asked.last_bin) > 0:
         apart = row[NODE_BIN] == asked.last_bin[feature]
@@ -129,11 +194,11 @@ def bound_children(
     above = bounded_weight(asked, right, tree.table[right], units, rules)
     middle = 0.5 * below + 0.5 * above
     if sign > 0.0:
-        asked.bounds[left, 1] = min(asked.bounds[left, 1], middle)
-        asked.bounds[right, 0] = max(asked.bounds[right, 0], middle)
+        asked.bounds[left, HIGH] = min(asked.bounds[left, HIGH], middle)
+        asked.bounds[right, LOW] = max(asked.bounds[right, LOW], middle)
     else:
-        asked.bounds[left, 0] = max(asked.bounds[left, 0], middle)
-        asked.bounds[right, 1] = min(asked.bounds[right, 1], middle)
+        asked.bounds[left, LOW] = max(asked.bounds[left, LOW], middle)
+        asked.bounds[right, HIGH] = min(asked.bounds[right, HIGH], middle)
 
 
 @kernel(inner=True)
@@ -196,8 +261,8 @@ def keep_permitted(
 
 
 @kernel(inline=True, inner=True)
-def clamp_to_node(asked: Constraints, node: int, value: float) -> float:
-    """A leaf value within the bounds of its node."""
+def clamp_to_node(asked: Constraints, node: int, value: float, n: int) -> float:
+    """A leaf value of ``n`` rows, smoothed, within the bounds of its node."""
     if asked.scored == 0:
         return value
-    return clamp(value, asked.bounds[node, 0], asked.bounds[node, 1])
+    return value_in_node(asked, node, value, n)

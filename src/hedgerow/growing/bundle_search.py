@@ -35,10 +35,11 @@ from hedgerow.growing.state import (
     USABLE_OWN,
     Bundles,
 )
+from hedgerow.kernels.asked_search import search_asked
 from hedgerow.kernels.histogram import Bins, Wide
 from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.lanes import WIDTH, choose, lane_of, load_lanes, spread
-from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of, search_asked
+from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of
 from hedgerow.kernels.split import (
     NO_SPLIT,
     Cuts,

@@ -139,7 +139,10 @@ def own_of(extras: layout.Extras, scalars: IntArray, n_threads: int, n_columns: 
     for _ in range(n_threads):
         asked = extras.constraints
         asked = asked._replace(
-            met=asked.met.copy(), used=asked.used.copy(), permitted=asked.permitted.copy()
+            met=asked.met.copy(),
+            used=asked.used.copy(),
+            permitted=asked.permitted.copy(),
+            growth=asked.growth._replace(keys=asked.growth.keys.copy()),
         )
         mine = extras._replace(constraints=asked)
         allowed = np.ones((3, n_columns), dtype=np.int32)

@@ -6,6 +6,8 @@ monotone constraint     1: the raw score never falls as the column grows; -1: it
 interaction constraint  sets of columns; those that split one branch of a tree, from
                         the root to a leaf, must all lie in one of them
 feature penalty         factor on the gain of every split of a column
+feature weight          how readily a column is drawn where columns are sampled
+forced split            that every tree begins with, and its threshold one of the cuts
 forced bin              cut that is among those of a column, whatever the data
 
 :func:`resolve_constraints` turns what users write (names, positions, mappings,
@@ -28,6 +30,7 @@ import numpy as np
 from hedgerow.data.bins import MOST_BINS
 from hedgerow.data.schema import Schema, position_of
 from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.growing.forced_splits import read_forced_splits
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams, read_direction
 
@@ -52,11 +55,12 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
     Returns
     -------
     BoostParams
-        With ``monotone_constraints`` a tuple of -1, 0, 1, ``feature_penalties``
-        a tuple of floats, ``max_bins_by_feature`` a tuple of ints, one for each
-        column; ``interaction_constraints`` one of its words, or a tuple of tuples
-        of positions; ``forced_bins`` a dict of name to ascending numbers.  None
-        where nothing is asked.
+        With ``monotone_constraints`` a tuple of -1, 0, 1, ``feature_penalties`` and
+        ``feature_weights`` tuples of floats, ``max_bins_by_feature`` a tuple of ints, one for
+        each column; ``interaction_constraints`` one of its words, or a tuple of tuples
+        of positions; ``forced_bins`` a dict of name to ascending numbers, and
+        ``forced_splits`` as :mod:`hedgerow.growing.forced_splits` says.  None where nothing
+        is asked.
 
     Raises
     ------
@@ -68,6 +72,8 @@ def resolve_constraints(params: BoostParams, schema: Schema, objective: Objectiv
         monotone_constraints=_monotone(params.monotone_constraints, schema, objective),
         interaction_constraints=_interactions(params.interaction_constraints, schema),
         feature_penalties=_penalties(params.feature_penalties, schema),
+        feature_weights=_weights(params.feature_weights, schema),
+        forced_splits=read_forced_splits(params.forced_splits, schema),
         max_bins_by_feature=_max_bins(params, schema),
         forced_bins=_forced(params, schema),
     )
@@ -159,7 +165,7 @@ def _monotone(given: Any, schema: Schema, objective: Objective) -> tuple[int, ..
             "depends on several raw scores. Use a loss of the mean, such as 'squared_error', "
             "'gamma' or 'poisson'."
         )
-    if objective.name in _OF_CLASSES:
+    if objective.name in _OF_CLASSES or getattr(objective, "task", None) == "classes":
         raise ParameterError(
             f"monotone_constraints cannot be kept for objective {objective.name!r} with "
             f"{objective.n_outputs} outputs: a probability depends on the scores of all classes, "
@@ -180,6 +186,18 @@ def _penalties(given: Any, schema: Schema) -> tuple[float, ...] | None:
             "least one above 0."
         )
     return factors
+
+
+def _weights(given: Any, schema: Schema) -> tuple[float, ...] | None:
+    weights = _by_column(given, "feature_weights", schema, 1.0, _factor)
+    if weights is None or all(weight == weights[0] > 0.0 for weight in weights):
+        return None
+    if not any(weights):
+        raise ParameterError(
+            "feature_weights are 0 for every column, so that none can be drawn: leave at least "
+            "one above 0."
+        )
+    return weights
 
 
 def _factor(value: Any, where: str) -> float:
@@ -246,7 +264,7 @@ def _group(group: Any, number: int, schema: Schema) -> tuple[int, ...]:
 
 
 def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]] | None:
-    given, name = params.forced_bins, "forced_bins"
+    given, name = _with_forced_splits(params, schema), "forced_bins"
     if given is None:
         return None
     if not isinstance(given, Mapping):
@@ -273,6 +291,21 @@ def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]]
         if read:
             forced[column.name] = read
     return forced or None
+
+
+def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
+    """The forced bins, with a cut at each threshold of forced splits."""
+    splits, given = read_forced_splits(params.forced_splits, schema), params.forced_bins
+    if splits is None or not (given is None or isinstance(given, Mapping)):
+        return given
+    cuts: dict[Any, Any] = dict(given or {})
+    at_place = {position_of(key, schema, "forced_bins"): key for key in cuts}
+    for feature, threshold, _, _ in splits:
+        key = at_place.setdefault(feature, schema.names[feature])
+        known = cuts.get(key, ())
+        if _is_sequence(known) and all(map(_is_finite, known)):
+            cuts[key] = tuple(sorted({*(float(cut) + 0.0 for cut in known), threshold}))
+    return cuts
 
 
 def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:

@@ -91,7 +91,7 @@ from hedgerow.kernels.exact import (
     thin_runs,
 )
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
-from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of
+from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, factor_of
 from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -336,7 +336,8 @@ def search_bounded(
     if asked is None:
         return best
     sums, limits, bounds = node
-    wanted = AskedColumn(asked.sign[column], asked.factor[column], place[1] - place[0], bounds)
+    factor = factor_of(asked, column, bounds)
+    wanted = AskedColumn(asked.sign[column], factor, place[1] - place[0], bounds)
     return search_list(entries, place, fixed, cuts, sums, limits, column, best, wanted)
 
 

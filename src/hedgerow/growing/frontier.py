@@ -3,7 +3,7 @@
 Thread 0 alone runs this code, between two barriers.  The frontier is the set
 of open nodes of the table; leaf-wise growth takes the one with the largest
 gain, depth-wise growth the one with the smallest depth (among those the
-largest gain).  Ties go to the node that was made first.
+largest gain).  Nodes with a cut that is given come first.  Ties go to the node that was made first.
 
 A histogram slot is taken by the root, by each smaller child, and inherited
 from the parent by the larger one; nodes that cannot be split give theirs back.
@@ -41,6 +41,7 @@ from hedgerow.growing.state import (
     IS_SMALL,
     IS_SMALL_SLOT,
     IS_SUBTRACT,
+    IS_TREE,
     NODE_BIN,
     NODE_COLUMN,
     NODE_COUNT,
@@ -67,8 +68,8 @@ from hedgerow.growing.state import (
     Settings,
     Tree,
 )
+from hedgerow.kernels.asked_gains import found_gain
 from hedgerow.kernels.intrinsics import float_of_bits
-from hedgerow.kernels.monotone import found_gain
 from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
 
 _PATH_STEP = 0x5851F42D4C957F2D
@@ -142,7 +143,7 @@ def start_tree(
     scalars[IS_SUBTRACT] = 0
     scalars[IS_SEARCH_SMALL] = 1 if searched else 0
     scalars[IS_SEARCH_LARGE] = 0
-    bound_root(extras.constraints)
+    bound_root(extras.constraints, settings.seed, scalars[IS_TREE])
 
 
 @kernel(inner=True)
@@ -192,10 +193,14 @@ def keep_best(
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     row = tree.table[node]
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    score = float_of_bits(found[best, child, FOUND_SCORE]) * units.scale
+    split = found[best, child]
+    score = float_of_bits(split[FOUND_SCORE]) * units.scale
     gain = split_gain(score, sums, units, rules)
-    gain = found_gain(extras.constraints, score, gain)
-    take_split(tree, scalars, node, found[best, child], gain)
+    left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
+    gain = found_gain(extras.constraints, node, score, gain, left, sums, units, rules)
+    take_split(tree, scalars, node, split, gain)
+    if score == np.inf:
+        tree.table[node, NODE_OPEN] = 2
 
 
 @kernel(inline=True, inner=True)
@@ -227,8 +232,10 @@ def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
     for node in range(scalars[IS_N_NODES]):
         if table[node, NODE_OPEN] == 0:
             continue
-        if best < 0:
+        if best < 0 or table[node, NODE_OPEN] > table[best, NODE_OPEN]:
             best = node
+        elif table[node, NODE_OPEN] < table[best, NODE_OPEN]:
+            continue
         elif settings.depthwise == 1 and table[node, NODE_DEPTH] != table[best, NODE_DEPTH]:
             if table[node, NODE_DEPTH] < table[best, NODE_DEPTH]:
                 best = node

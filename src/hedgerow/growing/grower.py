@@ -20,7 +20,7 @@ from hedgerow.compile import entry_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.growing import state as layout
-from hedgerow.growing.branches import make_constraints
+from hedgerow.growing.branches import given_cuts, make_constraints
 from hedgerow.growing.goss import make_sampler, weights_of
 from hedgerow.growing.gradients import BLOCK
 from hedgerow.growing.grow import ORDER_GROW, ORDER_STOP, work
@@ -289,7 +289,11 @@ def _make_extras(
         bundles=_make_bundles(matrix, params, n_threads, scratch_start) if bundled else None,
         lists=make_row_lists(matrix, n_threads) if bundled else None,
         constraints=make_constraints(
-            params, matrix.n_features, matrix.spec.bin_counts() - 1, max_nodes
+            params,
+            matrix.n_features,
+            matrix.spec.bin_counts() - 1,
+            max_nodes,
+            given_cuts(params.forced_splits, matrix.spec),
         ),
         sampler=make_sampler(params, matrix.n_rows, n_threads, packs=True),
     )

@@ -87,7 +87,7 @@ def set_values(
         cover = float(h) * units.h
         numbers[node, NUMBER_COVER] = cover
         step = leaf_weight(float(g) * units.g, cover, rules)
-        step = clamp_to_node(extras.constraints, node, step)
+        step = clamp_to_node(extras.constraints, node, step, table[node, NODE_COUNT])
         numbers[node, NUMBER_VALUE] = settings.learning_rate * step
 
 

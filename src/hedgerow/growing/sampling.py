@@ -29,7 +29,9 @@ from hedgerow.growing.state import (
     Settings,
 )
 from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.growth import draw_weighted
 from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.monotone import Constraints
 
 ROW_STREAM = 1 << 40
 LEVEL_STREAM = 2 << 40
@@ -77,9 +79,15 @@ def sample_rows(
 
 
 @kernel(inner=True)
-def shuffle_front(seed: int, stream: int, order: np.ndarray, n: int, fraction: float) -> int:
+def shuffle_front(
+    asked: Constraints, seed: int, stream: int, order: np.ndarray, n: int, fraction: float
+) -> int:
     """Put a random choice of about ``fraction`` of ``order[:n]`` to the front; its size."""
     n_taken = max(np.int64(1), np.int64(np.rint(fraction * n)))
+    if len(asked.growth.weight) > 0:
+        return draw_weighted(
+            asked.growth, seed, stream, order, n, n_taken, asked.used, asked.permitted
+        )
     for i in range(n_taken):
         draw = hash64(seed, np.uint64(stream), np.uint64(i))
         j = i + np.int64(draw % np.uint64(n - i))
@@ -98,19 +106,21 @@ def allow_columns(
     extras: Extras | ExactExtras,
 ) -> None:
     """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
-    order = allowed[2]
+    order, asked = allowed[2], extras.constraints
     n = scalars[IS_N_FEATURES]
     for k in range(n):
         order[k] = extras.features[k]
     tree = scalars[IS_TREE]
     if settings.columns_by_level < 1.0:
         stream = LEVEL_STREAM + (tree << 8) + table[node, NODE_DEPTH]
-        n = shuffle_front(settings.seed, stream, order, n, settings.columns_by_level)
-    n = keep_permitted(extras.constraints, table, node, order, n)
+        n = shuffle_front(
+            extras.constraints, settings.seed, stream, order, n, settings.columns_by_level
+        )
+    n = keep_permitted(asked, table, node, order, n)
     if settings.columns_by_node < 1.0 and n > 0:
         stream, path = np.uint64(NODE_STREAM + tree), np.uint64(table[node, NODE_PATH])
         seed = hash64(settings.seed, stream, path)
-        n = shuffle_front(seed, NODE_STREAM, order, n, settings.columns_by_node)
+        n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
     for j in range(allowed.shape[1]):
         allowed[child, j] = 0
     for k in range(n):

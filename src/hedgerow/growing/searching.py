@@ -38,11 +38,14 @@ from hedgerow.growing.state import (
     Search,
     Settings,
 )
+from hedgerow.kernels.asked_gains import gain_of_sides
+from hedgerow.kernels.asked_search import search_asked
 from hedgerow.kernels.category_split import CategorySplit, complete_set, find_set
+from hedgerow.kernels.growth import MOST_DRAWN, NODE_KEY, draw_of
 from hedgerow.kernels.histogram import Bins, Columns, Wide, filled_cells
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import WIDTH
-from hedgerow.kernels.monotone import Constraints, bounds_of, gain_of_sides, search_asked
+from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.split import (
     NO_SPLIT,
     NodeSums,
@@ -133,8 +136,11 @@ def search_categories(
             continue
         at, stride = slot_start + feature * bins.stride, bins.stride
         filled = filled_cells(bins, feature, False)
+        draw = np.int64(-1)
+        if asked.growth.drawn == 1:
+            draw = draw_of(asked.growth.node[number, NODE_KEY], feature, MOST_DRAWN)
         score, first, last = find_set(
-            wide, at, filled, stride, sums, units, rules, categories.rules, places
+            wide, at, filled, stride, sums, units, rules, categories.rules, places, draw
         )
         # Constraints turn the score into a gain, which others are compared with.
         if score < 0.0 or (

@@ -146,6 +146,13 @@ def drawn_columns(params: BoostParams, tree: int, n_features: int) -> npt.NDArra
     """The columns that a tree may use, ascending."""
     n_taken = max(1, round(params.colsample_bytree * n_features))
     order = hash_range(params.seed, _COLUMN_STREAM + tree, 0, n_features)
+    if params.feature_weights is not None and n_taken < n_features:
+        weight = np.array(params.feature_weights)
+        uniform = ((order >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        with np.errstate(divide="ignore"):  # columns of weight 0 come last
+            keys = np.log(uniform) / weight
+        n_taken = min(n_taken, np.count_nonzero(weight))
+        return np.sort(np.argsort(-keys, kind="stable")[:n_taken]).astype(np.int32)
     return np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
 
 

@@ -407,8 +407,8 @@ def check_supported(params: BoostParams) -> None:
         )
     if is_constrained(params):
         raise AllRowsNeededError(
-            "tree_method='exact' on disk knows no monotone_constraints, feature_penalties or "
-            "interaction_constraints: use tree_method='hist', or a table in memory."
+            "tree_method='exact' on disk knows no monotone_constraints, feature_penalties, "
+            "interaction_constraints or path_smooth: use tree_method='hist', or a table in memory."
         )
     if follows_gradients(params):
         raise AllRowsNeededError(

@@ -92,6 +92,7 @@ from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, sha
 from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.lanes import WIDTH, lane_of
+from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, comparable, limits_of
 from hedgerow.kernels.symmetric_category import (
@@ -391,7 +392,7 @@ def partition_level(
 
 
 @kernel(inner=True)
-def grow_levels(thread: int, state: State, level: Level) -> None:
+def grow_levels(thread: int, state: State, level: Level, asked: Constraints) -> None:
     """Level after level, until no cut is worth it or the tree is deep enough."""
     crew, settings, rules = state.crew, state.settings, state.rules
     tree, scalars, search = state.tree, state.scalars, state.search
@@ -399,7 +400,7 @@ def grow_levels(thread: int, state: State, level: Level) -> None:
     turn = np.int64(0)
     while True:
         if thread == 0:
-            allow_level(settings, columns, search.allowed, level, scalars)
+            allow_level(settings, columns, search.allowed, level, scalars, asked)
         barrier(crew)
         # Read before the cut is chosen: behind that barrier thread 0 runs ahead.
         n_entries, n_open, n_slotless = counts[N_ENTRIES], counts[N_OPEN], counts[N_SLOTLESS]
@@ -440,7 +441,7 @@ def work_symmetric(thread: int, state: State, level: Level, order: int) -> None:
         draw_rows(thread, crew, settings, state.rows, state.threads.counts, scalars, state.extras)
         if thread == 0:
             start_levels(settings, rules, state.tree, scalars, level, state.extras)
-        grow_levels(thread, bare(state), level)
+        grow_levels(thread, bare(state), level, state.extras.constraints)
         finish_tree(
             thread,
             crew,

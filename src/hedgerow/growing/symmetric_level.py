@@ -65,6 +65,7 @@ from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.lanes import WIDTH
+from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, limits_of, node_score
 from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_groups
 
@@ -136,13 +137,9 @@ class Level(NamedTuple):
 
 @kernel(inner=True)
 def start_levels(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    level: Level,
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, level: Level,
     extras: Extras,
-) -> None:
+) -> None:  # fmt: skip
     """Empty the tree; the root is the only node of the first level."""
     start_tree(settings, rules, tree, scalars, extras)
     row, entry, counts = tree.table[0], level.entries[0, 0], level.counts
@@ -160,8 +157,9 @@ def start_levels(
 
 @kernel(inner=True)
 def allow_level(
-    settings: Settings, columns: np.ndarray, allowed: np.ndarray, level: Level, scalars: IntArray
-) -> None:
+    settings: Settings, columns: np.ndarray, allowed: np.ndarray, level: Level, scalars: IntArray,
+    asked: Constraints,
+) -> None:  # fmt: skip
     """Draw the columns of the level; a level is also what ``colsample_bynode`` draws for."""
     if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
         return
@@ -171,10 +169,10 @@ def allow_level(
         order[k] = columns[k]
     if settings.columns_by_level < 1.0:
         stream = LEVEL_STREAM + (tree << 8) + number
-        n = shuffle_front(settings.seed, stream, order, n, settings.columns_by_level)
+        n = shuffle_front(asked, settings.seed, stream, order, n, settings.columns_by_level)
     if settings.columns_by_node < 1.0:
         seed = hash64(settings.seed, np.uint64(NODE_STREAM + tree), np.uint64(number))
-        n = shuffle_front(seed, NODE_STREAM, order, n, settings.columns_by_node)
+        n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
     for j in range(allowed.shape[1]):
         allowed[0, j] = 0
     for k in range(n):

@@ -250,7 +250,6 @@ def search_vectors(
     sets: Sets | None,
 ) -> float:
     """Note the best split of columns ``mine`` in ``found``; return the node's score as a leaf."""
-    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
     parent = 0.0
     if mine[1] > mine[0]:
@@ -262,7 +261,7 @@ def search_vectors(
     limits = start_search(node, rules)
     for k in range(mine[0], mine[1]):
         feature = np.int64(features[k])
-        if (not sampled or allowed[feature] == 1) and not is_set(sets, feature):
+        if allowed[feature] == 1 and not is_set(sets, feature):
             n_bins = np.int64(bins.n_bins[feature])
             best = search_column(sums, feature, n_bins, stride, node, limits, best)
     whole = NodeSums(np.int64(0), np.int64(0), node.n_rows)
@@ -272,7 +271,7 @@ def search_vectors(
     if sets is not None:
         for k in range(mine[0], mine[1]):
             feature = np.int64(features[k])
-            if (not sampled or allowed[feature] == 1) and is_set(sets, feature):
+            if allowed[feature] == 1 and is_set(sets, feature):
                 search_set(thread, sums, feature, stride, node, rules, found, sets)
     return parent
 

@@ -176,6 +176,8 @@ def _is_groups(value: Any, n_features: int) -> bool:
 _BY_COLUMN: dict[str, Callable[[Any, int], bool]] = {
     "monotone_constraints": lambda value, n: _one_each(value, n, _is_direction),
     "feature_penalties": lambda value, n: _one_each(value, n, is_finite),
+    "feature_weights": lambda value, n: _one_each(value, n, is_finite),
+    "forced_splits": lambda value, n: all_of(value, lambda split: all_of(split, is_finite)),
     "max_bins_by_feature": lambda value, n: _one_each(value, n, is_count),
     "interaction_constraints": _is_groups,
     "forced_bins": lambda value, n: _maps_to(value, lambda cuts: all_of(cuts, is_finite)),

@@ -207,10 +207,15 @@ def scan_order(
     rules: SplitRules,
     category: CategoryRules,
     places: IntArray,
+    draw: int,
 ) -> tuple[float, int]:
-    """Best score and number of groups taken from one end of the order."""
+    """Best score and number of groups taken from one end of the order.
+
+    With ``draw`` >= 0 one number alone is tried, drawn at random by it.
+    """
     order = places[ORDER]
     most = np.int64(min(category.most, (n_groups + 1) // 2, n_groups - 1))
+    only = draw % most if draw >= 0 and most > 0 else np.int64(-1)
     best, taken = -1.0, np.int64(0)
     g, h, n, passed = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(most):
@@ -221,7 +226,7 @@ def scan_order(
         passed += places[GROUP_N, group]
         if node.n - n < category.min_group:
             break
-        if passed < category.min_group:
+        if passed < category.min_group or (only >= 0 and i != only):
             continue
         passed = np.int64(0)
         score = score_sides(g, h, n, node, units, rules)
@@ -241,12 +246,14 @@ def find_set(
     rules: SplitRules,
     category: CategoryRules,
     places: IntArray,
+    draw: int = -1,
 ) -> tuple[float, int, int]:
     """Best set of the bins at ``wide[at:at + stride]``: its score, and where in the order it is.
 
     Only the first ``filled`` bins and the last can have rows.  ``places`` is scratch
     space, ``CATEGORY_PLACES`` rows of ``SCRATCH_SIZE``, of which
-    :func:`complete_set` makes the split.
+    :func:`complete_set` makes the split.  With ``draw`` >= 0 a division is drawn by it, and
+    no other tried.
     """
     best, first, last = -1.0, np.int64(0), np.int64(0)
     n_found = count_bins(wide, at, filled, stride)
@@ -256,7 +263,10 @@ def find_set(
         # Group 0 is empty here.  Two groups make one division, not two.
         n_groups = gather_bins(wide, at, filled, stride, 0.0, places)
         stop = n_groups if n_groups > 3 else np.int64(2)
+        only = 1 + draw % (stop - 1) if draw >= 0 else np.int64(-1)
         for i in range(1, stop):
+            if only >= 0 and i != only:
+                continue
             places[ORDER, i] = i
             g, h, n = places[GROUP_G, i], places[GROUP_H, i], places[GROUP_N, i]
             score = score_sides(g, h, n, node, units, rules)
@@ -275,7 +285,7 @@ def find_set(
         rules.max_delta_step,
     )
     for backward in range(2):
-        score, taken = scan_order(n_groups, backward, node, units, harder, category, places)
+        score, taken = scan_order(n_groups, backward, node, units, harder, category, places, draw)
         if score > best:
             best = score
             first = n_groups - taken if backward == 1 else np.int64(0)

@@ -120,7 +120,7 @@ def best_of_cuts(
         if asked is None:
             score = cut_score(g_left, h_left, limits)
         else:
-            score = cut_gain(g_left, h_left, n[k], limits, asked)
+            score = cut_gain(g_left, h_left, n_left, n[k], limits, asked)
         rows = (n_left >= limits.fewest) & (n_right >= limits.fewest)
         weight = (h_left >= limits.lightest) & (h_right >= limits.lightest)
         # Bit patterns of floats >= 0 sort like the floats; an integer maximum vectorises.

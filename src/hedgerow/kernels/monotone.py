@@ -21,7 +21,10 @@ The gain of a split is
 
     factor of its column * (1/2 [score(L) + score(R) - score(node)] - gamma)
 
-and the search compares gains, as columns have different factors.  It runs over
+where the factor of an ordered column may be smaller in the first levels
+(:mod:`hedgerow.kernels.growth`, which also says how leaf values are drawn towards that of
+the parent, and which cuts are looked at if not all are).
+The search compares gains, as columns have different factors.  It runs over
 some columns at a time, as that of :mod:`hedgerow.kernels.split`; that one needs
 no leaf values, only one division for a cut, and stays as it is.
 """
@@ -35,6 +38,12 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.growth import (
+    NODE_GIVEN,
+    NODE_KEY,
+    GrowthRules,
+    smoothed,
+)
 from hedgerow.kernels.histogram import Wide
 from hedgerow.kernels.lanes import (
     WIDTH,
@@ -55,24 +64,23 @@ from hedgerow.kernels.split import (
     is_allowed,
     leaf_weight,
     node_score,
-    search_columns,
 )
 
-_ROUNDING = 1e-10
+ROUNDING = 1e-10
 """A gain no larger than this share of the node's own score is rounding."""
 
 
 class Constraints(NamedTuple):
     """What is asked of columns, and what follows for each node.
 
-    scored         1: gains are bounded, ordered or have factors; 0: only columns are
-                   kept apart, and the search is the usual one
+    scored         1: gains are bounded, ordered or have factors, or ``growth`` asks for
+                   something; 0: only columns are kept apart, and the search is the usual one
     sign           float64 (n_features,): 1 rises, -1 falls, 0 free
     factor         float64 (n_features,): of the gain
     last_bin       int64 (n_features,): a cut behind it sets missing values apart;
                    empty where trees are not grown on bins
-    bounds         float64 (nodes, 2): lowest and highest leaf value, before the
-                   learning rate
+    bounds         float64 (nodes, 4): lowest and highest leaf value, the value of the
+                   parent, before the learning rate; factor of gains of ordered columns
     parent         int64 (nodes,)
     together       most columns that may meet on a branch; 0: as the groups say;
                    -1: any, as without interaction constraints
@@ -83,6 +91,7 @@ class Constraints(NamedTuple):
     met            int64 (groups,): zeros, space for counting
     used           int32 (n_features,): space for the columns of a branch
     permitted      int32 (n_features,): space for marks
+    growth         see :mod:`hedgerow.kernels.growth`
     """
 
     scored: np.int64
@@ -99,6 +108,11 @@ class Constraints(NamedTuple):
     met: IntArray
     used: np.ndarray
     permitted: np.ndarray
+    growth: GrowthRules
+
+
+# Columns of ``Constraints.bounds``.
+LOW, HIGH, TOWARD, ORDERED = range(4)
 
 
 class Bounds(NamedTuple):
@@ -109,6 +123,11 @@ class Bounds(NamedTuple):
     score: np.float64  # of the node as a leaf
     rounding: np.float64
     gamma: np.float64
+    toward: np.float64  # leaf value of the node, which those of the sides are drawn to
+    smooth: np.float64
+    ordered: np.float64  # factor of gains of ordered columns
+    key: np.int64  # of random draws
+    given: np.int64  # a cut that the node is to take, or -1
 
 
 @kernel(inline=True, inner=True)
@@ -123,16 +142,24 @@ def score_at(g: float, d: float, alpha: float, weight: float) -> float:
     return -((g + g) * weight + d * weight * weight) - 2.0 * alpha * abs(weight)
 
 
+@kernel(inline=True, inner=True)
+def value_in_node(asked: Constraints, number: int, weight: float, n: int) -> float:
+    """What becomes of the Newton step of node ``number`` with ``n`` rows."""
+    if asked.growth.smooth > 0.0 and number > 0:  # the root has no parent
+        weight = smoothed(weight, float(n), asked.bounds[number, TOWARD], asked.growth.smooth)
+    return clamp(weight, asked.bounds[number, LOW], asked.bounds[number, HIGH])
+
+
 @kernel(inner=True)
 def bounds_of(
     asked: Constraints, number: int, node: NodeSums, units: Units, rules: SplitRules
 ) -> Bounds:
     """What the search needs to know of node ``number`` with these sums."""
     if asked.scored == 0:
-        return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0)
-    low, high = asked.bounds[number, 0], asked.bounds[number, 1]
+        return Bounds(-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0, -1)
+    low, high = asked.bounds[number, LOW], asked.bounds[number, HIGH]
     g, h = float(node.g) * units.g, float(node.h) * units.h
-    weight = clamp(leaf_weight(g, h, rules), low, high)
+    weight = value_in_node(asked, number, leaf_weight(g, h, rules), node.n)
     score = score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
     value_unit = units.h / units.g
     score_unit = units.g * (units.g / units.h)
@@ -140,8 +167,13 @@ def bounds_of(
         low * value_unit,
         high * value_unit,
         score / score_unit,
-        _ROUNDING * node_score(g, h, rules) / score_unit,
+        ROUNDING * node_score(g, h, rules) / score_unit,
         rules.gamma / score_unit,
+        weight * value_unit,
+        asked.growth.smooth,
+        asked.bounds[number, ORDERED],
+        asked.growth.node[number, NODE_KEY],
+        asked.growth.node[number, NODE_GIVEN],
     )
 
 
@@ -155,6 +187,13 @@ def gain_of(score: float, factor: float, bounds: Bounds) -> float:
     return gain if gain > 0.0 and math.isfinite(gain) else -1.0
 
 
+@kernel(inline=True, inner=True)
+def factor_of(asked: Constraints, feature: int, bounds: Bounds) -> float:
+    """Factor on the gains of a column in a node."""
+    ordered = bounds.ordered if asked.sign[feature] != 0.0 else 1.0
+    return asked.factor[feature] * ordered
+
+
 class AskedColumn(NamedTuple):
     """What is asked of one column in one node; for search value by value."""
 
@@ -165,23 +204,26 @@ class AskedColumn(NamedTuple):
 
 
 @kernel(inline=True, inner=True)
-def side_weight(g: float, d: float, limits: Limits, bounds: Bounds) -> float:
-    """Leaf value of a side within the bounds, ``d`` being ``H + lambda``."""
+def side_weight(g: float, d: float, n: int, limits: Limits, bounds: Bounds) -> float:
+    """Leaf value of a side of ``n`` rows within the bounds, ``d`` being ``H + lambda``."""
     step = min(max(abs(g) - limits.shrink, 0.0) / d, limits.longest)
-    return clamp(-step if g > 0.0 else step, bounds.low, bounds.high)
+    weight = -step if g > 0.0 else step
+    if bounds.smooth > 0.0:
+        weight = smoothed(weight, float(n), bounds.toward, bounds.smooth)
+    return clamp(weight, bounds.low, bounds.high)
 
 
 @kernel(inline=True, inner=True)
 def cut_gain(
-    g_left: float, h_left: float, n_before: int, limits: Limits, asked: AskedColumn
+    g_left: float, h_left: float, n_left: int, n_before: int, limits: Limits, asked: AskedColumn
 ) -> float:
     """Gain of a cut that has ``n_before`` rows with a value before it, or -1."""
     g_right, d_left = limits.g - g_left, h_left + limits.penalty
     d_right = limits.h - h_left + limits.penalty
     if d_left <= 0.0 or d_right <= 0.0:
         return -1.0
-    left = side_weight(g_left, d_left, limits, asked.bounds)
-    right = side_weight(g_right, d_right, limits, asked.bounds)
+    left = side_weight(g_left, d_left, n_left, limits, asked.bounds)
+    right = side_weight(g_right, d_right, limits.n - n_left, limits, asked.bounds)
     if asked.sign * (right - left) < 0.0 and n_before < asked.n_present:
         return -1.0
     score = score_at(g_left, d_left, limits.shrink, left)
@@ -190,7 +232,7 @@ def cut_gain(
 
 
 @kernel(inline=True, inner=True)
-def lane_weights(g: Any, d: Any, limits: Limits, bounds: Bounds) -> Any:
+def lane_weights(g: Any, d: Any, n: Any, limits: Limits, bounds: Bounds) -> Any:
     """Leaf values of some sides within the bounds, ``d`` being ``H + lambda``."""
     zero, longest = spread(0.0), spread(limits.longest)
     low, high = spread(bounds.low), spread(bounds.high)
@@ -199,6 +241,10 @@ def lane_weights(g: Any, d: Any, limits: Limits, bounds: Bounds) -> Any:
     step = size / d
     step = choose(step > longest, longest, step)
     weight = choose(g > zero, zero - step, step)
+    if bounds.smooth > 0.0:
+        rows = to_float(n)
+        share = rows / (rows + spread(bounds.smooth))
+        weight = share * weight + (spread(1.0) - share) * spread(bounds.toward)
     weight = choose(low > weight, low, weight)
     return choose(weight > high, high, weight)
 
@@ -223,8 +269,8 @@ def pass_constrained(
     g_right, h_right = spread(limits.g) - g_left, spread(limits.h) - h_left
     d_left = h_left + spread(limits.penalty)
     d_right = h_right + spread(limits.penalty)
-    left = lane_weights(g_left, d_left, limits, bounds)
-    right = lane_weights(g_right, d_right, limits, bounds)
+    left = lane_weights(g_left, d_left, n_left, limits, bounds)
+    right = lane_weights(g_right, d_right, spread(limits.n) - n_left, limits, bounds)
     score = lane_scores(g_left, d_left, left, limits)
     score = score + lane_scores(g_right, d_right, right, limits)
     # Behind all values only missing ones are left: no order between the sides.
@@ -290,7 +336,7 @@ def search_constrained(
     if missing > 0:
         left = search_constrained_lanes(wide, at, most_bins, stride, True, limits, bounds, sign)
     for j in range(WIDTH):
-        factor = asked.factor[features[j]]
+        factor = factor_of(asked, features[j], bounds)
         gain = gain_of(lane_of(right.score, j), factor, bounds)
         if gain > best.score:
             best = Split(gain, features[j], lane_of(right.bin, j), 0, 0, 0, 0)
@@ -298,64 +344,3 @@ def search_constrained(
         if gain > best.score:
             best = Split(gain, features[j], lane_of(left.bin, j), 1, 0, 0, 0)
     return best
-
-
-@kernel(inner=True)
-def search_asked(
-    wide: Wide,
-    lanes: tuple[IntArray, IntArray],
-    n_bins: np.ndarray,
-    stride: int,
-    limits: Limits,
-    bounds: Bounds,
-    asked: Constraints,
-    best: Split,
-) -> Split:
-    """Search columns as the constraints of the fit ask for."""
-    if asked.scored == 1:
-        return search_constrained(wide, lanes, n_bins, stride, limits, bounds, asked, best)
-    return search_columns(wide, lanes[0], lanes[1], n_bins, stride, limits, best)
-
-
-@kernel(inner=True)
-def found_gain(asked: Constraints, score: float, gain: float) -> float:
-    """Gain of the split found in a node; ``gain`` if scores are no gains."""
-    if asked.scored == 0:
-        return gain
-    return score if score > 0.0 else -1.0
-
-
-@kernel(inner=True)
-def lost_score(asked: Constraints, number: int, g: float, h: float, rules: SplitRules) -> float:
-    """Score that a side of node ``number`` loses as its leaf value is cut off at the bounds."""
-    free = leaf_weight(g, h, rules)
-    weight = clamp(free, asked.bounds[number, 0], asked.bounds[number, 1])
-    if weight == free:
-        return 0.0
-    return node_score(g, h, rules) - score_at(g, h + rules.reg_lambda, rules.reg_alpha, weight)
-
-
-@kernel(inner=True)
-def gain_of_sides(
-    asked: Constraints,
-    number: int,
-    feature: int,
-    left: Any,
-    node: NodeSums,
-    units: Units,
-    rules: SplitRules,
-) -> float:
-    """Score, or gain, that constraints give to a split found without them.
-
-    -1 if it is not worth its price; ``left`` has the score, g and h of the split.
-    """
-    if asked.scored == 0 or left.score < 0.0:
-        return float(left.score)
-    g, h = float(node.g) * units.g, float(node.h) * units.h
-    g_left, h_left = float(left.g) * units.g, float(left.h) * units.h
-    lost = lost_score(asked, number, g_left, h_left, rules)
-    lost += lost_score(asked, number, g - g_left, h - h_left, rules)
-    best = node_score(g, h, rules)
-    difference = left.score - lost - (best - lost_score(asked, number, g, h, rules))
-    bounds = Bounds(-np.inf, np.inf, 0.0, _ROUNDING * best, rules.gamma)
-    return gain_of(difference, asked.factor[feature], bounds)

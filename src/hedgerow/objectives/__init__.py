@@ -22,6 +22,7 @@ from hedgerow.objectives.distributional import (
 from hedgerow.objectives.exponential import Exponential
 from hedgerow.objectives.logistic import Logistic
 from hedgerow.objectives.own import CUSTOM, Linked, Task, make_own_loss
+from hedgerow.objectives.own_classes import make_own_classes
 from hedgerow.objectives.positive import Gamma, Poisson, SquaredLogError, Tweedie
 from hedgerow.objectives.quantile import AbsoluteError, Quantile
 from hedgerow.objectives.quantiles import SeveralQuantiles, is_several
@@ -146,8 +147,8 @@ def objective_for(
         Of the rows to train on.
     n_outputs, parameters
         As for :func:`make_objective`.
-    task : {"regression", "two classes"}
-        Of a written one.
+    task : {"regression", "two classes", "classes"}
+        Of a written one; with ``"classes"`` there are ``n_outputs`` of them.
     names : tuple of str, optional
         Of several targets.
     """
@@ -163,6 +164,8 @@ def objective_for(
                 f"{name}={value!r} has no effect with an objective of your own: leave {name} at "
                 "None."
             )
+    if task == "classes" or hasattr(given, "n_classes"):
+        return make_own_classes(given, target, getattr(given, "n_classes", n_outputs))
     return make_own_loss(given, target, task)
 
 
@@ -231,6 +234,7 @@ __all__ = [
     "Objective",
     "RowLoss",
     "SeveralTargets",
+    "Task",
     "loss_record",
     "make_objective",
     "objective_for",

@@ -8,6 +8,7 @@ Three forms, told apart by a trial with the first rows:
 (b) ``function(y, raw)`` or ``function(y, raw, weight)`` of all rows, which returns two
     arrays, gradient and hessian: what XGBoost and LightGBM call an objective.  With two
     arguments weights are multiplied in here, with three by the function.
+    Of more than two classes: :mod:`hedgerow.objectives.own_classes`.
 (c) an object that derives from :class:`hedgerow.objectives.RowLoss`, or has the
     attributes and methods of :class:`hedgerow.objectives.given.GivenLoss`.
 
@@ -35,20 +36,35 @@ from scipy.special import expit
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import LossError, ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
-from hedgerow.objectives.derivatives import GIVEN, SMALLEST_HESSIAN
+from hedgerow.objectives.derivatives import GIVEN
 from hedgerow.objectives.domain import check_spread
 from hedgerow.objectives.given import GivenLoss, LossRows
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.own_checks import (
+    called,
+    is_pair,
+    not_finite,
+    read_only,
+    settle_derivatives,
+)
 from hedgerow.objectives.own_kernels import RowLoops, loops_of
 from hedgerow.objectives.rowwise import Slopes, bracket_of, root_of_mean
+from hedgerow.objectives.softmax import Softmax
 from hedgerow.objectives.whole import AllRows
 
 CUSTOM = "custom"
-LINKS = ("identity", "log", "logit", "softplus", "signed_square")
+_LINKED: dict[str, Callable[[FloatArray], Any]] = {
+    "identity": lambda raw: raw,
+    "log": np.exp,
+    "logit": expit,
+    "softplus": lambda raw: np.logaddexp(0.0, raw),
+    "signed_square": lambda raw: raw * np.abs(raw),
+    "softmax": lambda raw: Softmax(n_outputs=len(raw)).predict(raw).T,
+}
+LINKS = tuple(_LINKED)
 Task = Literal["regression", "two classes", "classes"]
 
-_OF_CLASSES = ("identity", "logit")
-_MOST = 1e140
+_OF_CLASSES = ("identity", "logit", "softmax")
 TRIED = 3
 _METHODS = ("derivatives", "loss", "losses", "initial_score", "check_target", "leaf_steps")
 _OF_SCORES = frozenset(
@@ -68,9 +84,9 @@ class Linked:
     ----------
     label : str
         Name of the function or class.
-    link : {"identity", "log", "logit", "softplus", "signed_square"}
-        The last two are those of models of other libraries: ``log(1 + exp(raw))`` and
-        ``raw * abs(raw)``.
+    link : {"identity", "log", "logit", "softplus", "signed_square", "softmax"}
+        Softplus, ``log(1 + exp(raw))``, and signed square, ``raw * abs(raw)``, are those of
+        models of other libraries; softmax is for classes.
     task : {"regression", "two classes", "classes"}
         With ``"classes"`` there are raw scores for two or more, and what the link makes of
         them are the probabilities, whatever they add up to.
@@ -88,7 +104,8 @@ class Linked:
     level: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        if self.link not in LINKS or self.task not in get_args(Task):
+        misplaced = self.link == "softmax" and self.task != "classes"
+        if self.link not in LINKS or misplaced or self.task not in get_args(Task):
             known = ", ".join(map(repr, LINKS))
             raise ParameterError(
                 f"link of objective {self.label!r} must be one of {known}; got {self.link!r}."
@@ -166,7 +183,7 @@ class OwnRowLoss(Linked):
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         self._loops.derivatives(rows.target, np.ascontiguousarray(rows.raw[output]), g, h)
-        _settle(g, h, self.label)
+        settle_derivatives(g, h, self.label)
 
     @property
     def rowwise(self) -> bool:
@@ -186,7 +203,7 @@ class OwnRowLoss(Linked):
         out = np.empty(len(target))
         self._loops.losses(target, np.ascontiguousarray(raw[0]), out)
         if not np.isfinite(out).all():
-            raise LossError(_not_finite(self.label, "loss", out))
+            raise LossError(not_finite(self.label, "loss", out))
         return out
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
@@ -219,7 +236,7 @@ class OwnGradient(Linked):
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
         self._call(rows.target, rows.raw[0], rows.weight, g, h)
-        _settle(g, h, self.label)
+        settle_derivatives(g, h, self.label)
 
     def _call(
         self,
@@ -234,8 +251,8 @@ class OwnGradient(Linked):
         mass = np.ones(len(target)) if weight is None else weight
         if self.weighs:
             given.append(read_only(mass))
-        found = _called(self.label, self.function, *given)
-        if not _is_pair(found):
+        found = called(self.label, self.function, *given)
+        if not is_pair(found):
             raise LossError(
                 f"objective {self.label!r} must return gradient and hessian; got "
                 f"{type(found).__name__}."
@@ -258,7 +275,7 @@ class OwnGradient(Linked):
                 "loss, a function of (y, raw) that returns an array, or set eval_metric, or "
                 "early_stopping=False."
             )
-        found = np.asarray(_called(f"{self.label}.loss", own, read_only(target), read_only(raw[0])))
+        found = np.asarray(called(f"{self.label}.loss", own, read_only(target), read_only(raw[0])))
         if found.shape != target.shape or not np.isfinite(found).all():
             raise LossError(
                 f"loss of objective {self.label!r} must return {len(target)} finite numbers; got "
@@ -328,17 +345,17 @@ class OwnObject(Linked):
         self._inner.check_target(target, first_row, origin)
 
     def derivatives(self, rows: LossRows, output: int, g: FloatArray, h: FloatArray) -> None:
-        _called(self.label, self._inner.derivatives, rows, output, g, h)
-        _settle(g, h, self.label)
+        called(self.label, self._inner.derivatives, rows, output, g, h)
+        settle_derivatives(g, h, self.label)
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
-        return cast(FloatArray, _called(self.label, self._inner.losses, target, raw))
+        return cast(FloatArray, called(self.label, self._inner.losses, target, raw))
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return float(_called(self.label, self._inner.loss, target, raw, weight))
+        return float(called(self.label, self._inner.loss, target, raw, weight))
 
     def initial_score(self, target: FloatArray, weight: FloatArray | None) -> FloatArray:
-        return self._checked(_called(self.label, self._inner.initial_score, target, weight))
+        return self._checked(called(self.label, self._inner.initial_score, target, weight))
 
     def _checked(self, start: Any) -> FloatArray:
         found = np.asarray(start)
@@ -350,7 +367,7 @@ class OwnObject(Linked):
         return found.astype(np.float64)
 
     def start_of(self, rows: AllRows) -> FloatArray:
-        return self._checked(_called(self.label, self._inner.start_of, rows))
+        return self._checked(called(self.label, self._inner.start_of, rows))
 
     def leaf_steps(self, leaves: LeafRows, output: int) -> FloatArray:
         return self._inner.leaf_steps(leaves, output)
@@ -389,7 +406,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
             f"objective must be a name, a function of (y, raw), or an object with a method "
             f"derivatives; got {given!r}."
         )
-    weighs = _check_signature(given, label)
+    weighs = check_signature(given, label)
     some = target[: min(TRIED, len(target))].copy()
     if weighs or _returns_pair(given, some):
         return OwnGradient(label, link, task, 1, given, weighs)
@@ -405,7 +422,7 @@ def make_own_loss(given: Any, target: FloatArray, task: Task = "regression") -> 
     return OwnRowLoss(label, link, task, 1, loops)
 
 
-def _check_signature(function: Callable[..., Any], label: str) -> bool:
+def check_signature(function: Callable[..., Any], label: str) -> bool:
     """Whether it takes weights; an error if it takes anything else than (y, raw, weight)."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -430,19 +447,13 @@ def _returns_pair(function: Callable[..., Any], target: FloatArray) -> bool:
     """Whether it takes arrays and returns two of them."""
     try:
         with np.errstate(all="ignore"):
-            return _is_pair(function(target, np.zeros(len(target))))
+            return is_pair(function(target, np.zeros(len(target))))
     except Exception:  # it takes numbers, or nothing at all: _check_scalar tells
         return False
 
 
-def _is_pair(found: Any) -> bool:
-    if isinstance(found, tuple | list):
-        return len(found) == 2
-    return isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == 2
-
-
 def _check_scalar(function: Callable[..., Any], label: str, y: float) -> None:
-    found = _called(label, function, y, 0.0)
+    found = called(label, function, y, 0.0)
     try:
         if math.isnan(float(found)):
             found = None
@@ -455,45 +466,5 @@ def _check_scalar(function: Callable[..., Any], label: str, y: float) -> None:
         )
 
 
-def _called(label: str, function: Callable[..., Any], *given: Any) -> Any:
-    try:
-        with np.errstate(all="ignore"):
-            return function(*given)
-    except Exception as fault:
-        raise LossError(f"objective {label!r} raised {fault!r}.") from fault
-
-
-def _settle(g: FloatArray, h: FloatArray, label: str) -> None:
-    """Refuse what is not finite; raise second derivatives that are not positive."""
-    for array, what in ((g, "gradient"), (h, "hessian")):
-        if not np.abs(array).max(initial=0.0) <= _MOST:
-            raise LossError(_not_finite(label, what, array))
-    np.maximum(h, SMALLEST_HESSIAN, out=h)
-
-
-def _not_finite(label: str, what: str, array: FloatArray) -> str:
-    row = int(np.argmin(np.abs(array) <= _MOST))
-    return (
-        f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must be "
-        f"finite, within {_MOST:g} of 0."
-    )
-
-
 def _through(link: str, raw: FloatArray) -> FloatArray:
-    if link == "log":
-        return np.asarray(np.exp(raw))
-    if link == "softplus":
-        return np.asarray(np.logaddexp(0.0, raw))
-    if link == "signed_square":
-        return np.asarray(raw * np.abs(raw))
-    return np.asarray(expit(raw)) if link == "logit" else raw
-
-
-def read_only(array: FloatArray) -> FloatArray:
-    """A view that a user's function cannot write to: the memory is that of the fit."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-__all__ = ["CUSTOM", "LINKS", "Linked", "make_own_loss"]
+    return np.asarray(_LINKED[link](raw))

@@ -38,6 +38,8 @@ from hedgerow.params import Interval
 
 _NOT_NEGATIVE = Interval(0.0, LARGEST)
 _POSITIVE = Interval(1.0 / LARGEST, LARGEST)
+_MOST_STEP = 0.999
+"""Of a leaf that alone decides: without events, and without a penalty, its loss has no minimum."""
 _LOWEST_MEAN = 1e-300
 """What the mean of targets that are all 0 is taken for: the best constant has no logarithm."""
 
@@ -101,6 +103,14 @@ class Poisson(LogLinkLoss):
         up, down = self.parts(target, raw)
         return up - down, up
 
+    def least_by_step(self, step: FloatArray) -> FloatArray:
+        """Where the loss is least, from the Newton step ``S = (Y - M) / (M + lambda)``.
+
+        ``log(1 + S) = log((Y + lambda) / (M + lambda))``, with sums Y of targets and M of
+        predictions: each leaf has the prior of ``lambda`` events as expected.
+        """
+        return np.log1p(np.maximum(step, -_MOST_STEP))
+
 
 @dataclass(frozen=True, slots=True)
 class Gamma(LogLinkLoss):
@@ -124,6 +134,10 @@ class Gamma(LogLinkLoss):
     def slopes(self, target: FloatArray, raw: FloatArray) -> Slopes:
         up, down = self.parts(target, raw)
         return up - down, down
+
+    def least_by_step(self, step: FloatArray) -> FloatArray:
+        """As :meth:`Poisson.least_by_step`: the sums are of ``y / m`` and of rows."""
+        return np.asarray(-np.log1p(-np.minimum(step, _MOST_STEP)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,7 @@ _RULES: dict[str, Rule] = {
     "max_cat_threshold": Rule("max_cat_threshold", 64, convert=lambda v: min(254, int(v))),
     "monotone_constraints": Rule("monotone_constraints", convert=as_list),
     "interaction_constraints": Rule("interaction_constraints", convert=as_lists),
+    "feature_weights": Rule("feature_weights", convert=as_list),
     "multi_strategy": Rule("multi_strategy"),
     "rate_drop": Rule("drop_rate"),
     "skip_drop": Rule("skip_drop"),

@@ -1,0 +1,151 @@
+"""Splits that every tree begins with, as users give them.
+
+::
+
+    {"feature": "age", "threshold": 40,          (0, 40.0,  1, -1)    number 0, the root
+     "left": {"feature": "size",            ->   (1, 1.5,  -1, -1)    number 1
+              "threshold": 1.5}}                  column, threshold, left, right
+
+The form on the left is that of LightGBM's file ``forcedsplits_filename``, where columns may
+be named as well.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hedgerow.data.schema import Schema, position_of
+from hedgerow.errors import DataError, ParameterError, did_you_mean
+
+Splits = tuple[tuple[int, float, int, int], ...]
+_KEYS = ("feature", "threshold", "left", "right")
+_MOST = 4096
+_NAME = "forced_splits"
+
+
+def read_forced_splits(given: Any, schema: Schema) -> Splits | None:
+    """The splits in the order in which they are met, a parent before its children.
+
+    Parameters
+    ----------
+    given : dict, path of a JSON file, None, or what this function returns
+    schema : Schema
+        Of the training table.
+
+    Returns
+    -------
+    tuple of (column, threshold, number on the left or -1, number on the right or -1), or None
+
+    Raises
+    ------
+    ParameterError
+        For another form, a column that is not there or holds categories, and a threshold
+        that is no number.
+    DataError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> from hedgerow.data import read_table
+    >>> schema = read_table({"age": [1.0], "size": [2.0]}).schema
+    >>> given = {"feature": "age", "threshold": 40, "left": {"feature": 1, "threshold": 1.5}}
+    >>> read_forced_splits(given, schema)
+    ((0, 40.0, 1, -1), (1, 1.5, -1, -1))
+    """
+    if given is None:
+        return None
+    if isinstance(given, str | os.PathLike):
+        given = _from_file(given)
+    if isinstance(given, list | tuple):
+        return _resolved(given, schema)
+    splits: list[list[Any]] = []
+    waiting: list[tuple[Any, str, int, int]] = [(given, "the root", -1, 0)]
+    while waiting:
+        node, where, parent, side = waiting.pop(0)
+        if parent >= 0:
+            splits[parent][2 + side] = len(splits)
+        feature, threshold = _read_node(node, where, schema)
+        number = len(splits)
+        splits.append([feature, threshold, -1, -1])
+        if number >= _MOST:
+            raise ParameterError(f"{_NAME} has more than {_MOST} splits.")
+        for place, key in enumerate(("left", "right")):
+            if node.get(key) is not None:
+                waiting.append((node[key], f"{where}, {key}", number, place))
+    return tuple((feature, threshold, left, right) for feature, threshold, left, right in splits)
+
+
+def _from_file(path: Any) -> Any:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{_NAME}: {os.fspath(path)} cannot be read as JSON ({error}).") from None
+    if not isinstance(found, dict):
+        raise ParameterError(f"{_NAME}: {os.fspath(path)} must hold an object with 'feature'.")
+    return found
+
+
+def _read_node(node: Any, where: str, schema: Schema) -> tuple[int, float]:
+    if not isinstance(node, Mapping):
+        raise ParameterError(
+            f"{_NAME}, {where}: must be a dict of 'feature' and 'threshold', or the path of a "
+            f"JSON file; got {node!r}."
+        )
+    for key in node:
+        if key not in _KEYS:
+            raise ParameterError(
+                f"{_NAME}, {where}: unknown key {key!r}; known: {', '.join(_KEYS)}."
+                f"{did_you_mean(str(key), _KEYS)}"
+            )
+    for key in _KEYS[:2]:
+        if key not in node:
+            raise ParameterError(f"{_NAME}, {where}: {key!r} is missing.")
+    feature = position_of(node["feature"], schema, f"{_NAME}, {where}")
+    column = schema.columns[feature]
+    if column.kind == "category":
+        raise ParameterError(
+            f"{_NAME}, {where}: column {column.name!r} holds categories, which no threshold "
+            "divides: leave it out, or give it as numbers."
+        )
+    return feature, _threshold(node["threshold"], column.kind == "int", where)
+
+
+def _threshold(value: Any, whole: bool, where: str) -> float:
+    known = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    try:
+        finite = known and math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        finite = False
+    if not finite or (whole and not -(2**63) < value < 2**63):
+        raise ParameterError(f"{_NAME}, {where}: threshold must be a finite number; got {value!r}.")
+    return math.floor(value) if whole else float(value) + 0.0
+
+
+def _resolved(given: Any, schema: Schema) -> Splits:
+    """What has been read before, as a model's record holds it."""
+    splits = []
+    for number, split in enumerate(given):
+        right = isinstance(split, list | tuple) and len(split) == 4
+        if not right or not all(_is_number_of_split(n, number, len(given)) for n in split[2:]):
+            raise ParameterError(f"{_NAME} must be a dict, or the path of a file; got {given!r}.")
+        feature, threshold = _read_node(
+            {"feature": split[0], "threshold": split[1]}, f"split {number}", schema
+        )
+        splits.append((feature, threshold, int(split[2]), int(split[3])))
+    return tuple(splits)
+
+
+def _is_number_of_split(value: Any, parent: int, n_splits: int) -> bool:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and (value == -1 or parent < value < n_splits)
+
+
+__all__ = ["read_forced_splits"]

@@ -1,0 +1,55 @@
+"""Calls of functions that users write, and checks of what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import LossError
+from hedgerow.objectives.derivatives import SMALLEST_HESSIAN
+
+_MOST = 1e140
+"""Largest derivative: squares of sums of them are finite."""
+
+
+def is_pair(found: Any) -> bool:
+    """Whether a function has returned two things: gradient and hessian, perhaps."""
+    if isinstance(found, tuple | list):
+        return len(found) == 2
+    return isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == 2
+
+
+def called(label: str, function: Callable[..., Any], *given: Any) -> Any:
+    """What a user's function returns; ``LossError`` if it raises."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*given)
+    except Exception as fault:
+        raise LossError(f"objective {label!r} raised {fault!r}.") from fault
+
+
+def settle_derivatives(g: FloatArray, h: FloatArray, label: str) -> None:
+    """Refuse what is not finite; raise second derivatives that are not positive."""
+    for array, what in ((g, "gradient"), (h, "hessian")):
+        if not np.abs(array).max(initial=0.0) <= _MOST:
+            raise LossError(not_finite(label, what, array))
+    np.maximum(h, SMALLEST_HESSIAN, out=h)
+
+
+def not_finite(label: str, what: str, array: FloatArray) -> str:
+    """What is said of the first number that is not finite."""
+    row = int(np.argmin(np.abs(array) <= _MOST))
+    return (
+        f"objective {label!r} has a {what} of {float(array[row])!r} in row {row}; it must be "
+        f"finite, within {_MOST:g} of 0."
+    )
+
+
+def read_only(array: FloatArray) -> FloatArray:
+    """A view that a user's function cannot write to: the memory is that of the fit."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,515 @@
+"""Drawn cuts, smoothed leaves, held back columns, weights of columns, splits that are given."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, load, train
+from hedgerow.errors import DataError
+from hedgerow.growing.forced_splits import read_forced_splits
+from hedgerow.growing.setup import drawn_columns
+from hedgerow.io import model_to_bytes
+from hedgerow.kernels.growth import CUT_STREAM, ordered_factor
+from hedgerow.kernels.hashing import hash_range
+from hedgerow.params import BoostParams
+
+SEED, LAMBDA, RATE = 7, 1.0, 0.5
+FEW = {"n_estimators": 6, "early_stopping": False}
+
+
+def table_of(n_rows=400, n_features=4, missing=0.15, seed=0):
+    """Columns of few whole values, so that each value has a bin; a target without ties."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 12, size=(n_rows, n_features)).astype(float)
+    y = X[:, 0] + np.sin(X[:, 1]) * X[:, 2] + rng.normal(size=n_rows)
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, y
+
+
+def hashed(seed, stream, index) -> int:
+    return int(hash_range(seed % 2**64, stream, index, index + 1)[0])
+
+
+# -- a tree by the definitions -----------------------------------------------------------
+
+
+class NaiveTree:
+    """The first tree of a squared error, node by node: every sum and every cut anew."""
+
+    def __init__(self, X, y, *, smooth=0.0, drawn=False, signs=None, penalty=0.0, depth=3, least=5):
+        self.X, self.g, self.smooth, self.drawn = X, y.mean() - y, smooth, drawn
+        self.signs, self.penalty = signs or [0] * X.shape[1], penalty
+        self.depth, self.least, self.nodes = depth, least, []
+        key = hashed(SEED, CUT_STREAM, 0)
+        self.grow(np.arange(len(y)), 0, None, key, (-math.inf, math.inf))
+
+    def value(self, rows, toward, bounds):
+        n = len(rows)
+        weight = -self.g[rows].sum() / (n + LAMBDA)
+        if self.smooth > 0.0 and toward is not None:
+            weight = (n * weight + self.smooth * toward) / (n + self.smooth)
+        return min(max(weight, bounds[0]), bounds[1])
+
+    def score(self, rows, weight):
+        return -(2.0 * self.g[rows].sum() * weight + (len(rows) + LAMBDA) * weight**2)
+
+    def cuts(self, rows, column, key):
+        """Largest values that go left."""
+        values = self.X[rows, column]
+        different = np.unique(values[~np.isnan(values)])
+        cuts = list(different) if np.isnan(values).any() else list(different[:-1])
+        if not self.drawn:
+            return cuts
+        # Bins are the values of the whole column; those between without rows are drawn, too.
+        whole = np.arange(different[0], different[-1] + 1) if len(different) else different
+        whole = list(whole) if np.isnan(values).any() else list(whole[:-1])
+        if not whole:
+            return []
+        draw = hashed(key, CUT_STREAM, column)
+        return [whole[draw % len(whole)]]
+
+    def best(self, rows, depth, toward, key, bounds):
+        own = self.value(rows, toward, bounds)
+        found = (0.0, None, None, None)
+        for column in range(self.X.shape[1]):
+            values = self.X[rows, column]
+            factor = 1.0
+            if self.signs[column]:
+                factor = naive_factor(self.penalty, depth)
+            for cut in self.cuts(rows, column, key):
+                for missing_left in (False, True) if np.isnan(values).any() else (False,):
+                    goes_left = np.where(np.isnan(values), missing_left, values <= cut)
+                    left, right = rows[goes_left == 1], rows[goes_left == 0]
+                    if min(len(left), len(right)) < self.least:
+                        continue
+                    a, b = self.value(left, own, bounds), self.value(right, own, bounds)
+                    sets_apart = np.isnan(values[goes_left == 0]).all()
+                    if self.signs[column] * (b - a) < 0 and not sets_apart:
+                        continue
+                    sides = self.score(left, a) + self.score(right, b)
+                    gain = factor * 0.5 * (sides - self.score(rows, own))
+                    if gain > found[0] + 1e-9:
+                        found = (gain, column, cut, (left, right, a, b, sets_apart))
+        return own, found
+
+    def grow(self, rows, depth, toward, key, bounds):
+        own, (gain, column, _, sides) = self.best(rows, depth, toward, key, bounds)
+        if depth == self.depth or sides is None or len(rows) < 2 * self.least:
+            self.nodes.append((len(rows), None, round(RATE * own, 6)))
+            return
+        left, right, a, b, apart = sides
+        self.nodes.append((len(rows), column, round(gain, 4)))
+        low, high = bounds
+        ranges = [bounds, bounds]
+        if self.signs[column] and not apart:
+            middle = 0.5 * (a + b)
+            ranges = [(low, min(high, middle)), (max(low, middle), high)]
+            ranges = ranges if self.signs[column] > 0 else [(max(low, middle), high),
+                                                            (low, min(high, middle))]  # fmt: skip
+        for side, part in enumerate((left, right)):
+            self.grow(part, depth + 1, own, hashed(key, CUT_STREAM, side + 1), ranges[side])
+
+
+def naive_factor(penalty, depth):
+    """LightGBM's, without its epsilon."""
+    if penalty >= depth + 1:
+        return 0.0
+    return 1.0 - (penalty / 2.0**depth if penalty <= 1.0 else 2.0 ** (penalty - 1.0 - depth))
+
+
+def nodes_of(model):
+    """The nodes of the first tree in the order of the naive one: a node, then its left branch."""
+    forest = model.booster_.model.forest.tree(0)
+    found = []
+
+    def visit(node):
+        if forest.feature[node] < 0:
+            found.append((int(forest.count[node]), None, round(float(forest.value[node]), 6)))
+            return
+        gain = round(float(forest.gain[node]), 4)
+        found.append((int(forest.count[node]), int(forest.feature[node]), gain))
+        visit(int(forest.left[node]))
+        visit(int(forest.right[node]))
+
+    visit(0)
+    return found
+
+
+def assert_same_nodes(found, expected) -> None:
+    assert [node[:2] for node in found] == [node[:2] for node in expected]
+    np.testing.assert_allclose(
+        [node[2] for node in found], [node[2] for node in expected], rtol=1e-4, atol=1e-4
+    )
+
+
+ASKED = {
+    "smooth": ({"path_smooth": 25.0}, {"smooth": 25.0}),
+    "drawn": ({"extra_trees": True}, {"drawn": True}),
+    "penalty": (
+        {"monotone_constraints": [1, 0, -1, 0], "monotone_penalty": 0.7},
+        {"signs": [1, 0, -1, 0], "penalty": 0.7},
+    ),
+    "high penalty": (
+        {"monotone_constraints": [1, 1, -1, 0], "monotone_penalty": 2.2},
+        {"signs": [1, 1, -1, 0], "penalty": 2.2},
+    ),
+    "all": (
+        {"path_smooth": 9.0, "extra_trees": True, "monotone_constraints": [1, 0, 0, 0],
+         "monotone_penalty": 0.5},
+        {"smooth": 9.0, "drawn": True, "signs": [1, 0, 0, 0], "penalty": 0.5},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tree_is_that_of_the_definitions(name, missing, seed) -> None:
+    given, naive = ASKED[name]
+    X, y = table_of(missing=missing, seed=seed)
+    model = HedgerowRegressor(
+        n_estimators=1, learning_rate=RATE, max_leaves=None, max_depth=3, min_samples_leaf=5,
+        min_child_weight=0.0, reg_lambda=LAMBDA, early_stopping=False, random_state=SEED, **given,
+    ).fit(X, y)  # fmt: skip
+    assert_same_nodes(nodes_of(model), NaiveTree(X, y, **naive).nodes)
+
+
+def test_smoothing_in_sorted_columns_is_that_of_bins() -> None:
+    X, y = table_of()
+    few = {**FEW, "path_smooth": 30.0, "monotone_constraints": {"x1": 1}, "monotone_penalty": 0.4}
+    models = [HedgerowRegressor(tree_method=way, **few).fit(X, y) for way in ("hist", "exact")]
+    np.testing.assert_allclose(*(model.predict(X) for model in models), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bundled", [False, True])
+def test_sparse_rows_and_bundles_make_the_same_trees(bundled) -> None:
+    from scipy.sparse import csr_matrix
+
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((600, 12)) < 0.85, 0.0, rng.integers(1, 9, (600, 12)))
+    y = X[:, 0] - X[:, 5] + rng.normal(size=600)
+    for given in ({"path_smooth": 8.0}, {"extra_trees": True}):
+        dense = HedgerowRegressor(**FEW, bundle_features=False, **given).fit(X, y)
+        sparse = HedgerowRegressor(**FEW, bundle_features=bundled, **given).fit(csr_matrix(X), y)
+        assert np.array_equal(dense.predict(X), sparse.predict(X))
+
+
+def test_categories_are_divided_at_random() -> None:
+    rng = np.random.default_rng(2)
+    town = rng.integers(0, 9, 900)
+    kind = rng.integers(0, 3, 900)
+    y = np.array([3.0, -1, 2, 0, 5, -4, 1, 2, 6])[town] + kind + rng.normal(size=900)
+    X = np.column_stack([town, kind]).astype(float)
+    few = {
+        **FEW,
+        "categorical_features": [0, 1],
+        "min_data_per_group": 5,
+        "target_statistics": False,
+    }
+    plain = HedgerowRegressor(**few).fit(X, y)
+    models = [HedgerowRegressor(extra_trees=True, random_state=s, **few).fit(X, y) for s in (0, 1)]
+    assert model_bytes(models[0]) != model_bytes(models[1]) != model_bytes(plain)
+    for model in models:
+        assert 0.3 < model.score(X, y) < plain.score(X, y)
+
+
+# -- as in LightGBM ------------------------------------------------------------------------
+
+
+def in_lightgbm(X, y, rounds=3, **more):
+    lightgbm = pytest.importorskip("lightgbm")
+    params = {
+        "objective": "regression", "learning_rate": 0.5, "verbose": -1, "num_threads": 1,
+        "min_sum_hessian_in_leaf": 0, "min_data_in_bin": 1, "lambda_l2": 1.0, **more,
+    }  # fmt: skip
+    data = lightgbm.Dataset(X, y, params={"verbose": -1, "min_data_in_bin": 1})
+    return lightgbm.train(params, data, num_boost_round=rounds).predict(X)
+
+
+def in_hedgerow(X, y, rounds=3, **more):
+    return HedgerowRegressor(
+        n_estimators=rounds, learning_rate=0.5, reg_lambda=1.0, min_child_weight=0.0,
+        early_stopping=False, **more,
+    ).fit(X, y).predict(X)  # fmt: skip
+
+
+def test_smoothing_as_in_lightgbm() -> None:
+    X, y = table_of(n_rows=1500, missing=0.0)
+    for strength in (1.0, 20.0, 60.0):
+        theirs = in_lightgbm(X, y, max_depth=3, num_leaves=8, path_smooth=strength)
+        ours = in_hedgerow(X, y, max_depth=3, max_leaves=8, path_smooth=strength)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_penalty_as_in_lightgbm() -> None:
+    X, y = table_of(n_rows=1500, missing=0.0)
+    signs = [1, 0, 0, -1]
+    for penalty in (0.3, 1.0, 1.7, 2.0):
+        theirs = in_lightgbm(
+            X, y, num_leaves=8, monotone_constraints=signs, monotone_penalty=penalty
+        )
+        ours = in_hedgerow(X, y, max_leaves=8, monotone_constraints=signs, monotone_penalty=penalty)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_forced_splits_as_in_lightgbm(tmp_path) -> None:
+    X, y = table_of(n_rows=1500, missing=0.0)
+    splits = {
+        "feature": 3, "threshold": 4.5,
+        "left": {"feature": 2, "threshold": 7.5},
+        "right": {"feature": 2, "threshold": 2.5, "left": {"feature": 0, "threshold": 6.5}},
+    }  # fmt: skip
+    path = tmp_path / "splits.json"
+    path.write_text(json.dumps(splits))
+    theirs = in_lightgbm(X, y, rounds=1, num_leaves=9, forcedsplits_filename=str(path))
+    for given in (splits, path, str(path)):
+        ours = in_hedgerow(X, y, rounds=1, max_leaves=9, forced_splits=given)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.4, 1.0, 1.5, 3.0, 7.2])
+def test_factors_of_ordered_columns(penalty) -> None:
+    for depth in range(9):
+        assert ordered_factor(penalty, depth) == pytest.approx(naive_factor(penalty, depth))
+
+
+# -- splits that are given -------------------------------------------------------------------
+
+SPLITS = {"feature": "x3", "threshold": 4.25, "left": {"feature": 1, "threshold": 6}}
+
+
+@pytest.mark.parametrize("policy", ["leafwise", "depthwise"])
+@pytest.mark.parametrize("more", [{}, {"extra_trees": True}, {"path_smooth": 3.0}])
+def test_every_tree_begins_with_the_splits(policy, more) -> None:
+    X, y = table_of(n_rows=2000)
+    model = HedgerowRegressor(
+        **FEW, max_leaves=4, grow_policy=policy, forced_splits=SPLITS, **more
+    ).fit(X, y)
+    forest = model.booster_.model.forest
+    table = model.booster_.to_frame(None)
+    for tree in range(forest.n_trees):
+        first = forest.tree_start[tree]
+        left = first + forest.left[first]
+        assert (table["feature"][first], table["threshold"][first]) == ("x3", 4.25)
+        assert (table["feature"][left], table["threshold"][left]) == ("x1", 6.0)
+        assert forest.gain[first] >= 0.0
+        assert forest.tree_start[tree + 1] - first == 7
+    assert model.booster_.model.training["parameters"]["forced_splits"] == (
+        (3, 4.25, 1, -1),
+        (1, 6.0, -1, -1),
+    )
+
+
+def test_a_split_without_rows_is_left_to_the_search() -> None:
+    X, y = table_of(missing=0.0)
+    for threshold in (-5.0, 99.0):
+        given = {"feature": 0, "threshold": threshold, "left": {"feature": 1, "threshold": 3.0}}
+        model = HedgerowRegressor(**FEW, forced_splits=given).fit(X, y)
+        plain = HedgerowRegressor(**FEW).fit(X, y)
+        assert np.array_equal(model.predict(X), plain.predict(X))
+
+
+def test_splits_that_are_none_are_refused(tmp_path) -> None:
+    X, y = table_of()
+    for given, words in (
+        ({"feature": 0}, "'threshold' is missing"),
+        ({"feature": "x9", "threshold": 1}, "no column 'x9'"),
+        ({"feature": 0, "threshold": "a"}, "must be a finite number"),
+        ({"feature": 0, "threshold": math.nan}, "must be a finite number"),
+        ({"feature": 0, "threshold": 1, "rigth": {}}, "Did you mean 'right'"),
+        ({"feature": 0, "threshold": 1, "left": 3}, "the root, left: must be a dict"),
+        ([1, 2], "must be a dict, or the path"),
+        (7, "must be a dict"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            HedgerowRegressor(forced_splits=given).fit(X, y)
+    (tmp_path / "broken").write_text("{")
+    for path in (tmp_path / "none", tmp_path / "broken"):
+        with pytest.raises(DataError, match="cannot be read as JSON"):
+            HedgerowRegressor(forced_splits=path).fit(X, y)
+    with pytest.raises(ParameterError, match="holds categories"):
+        HedgerowRegressor(forced_splits=SPLITS, categorical_features=[3]).fit(np.nan_to_num(X), y)
+    with pytest.raises(ParameterError, match="tree_method='hist'"):
+        HedgerowRegressor(forced_splits=SPLITS, tree_method="exact").fit(X, y)
+
+
+def test_reading_splits_again_changes_nothing() -> None:
+    from hedgerow.data import read_table
+
+    schema = read_table(table_of()[0]).schema
+    once = read_forced_splits(SPLITS, schema)
+    assert read_forced_splits(once, schema) == once
+    assert read_forced_splits([list(split) for split in once], schema) == once
+
+
+# -- weights of columns ---------------------------------------------------------------------
+
+
+def test_columns_are_drawn_by_their_weights() -> None:
+    """The first column drawn is one of weight w with chance w / sum of all."""
+    weights = (1.0, 2.0, 0.0, 5.0)
+    params = BoostParams(colsample_bytree=0.25, feature_weights=weights)
+    drawn = [int(drawn_columns(params, tree, 4)[0]) for tree in range(4000)]
+    shares = np.bincount(drawn, minlength=4) / 4000
+    np.testing.assert_allclose(shares, np.array(weights) / 8.0, atol=0.03)
+    all_but_one = BoostParams(colsample_bytree=0.99, feature_weights=weights)
+    assert drawn_columns(all_but_one, 0, 4).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("where", ["colsample_bytree", "colsample_bylevel", "colsample_bynode"])
+@pytest.mark.parametrize("policy", ["leafwise", "symmetric"])
+def test_columns_of_more_weight_split_more_often(where, policy) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(500, 6))
+    y = rng.normal(size=500)
+    weights = {"x0": 20.0, "x1": 0.0}
+    few = {"n_estimators": 120, "early_stopping": False, "max_depth": 3, where: 0.2,
+           "grow_policy": policy}  # fmt: skip
+    model = HedgerowRegressor(feature_weights=weights, **few).fit(X, y)
+    counts = model.booster_.feature_importance("split")
+    assert counts[1] == 0
+    assert counts[0] > 2 * counts[2:].max()
+    again = HedgerowRegressor(feature_weights=[20, 0, 1, 1, 1, 1], **few).fit(X, y)
+    assert model_bytes(again) == model_bytes(model)
+
+
+def test_exact_growth_and_vectors_draw_by_weights_too() -> None:
+    X, y = table_of(n_features=6)
+    few = {**FEW, "n_estimators": 30, "colsample_bynode": 0.3, "feature_weights": {"x1": 0.0}}
+    exact = HedgerowRegressor(tree_method="exact", **few).fit(X, y)
+    vectors = HedgerowRegressor(multi_strategy="multi_output_tree", **few).fit(X, np.c_[y, y**2])
+    for model in (exact, vectors):
+        counts = model.booster_.feature_importance("split")
+        assert counts[1] == 0 < counts[0]
+
+
+# -- interactions of trees with vectors ------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", [[["x0", "x1"], ["x2", "x3"]], "no_interactions", "pairwise"])
+def test_branches_with_vectors_stay_within_a_group(groups) -> None:
+    X, y = table_of(n_rows=1500)
+    model = HedgerowRegressor(
+        **FEW, multi_strategy="multi_output_tree", interaction_constraints=groups
+    ).fit(X, np.c_[y, X.sum(axis=1, where=~np.isnan(X))])
+    forest = model.booster_.model.forest
+    assert forest.vectors is not None
+    allowed = [{0, 1}, {2, 3}]
+    for tree in range(forest.n_trees):
+        first = int(forest.tree_start[tree])
+        waiting = [(0, frozenset())]
+        while waiting:
+            node, used = waiting.pop()
+            feature = int(forest.feature[first + node])
+            if feature < 0:
+                continue
+            used |= {feature}
+            if isinstance(groups, str):
+                assert len(used) <= (1 if groups == "no_interactions" else 2)
+            else:
+                assert any(used <= group for group in allowed)
+            waiting += [(int(forest.left[first + node]), used),
+                        (int(forest.right[first + node]), used)]  # fmt: skip
+    free = HedgerowRegressor(**FEW, multi_strategy="multi_output_tree").fit(
+        X, np.c_[y, X.sum(axis=1, where=~np.isnan(X))]
+    )
+    assert not np.array_equal(free.predict(X), model.predict(X))
+
+
+# -- promises ---------------------------------------------------------------------------------
+
+EVERYTHING = [
+    {"extra_trees": True, "colsample_bynode": 0.7, "feature_weights": {"x0": 3.0}},
+    {"path_smooth": 12.0, "monotone_constraints": {"x0": 1}, "monotone_penalty": 0.5},
+    {"forced_splits": SPLITS, "extra_trees": True, "path_smooth": 2.0},
+]
+
+
+def model_bytes(model) -> bytes:
+    return model_to_bytes(model.booster_.model)
+
+
+@pytest.mark.parametrize("given", EVERYTHING)
+def test_same_bytes_for_any_number_of_threads_and_after_loading(given, tmp_path) -> None:
+    X, y = table_of(n_rows=6000, n_features=9)
+    models = [HedgerowRegressor(**FEW, n_jobs=n, **given).fit(X, y) for n in (1, 2, 3)]
+    assert len({model_bytes(model) for model in models}) == 1
+    models[0].save(tmp_path / "m")
+    loaded = HedgerowRegressor.load(tmp_path / "m")
+    assert loaded.get_params() == models[0].get_params()
+    assert np.array_equal(loaded.predict(X), models[0].predict(X))
+    assert np.array_equal(load(tmp_path / "m").predict(X), models[0].predict(X))
+    with pytest.raises(ParameterError):
+        models[0].booster_.split_table(0, 0, Dataset(X, y))
+
+
+@pytest.mark.parametrize("given", EVERYTHING)
+def test_same_bytes_from_batches(given) -> None:
+    X, y = table_of(n_rows=3000, n_features=5)
+
+    def batches():
+        for start in range(0, 3000, 700):
+            yield X[start : start + 700], y[start : start + 700]
+
+    stored = Dataset.from_batches(batches)
+    params = {**FEW, **given}
+    assert (
+        model_to_bytes(train(params, stored).model)
+        == model_to_bytes(train(params, Dataset(X, y)).model)
+    )  # fmt: skip
+
+
+def test_classes_take_them_too() -> None:
+    X, y = table_of()
+    labels = np.digitize(y, [4.0, 9.0])
+    for given in EVERYTHING[0], {"path_smooth": 5.0}, {"forced_splits": SPLITS}:
+        model = HedgerowClassifier(**FEW, **given).fit(X, labels)
+        assert model.score(X, labels) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"extra_trees": 1}, "extra_trees must be True or False"),
+        ({"path_smooth": -1.0}, "path_smooth must be a number at least 0"),
+        (
+            {"monotone_penalty": 1.0},
+            "monotone_penalty=1.0 has no effect.*monotone_constraints",
+        ),
+        ({"feature_weights": [1, 2, 3, 4]}, "no effect here.*colsample_bytree"),
+        ({"feature_weights": [1, 2], "colsample_bytree": 0.5}, "2 values for 4 columns"),
+        ({"feature_weights": {"x0": -1}, "colsample_bytree": 0.5}, "at least 0; got -1"),
+        ({"feature_weights": [0, 0, 0, 0], "colsample_bytree": 0.5}, "none can be drawn"),
+        ({"extra_trees": True, "tree_method": "exact"}, "extra_trees.*tree_method='hist'"),
+        ({"extra_trees": True, "grow_policy": "symmetric"}, "extra_trees"),
+        ({"path_smooth": 1.0, "grow_policy": "symmetric"}, "path_smooth"),
+        ({"path_smooth": 1.0, "linear_leaves": True}, "path_smooth"),
+        ({"path_smooth": 1.0, "objective": "absolute_error"}, "path_smooth.*line search"),
+    ],
+)
+def test_what_has_no_effect_is_refused(given, words) -> None:
+    X, y = table_of()
+    with pytest.raises(ParameterError, match=words):
+        HedgerowRegressor(**FEW, **given).fit(X, y)
+
+
+@pytest.mark.parametrize("given", [{"extra_trees": True}, {"path_smooth": 1.0}])
+def test_trees_with_vectors_refuse_what_they_do_not_know(given) -> None:
+    X, y = table_of()
+    with pytest.raises(ParameterError, match=next(iter(given))):
+        HedgerowRegressor(**FEW, multi_strategy="multi_output_tree", **given).fit(X, np.c_[y, y])
+    model = HedgerowRegressor(**FEW, **given).fit(X, np.c_[y, -y])
+    assert model.booster_.model.forest.vectors is None
+
+
+def test_recipes_keep_to_what_is_asked() -> None:
+    """Automatic settings choose no trees that do not know a setting."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3200, 3))
+    y = X[:, 0] + rng.normal(size=3200)
+    for given in ({"extra_trees": True}, {"path_smooth": 4.0}):
+        assert HedgerowRegressor(n_estimators=3, **given).fit(X, y).n_iter_ == 3
