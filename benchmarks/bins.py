@@ -91,8 +91,9 @@ def time_histograms() -> None:
     os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.pairs import pair_columns
-    from hedgerow.growing.grower import _bins, _make_threads, _make_wide
+    from hedgerow.growing.grower import _bins, _make_threads
     from hedgerow.growing.setup import list_columns
+    from hedgerow.growing.sums_pool import make_wide
     from hedgerow.kernels.histogram import Packing, build_histogram
 
     n_rows = 1_000_000
@@ -110,7 +111,7 @@ def time_histograms() -> None:
         for matrix in (full, plain, pair_columns(plain)):
             columns = list_columns(matrix, np.arange(FEATURES, dtype=np.int32))
             wide, cells = (
-                _make_wide(FEATURES * matrix.stride, False),
+                make_wide(FEATURES * matrix.stride, False),
                 _make_threads(matrix, 1, 1).cells[0],
             )
             bins, ids = _bins(matrix), rows.astype(np.uint32)

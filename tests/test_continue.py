@@ -127,7 +127,7 @@ def test_estimators_of_several_targets_are_warm_started() -> None:
     "params",
     [
         {"multi_strategy": "one_output_per_tree"},
-        {"interaction_constraints": [["0"], ["1"]]},
+        {"path_smooth": 1.0},
         {"tree_method": "exact"},
     ],
     ids=str,

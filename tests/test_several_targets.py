@@ -539,11 +539,8 @@ def test_beside_xgboost_on_hires_of_bikes(bike) -> None:
         ({"multi_strategy": ALL, "tree_method": "exact"}, Y, "tree_method='exact'"),
         ({"multi_strategy": ALL, "sampling": "goss"}, Y, "sampling='goss'"),
         ({"multi_strategy": ALL, "bundle_features": True}, Y, "bundle_features=True"),
-        (
-            {"multi_strategy": ALL, "interaction_constraints": "no_interactions"},
-            Y,
-            "interaction_constraints",
-        ),
+        ({"multi_strategy": ALL, "path_smooth": 1.0}, Y, "path_smooth=1.0"),
+        ({"multi_strategy": ALL, "extra_trees": True}, Y, "extra_trees"),
         ({"multi_strategy": ALL, "monotone_constraints": {"x0": 1}}, Y, "serves all outputs"),
         ({"target_statistics": True, "categorical_features": ["x0"]}, Y, "means of one target"),
         ({"objective": "quantile", "quantile": [0.1, 0.9]}, Y, "several columns of y"),

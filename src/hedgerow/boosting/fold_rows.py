@@ -32,6 +32,7 @@ from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.schema import Schema
 from hedgerow.data.statistics import Inputs
+from hedgerow.growing.sums_pool import SumsPool
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
 
@@ -109,6 +110,7 @@ class FoldRows:
         self._statistics = bool(choose_columns(schema, sample.n_rows, objective, params))
         self.matrix: BinnedMatrix | None = None
         self._numbers: FloatArray | None = None
+        self._sums = SumsPool()
         self._kept: BinSpec | None = None
         if not self._statistics and params.tree_method == "hist":
             data, *_ = prepare_rows(Encoded(self.sample, None), params, n_threads)
@@ -142,6 +144,7 @@ class FoldRows:
         test = replace(test, weight=_unless_all_one(test.weight))
         if self.matrix is not None:
             seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))
+            seen = replace(seen, sums=self._sums)
             rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
             if self.matrix.n_lost > 0:  # bundles do not hold all of their values
                 rows = self.sample.table.take(fold.test)

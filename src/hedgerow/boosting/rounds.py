@@ -360,9 +360,9 @@ def _make_grower(
         from hedgerow.growing.symmetric_grower import SymmetricGrower
 
         assert isinstance(data.matrix, BinnedMatrix)
-        return SymmetricGrower(data.matrix, *shared, data.n_copies, data.numbers)
+        return SymmetricGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if isinstance(data.matrix, BinnedMatrix):
-        return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers)
+        return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
     if isinstance(data.matrix, MappedTable):
         # Few trainings are of columns on disk.
         from hedgerow.growing.stored_exact import StoredExactGrower

@@ -13,6 +13,7 @@ from hedgerow.data import AnyTable, BinnedMatrix, numbers_of
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable
+from hedgerow.growing.sums_pool import SumsPool
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_lines, add_scores, add_vectors
 from hedgerow.model.predict import Predictor
 
@@ -40,6 +41,8 @@ class TrainingData:
         Raw scores to begin from, in the place of base score and offset.
     numbers : float64 (n_rows, n_features), column by column, optional
         Values of binned rows, where leaves have slopes.
+    sums : SumsPool, optional
+        Memory of histograms, if other fits of the same bins grow their trees in turn.
     """
 
     matrix: BinnedMatrix | ColumnBlocks | AnyTable
@@ -49,6 +52,7 @@ class TrainingData:
     n_copies: int = 1
     start: FloatArray | None = None
     numbers: FloatArray | None = None
+    sums: SumsPool | None = None
 
     def take(self, rows: RowArray, raw: FloatArray) -> tuple[FloatArray, ...]:
         """Target, raw scores and weight (or None) of some rows."""

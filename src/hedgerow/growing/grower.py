@@ -41,6 +41,7 @@ from hedgerow.growing.setup import (
     tree_arrays,
 )
 from hedgerow.growing.slopes import SlopeFinder
+from hedgerow.growing.sums_pool import SumsPool, make_wide
 from hedgerow.growing.tree import GrownTree, Nodes, TreeOfTable
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.kernels.category_split import (
@@ -48,7 +49,7 @@ from hedgerow.kernels.category_split import (
     SCRATCH_SIZE,
     CategoryRules,
 )
-from hedgerow.kernels.histogram import Bins, Wide
+from hedgerow.kernels.histogram import Bins
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.pairs import SPACING
@@ -87,6 +88,9 @@ class TreeGrower:
         taken as they are.
     numbers : float64 (n_rows, n_features), column by column, optional
         Values of the rows, where leaves are to have slopes.
+    sums : SumsPool, optional
+        Where to take the memory of histograms from for each tree, if other growers of the same
+        bins grow their trees in turn with this one.
     """
 
     def __init__(
@@ -101,8 +105,10 @@ class TreeGrower:
         adds_scores: bool = True,
         n_copies: int = 1,
         numbers: FloatArray | None = None,
+        sums: SumsPool | None = None,
     ) -> None:
         self._matrix = matrix
+        self._sums = sums
         self._params = params
         self._finish = partial(finish_nodes, cuts_of(matrix.spec))
         # Values of leaves that have slopes are added with these.
@@ -132,7 +138,9 @@ class TreeGrower:
         n_copies: int,
     ) -> layout.State:
         """Everything that the compiled stages use; for other trees there is more."""
-        state = make_state(self._matrix, target, weight, raw, objective, self._params, n_threads)
+        state = make_state(
+            self._matrix, target, weight, raw, objective, self._params, n_threads, sums=self._sums
+        )
         state = state._replace(extras=for_copies(state.extras, n_copies))
         return state._replace(settings=state.settings._replace(adds_scores=int(adds_scores)))
 
@@ -157,12 +165,25 @@ class TreeGrower:
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
         self._given.prepare(self._state.loss_data, output, int(scalars[layout.IS_ROUND]))
-        self._work(0, ORDER_GROW)
+        self._grow_in_sums()
         grown = self._copy_tree()
         if self._slopes is None:
             return grown
         scores = self._state.loss_data.raw[output] if self._adds_lines else np.zeros(0)
         return grown.with_slopes(self._slopes.slopes(self._state, scores))
+
+    def _grow_in_sums(self) -> None:
+        """Grow the tree, in histograms of the pool if there is one."""
+        if self._sums is None:
+            self._work(0, ORDER_GROW)
+            return
+        filled = has_all_bins(self._matrix)
+        wide = self._sums.take(len(self._state.wide.g), filled)
+        self._state = self._state._replace(wide=wide)
+        try:
+            self._work(0, ORDER_GROW)
+        finally:
+            self._sums.give_back(wide, filled)
 
     def rows_outside(self) -> npt.NDArray[np.uint32]:
         """Rows that the last tree was not grown on (empty without row sampling)."""
@@ -237,10 +258,12 @@ def make_state(
     params: BoostParams,
     n_threads: int,
     cell_bytes: int | None = None,
+    sums: SumsPool | None = None,
 ) -> layout.State:
     """Allocate everything that the compiled stages use.
 
     With ``cell_bytes``, those of a bin's sums, the caller makes the sums; else they are wide.
+    With a pool they are its, and lent to no grower until a tree grows.
     """
     n_rows, n_features = matrix.n_rows, matrix.n_features
     n_columns, slot_cells = matrix.n_columns, matrix.n_columns * matrix.stride
@@ -251,7 +274,12 @@ def make_state(
     n_cells = (n_slots + 2 + n_threads) * slot_cells
     extras = _make_extras(matrix, params, n_threads, 2 * max_leaves, n_cells)
     scratch_cells = 0 if extras.bundles is None else n_threads * WIDTH * matrix.stride
-    filled = matrix.layout is not None or min(matrix.spec.bin_counts()) >= matrix.stride - 1
+    n_wide, filled = 0 if cell_bytes is not None else n_cells + scratch_cells, has_all_bins(matrix)
+    if sums is None:
+        wide = make_wide(n_wide, filled)
+    else:
+        wide = sums.take(n_wide, filled)
+        sums.give_back(wide, filled)
     return layout.State(
         crew=Crew(n_threads, aligned_zeros(SIGNAL_SIZE, np.int64), pause, sleep),
         settings=settings_of(params, objective, n_rows, n_columns, max_leaves, constant, n_slots),
@@ -262,11 +290,16 @@ def make_state(
         rows=row_arrays(n_rows, _PADDING),
         threads=_make_threads(matrix, n_threads, 2 * max_leaves),
         search=_make_search(n_threads, n_features),
-        wide=_make_wide(n_cells + scratch_cells if cell_bytes is None else 0, filled),
+        wide=wide,
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
     )
+
+
+def has_all_bins(matrix: BinnedMatrix) -> bool:
+    """Whether a histogram writes all its cells, or clears them before."""
+    return matrix.layout is not None or min(matrix.spec.bin_counts()) >= matrix.stride - 1
 
 
 def most_slots(max_leaves: int, slot_cells: int, cell_bytes: int = CELL_BYTES) -> int:
@@ -378,12 +411,6 @@ def _make_search(n_threads: int, n_features: int) -> layout.Search:
         found=aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64),
         allowed=np.ones((3, n_features), dtype=np.int32),
     )
-
-
-def _make_wide(n_cells: int, filled: bool = True) -> Wide:
-    """Sums of all slots; 0 unless all are ``filled``: what no row can be in is never written to."""
-    make = aligned_empty if filled else aligned_zeros
-    return Wide(make(n_cells, np.int64), make(n_cells, np.int64), make(n_cells, np.int32))
 
 
 def cuts_of(spec: BinSpec) -> tuple[IntArray, IntArray, IntArray]:
