@@ -12,10 +12,12 @@ import engine
 import naive
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, load, train
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.objectives import OBJECTIVES, PARAMETERS, make_objective
+from hedgerow.objectives import OBJECTIVES, PARAMETERS, RANKING, make_objective
+from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 from hedgerow.objectives.derivatives import GIVEN
 from hedgerow.objectives.given import gradients_at
 from hedgerow.objectives.line_search import LeafRows
+from hedgerow.objectives.ranking import RankingLoss
 from losses import CASES, IDS, mean_loss
 
 SMOOTH = [case for case in CASES if case.name not in ("hinge", "mape", "huber")]
@@ -37,6 +39,20 @@ def near_kink(case, y, raw, step=3e-4):
         return np.zeros(len(y), dtype=bool)
     below, here, above = (derivatives(case.objective, y, raw + s)[0] for s in (-step, 0.0, step))
     return np.abs(below + above - 2.0 * here) > 1e-9 * (1.0 + np.abs(here))
+
+
+# -- the catalogue ---------------------------------------------------------------------
+
+
+def test_the_catalogue_names_each_loss_as_its_class_does() -> None:
+    assert [name for name, loss in OBJECTIVES.items() if loss.name != name] == []
+    assert {name for name, loss in OBJECTIVES.items() if hasattr(loss, "distribution")} == {
+        *DISTRIBUTIONAL
+    }
+    assert {name for name, loss in OBJECTIVES.items() if issubclass(loss, RankingLoss)} == {
+        *RANKING
+    }
+    assert "custom" not in OBJECTIVES
 
 
 # -- derivatives -----------------------------------------------------------------------

@@ -14,9 +14,9 @@ from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.metrics.queries import query_rows
 from hedgerow.metrics.ranking import ranking_metric
 from hedgerow.objectives import make_objective
+from hedgerow.objectives.catalogue import RANKING
 from hedgerow.objectives.given import LossRows
 from hedgerow.objectives.positions import PositionBias
-from hedgerow.objectives.ranking import RANKING
 
 ROWS = 12
 LOOKED = 1.0 / np.arange(1, ROWS + 1)

@@ -12,7 +12,6 @@ import numpy as np
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.boosting.classes import column_of, indices_of
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.metric_groups import read_groups
 from hedgerow.boosting.positions import bound_to_part
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stored_sample import StoredData, StorePlan
@@ -20,7 +19,7 @@ from hedgerow.boosting.targets import Targets, same_targets
 from hedgerow.data import AnyTable, SparseTable, Table, numbers_of
 from hedgerow.data.schema import Schema
 from hedgerow.errors import DataTypeError
-from hedgerow.metrics import MetricChoice, evaluate, make_metrics
+from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
 from hedgerow.objectives import Objective, SeveralTargets
@@ -88,6 +87,9 @@ class Evaluation(ABC):
                 f"eval takes a Dataset, which holds rows and their targets; got a "
                 f"{type(dataset).__name__}: make one, Dataset(X, y)."
             )
+        from hedgerow.boosting.metric_groups import read_groups
+        from hedgerow.metrics import evaluate, make_metrics
+
         threads = resolve_threads(n_jobs)
         metrics = make_metrics(metric, self._objective)
         if isinstance(dataset, StoredData):

@@ -22,7 +22,6 @@ from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.objectives.domain import LARGEST_SPREAD
-from hedgerow.objectives.robust import Huber
 from hedgerow.objectives.rowwise import extent_of, largest_of_ranks
 from hedgerow.objectives.whole import AllRows
 from hedgerow.params import BoostParams
@@ -123,6 +122,8 @@ def warn_of_short_steps(
     No leaf steps further than ``delta``, whatever its rows: so a ``delta`` far below the
     differences of the targets leaves the model next to a constant.
     """
+    from hedgerow.objectives.robust import Huber
+
     if not isinstance(objective, Huber):
         return
     searched = params.leaf_estimation == "line_search"

@@ -13,17 +13,15 @@ from hedgerow.boosting.numbered import refuse_missing
 from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Positions, Sample, check_length
 from hedgerow.errors import DataError, DataTypeError, ParameterError
-from hedgerow.metrics import Metric, metrics_of_queries, scored_as
-from hedgerow.metrics.groups import bound_to_rows
+from hedgerow.metrics import Metric, scored_as
 from hedgerow.metrics.queries import query_rows
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.positions import PositionBias
-from hedgerow.objectives.ranking import RankingLoss
 from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
     from hedgerow.boosting.continuing import Start
+    from hedgerow.objectives.positions import PositionBias
 
 
 def read_position(position: Any, n_rows: int, name: str = "position") -> Positions | None:
@@ -115,7 +113,12 @@ def with_positions(
     start : Start, optional
         The model that the fit goes on from.
     """
-    if train.position is None or not isinstance(objective, RankingLoss):
+    if train.position is None:
+        return objective
+    from hedgerow.objectives.positions import PositionBias
+    from hedgerow.objectives.ranking import RankingLoss
+
+    if not isinstance(objective, RankingLoss):
         return objective
     penalty = objective.position_bias_regularization or 0.0
     position, n_first = train.position, 0 if start is None else start.forest.n_rounds
@@ -167,6 +170,8 @@ def bound(
     start : Start, optional
         The model that the fit goes on from.
     """
+    from hedgerow.metrics.groups import bound_to_rows
+
     scored = bound_to_rows(metrics, watched.origin)
     objective, scored = with_queries(objective, scored, train, watched, params.seed, n_threads)
     return with_positions(objective, train, params, start), scored
@@ -179,6 +184,10 @@ def bound_to_part(
 
     ``objective`` is bound to the training rows.
     """
+    from hedgerow.metrics.groups import bound_to_rows
+    from hedgerow.metrics.making import metrics_of_queries
+    from hedgerow.objectives.ranking import RankingLoss
+
     scored = bound_to_rows(metrics, part.origin)
     if not isinstance(objective, RankingLoss):
         return scored

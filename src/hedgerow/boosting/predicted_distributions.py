@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.objectives import OBJECTIVES, Objective
-from hedgerow.objectives.distributions import Distribution, check_level
+from hedgerow.objectives import Objective
+from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 
-DISTRIBUTIONAL = tuple(name for name, loss in OBJECTIVES.items() if hasattr(loss, "distribution"))
-"""Objectives whose models have distributions."""
+if TYPE_CHECKING:
+    from hedgerow.objectives.distributions import Distribution
 
 
 class DistributionPredictions(ABC):
@@ -85,5 +85,7 @@ class DistributionPredictions(ABC):
         ndarray of float64, shape (n_rows, 2)
             Lower and upper ends.
         """
+        from hedgerow.objectives.distributions import check_level
+
         check_level(level)
         return self.predict_distribution(X, n_jobs=n_jobs).interval(level)

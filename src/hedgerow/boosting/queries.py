@@ -18,10 +18,9 @@ from hedgerow.boosting.numbered import number_values
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_rows, split_rows
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.metrics import Metric, metrics_of_queries, scored_as, task_of
+from hedgerow.metrics import Metric, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
 from hedgerow.objectives import Objective
-from hedgerow.objectives.ranking import RankingLoss
 from hedgerow.params import BoostParams
 
 
@@ -234,6 +233,9 @@ def with_queries(
         Rows that the metrics are computed of.
     seed, n_threads : int
     """
+    from hedgerow.metrics.making import metrics_of_queries
+    from hedgerow.objectives.ranking import RankingLoss
+
     if not isinstance(objective, RankingLoss):
         return objective, tuple(metrics)
     seen = query_rows(watched.query, watched.n_rows)

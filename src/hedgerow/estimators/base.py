@@ -15,7 +15,6 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
-from hedgerow.booster import Booster, given_model, objective_of
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.classes import n_classes_of
 from hedgerow.boosting.sample import Sample
@@ -59,6 +58,7 @@ from hedgerow.plot.inspections import InspectionPictures
 from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:
+    from hedgerow.booster import Booster
     from hedgerow.boosting.checkpoint import Checkpoint
     from hedgerow.boosting.continuing import Start
 
@@ -334,6 +334,8 @@ class HedgerowEstimator(
                 "init_model and warm_start=True both name a model to go on from: leave init_model "
                 "out, or set warm_start=False."
             )
+        from hedgerow.booster import given_model
+
         model, source = given_model(init_model)
         return Start(model), source
 
@@ -405,6 +407,8 @@ class HedgerowEstimator(
     @staticmethod
     def _fitted(model: Model, **more: Any) -> dict[str, Any]:
         """What an estimator has after its fit."""
+        from hedgerow.booster import Booster, objective_of
+
         classes = more.get("classes_") if n_classes_of(objective_of(model)) else None
         booster = Booster(model, classes)
         fitted: dict[str, Any] = {

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.booster import objective_of
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.class_weights import corrected, rescaled
 from hedgerow.boosting.classes import classes_of_record, indices_of, labels_to_record
@@ -454,6 +453,8 @@ class HedgerowClassifier(ClassifierMixin, multilabel.LabelFits):
 
     @classmethod
     def _more_from_record(cls, model: Model, record: Mapping[str, Any]) -> dict[str, Any]:
+        from hedgerow.booster import objective_of
+
         names = multilabel.label_classes(objective_of(model))
         if names is not None:
             return {"classes_": names}

@@ -28,7 +28,6 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils import _safe_indexing
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.predicted_distributions import DISTRIBUTIONAL
 from hedgerow.boosting.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.conformal_base import (
@@ -46,6 +45,7 @@ from hedgerow.estimators.conformal_scores import (
 )
 from hedgerow.estimators.cross import cross_fit
 from hedgerow.estimators.regressor import HedgerowRegressor
+from hedgerow.objectives.catalogue import DISTRIBUTIONAL
 
 RegressionMethod = Literal["split", "normalized", "cqr", "cv_plus"]
 _METHODS = ("split", "normalized", "cqr", "cv_plus")

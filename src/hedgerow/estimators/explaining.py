@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.booster import Booster
 from hedgerow.data import Table
 from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.outputs import Outputs, read_outputs
 from hedgerow.explain.views import Request, explain_rows, named
 from hedgerow.model.cart_tree import CartTree
 from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from hedgerow.booster import Booster
 
 
 class BoostedExplanations(ABC):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.booster import Booster
 from hedgerow.convert.writers.report import ExportFormat, ExportReport
 from hedgerow.errors import DataTypeError, ModelFormatError, ParameterError, UnknownNameError
 from hedgerow.estimators.arguments import NamedArguments
@@ -20,6 +19,9 @@ from hedgerow.model.model import Model
 from hedgerow.objectives import CUSTOM
 from hedgerow.schedules import SCHEDULES, Schedule, schedule_of_record, schedule_record
 from hedgerow.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from hedgerow.booster import Booster
 
 
 class ModelFiles(NamedArguments, BaseEstimator, ABC):

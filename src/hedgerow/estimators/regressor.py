@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -33,10 +33,7 @@ from hedgerow.errors import DataError
 from hedgerow.estimators.base import Auto, EvalMetric, HedgerowEstimator, OwnObjective
 from hedgerow.estimators.docs import shared_texts
 from hedgerow.estimators.hooks import with_hooks
-from hedgerow.metrics import make_metrics
 from hedgerow.objectives import Objective, make_objective, objective_for
-from hedgerow.objectives.aft import Distribution as TimeDistribution
-from hedgerow.objectives.distributions import Distribution
 from hedgerow.params import (
     CHECKPOINT_SECONDS,
     Boosting,
@@ -56,6 +53,10 @@ from hedgerow.params import (
     TreeMethod,
 )
 from hedgerow.schedules import LearningRate
+
+if TYPE_CHECKING:
+    from hedgerow.objectives.aft import Distribution as TimeDistribution
+    from hedgerow.objectives.distributions import Distribution
 
 
 @shared_texts
@@ -480,6 +481,8 @@ class HedgerowRegressor(RegressorMixin, HedgerowEstimator):
         assert isinstance(self.objective, str)
         target = read_times(y, len(prediction), "y", self.objective)
         weight = check_weight(sample_weight, len(prediction))
+        from hedgerow.metrics import make_metrics
+
         (metric,) = make_metrics("concordance", make_objective(self.objective))
         return metric.function(target, prediction, weight)
 

@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
-from hedgerow.booster import Booster
 from hedgerow.data.frames import FrameLibrary
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hedgerow.booster import Booster
 
 
 class FittedReports(ABC):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.booster import Booster
 from hedgerow.params import PredictionKind
+
+if TYPE_CHECKING:
+    from hedgerow.booster import Booster
 
 
 class SingleRowEstimator:

@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.errors import ParameterError
-from hedgerow.objectives.aft import AcceleratedFailureTime
 from hedgerow.objectives.base import Objective
-from hedgerow.objectives.classes import CrossEntropy, Focal, Hinge, OneVsAll
-from hedgerow.objectives.cox import Cox
-from hedgerow.objectives.distributional import (
-    GammaLoss,
-    LogNormalLoss,
-    NegativeBinomialLoss,
-    NormalLoss,
-)
-from hedgerow.objectives.exponential import Exponential
-from hedgerow.objectives.logistic import Logistic
+from hedgerow.objectives.catalogue import OBJECTIVES, RANKING
 from hedgerow.objectives.own import CUSTOM, Linked, Task, make_own_loss
-from hedgerow.objectives.own_classes import make_own_classes
-from hedgerow.objectives.positive import Gamma, Poisson, SquaredLogError, Tweedie
-from hedgerow.objectives.quantile import AbsoluteError, Quantile
 from hedgerow.objectives.quantiles import SeveralQuantiles, is_several
-from hedgerow.objectives.ranking import (
-    RANKING,
-    LambdaRank,
-    RankCrossEntropy,
-    RankMap,
-    RankPairwise,
-)
-from hedgerow.objectives.robust import (
-    AbsolutePercentage,
-    Expectile,
-    Fair,
-    Huber,
-    LogCosh,
-    PseudoHuber,
-)
 from hedgerow.objectives.rowwise import RowLoss
-from hedgerow.objectives.softmax import Softmax
-from hedgerow.objectives.squared_error import SquaredError
 from hedgerow.objectives.targets import (
     SeveralTargets,
     several_targets,
@@ -51,19 +21,6 @@ from hedgerow.objectives.targets import (
     targets_record,
 )
 from hedgerow.peer_words import objective_hint
-
-OBJECTIVES: dict[str, Callable[..., Objective]] = {
-    loss.name: loss
-    for loss in (
-        *(SquaredError, AbsoluteError, Quantile, Logistic, Exponential, Softmax),
-        *(Huber, PseudoHuber, Fair, LogCosh, Expectile, AbsolutePercentage),
-        *(Poisson, Gamma, Tweedie, SquaredLogError),
-        *(NormalLoss, LogNormalLoss, GammaLoss, NegativeBinomialLoss),
-        *(CrossEntropy, Focal, Hinge, OneVsAll),
-        *(Cox, AcceleratedFailureTime),
-        *(LambdaRank, RankMap, RankPairwise, RankCrossEntropy),
-    )
-}
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "quantile": ("quantile",),
@@ -126,7 +83,8 @@ def make_objective(
             )
     if name == "quantile":
         level = given.get("quantile", 0.5)
-        return SeveralQuantiles(tuple(level)) if is_several(level) else Quantile(1, level)
+        several = is_several(level)
+        return SeveralQuantiles(tuple(level)) if several else OBJECTIVES[name](1, level)
     return OBJECTIVES[name](n_outputs=n_outputs, **given)
 
 
@@ -165,6 +123,8 @@ def objective_for(
                 "None."
             )
     if task == "classes" or hasattr(given, "n_classes"):
+        from hedgerow.objectives.own_classes import make_own_classes
+
         return make_own_classes(given, target, getattr(given, "n_classes", n_outputs))
     return make_own_loss(given, target, task)
 

@@ -472,11 +472,7 @@ def _checked_gains(given: Any) -> tuple[float, ...]:
     return gains
 
 
-RANKING: tuple[str, ...] = ("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg")
-"""Names of the losses of lists."""
-
 __all__ = [
-    "RANKING",
     "LambdaRank",
     "PairMethod",
     "RankCrossEntropy",

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow import from_lightgbm_params
-from hedgerow.convert.settings.lightgbm import LIGHTGBM, OBJECTIVES
+from hedgerow.convert.settings.lightgbm import LIGHTGBM
+from hedgerow.peer_words import LIGHTGBM_OBJECTIVES
 
 from .scores import default_metric, our_metric, their_names
 
@@ -51,7 +52,11 @@ def objective_of(given: Mapping[str, Any]) -> str:
         return "custom"
     if str(asked) in ("none", "None", "null", "custom", "na"):
         return "custom"
-    same = [name for name, ours in OBJECTIVES.items() if ours == OBJECTIVES.get(str(asked))]
+    same = [
+        name
+        for name, ours in LIGHTGBM_OBJECTIVES.items()
+        if ours == LIGHTGBM_OBJECTIVES.get(str(asked))
+    ]
     return same[0] if same else str(asked)
 
 

@@ -1,0 +1,103 @@
+"""Scores of predictions by metrics, and what is refused as a score."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hedgerow.arrays import FloatArray
+from hedgerow.errors import HedgerowError, LossError
+from hedgerow.metrics.base import Metric
+
+if TYPE_CHECKING:
+    from hedgerow.objectives.base import Objective
+
+
+def evaluate(
+    metrics: Sequence[Metric],
+    objective: Objective,
+    target: FloatArray,
+    raw: FloatArray,
+    weight: FloatArray | None,
+) -> dict[str, float]:
+    """Compute the score of each metric for raw scores of shape (n_outputs, n_rows).
+
+    Raises
+    ------
+    LossError
+        If a metric raises, or returns something that is not a number or is NaN.
+    """
+    prediction = raw if all(m.from_raw for m in metrics) else objective.predict(raw)
+    return {
+        metric.name: _checked(metric, target, raw if metric.from_raw else prediction, weight)
+        for metric in metrics
+    }
+
+
+def _checked(
+    metric: Metric, target: FloatArray, prediction: FloatArray, weight: FloatArray | None
+) -> float:
+    if metric.built_in:
+        return not_nan(metric.name, metric.function(target, prediction, weight))
+    try:
+        score = metric.function(
+            _read_only(target),
+            _read_only(prediction),
+            None if weight is None else _read_only(weight),
+        )
+    except HedgerowError:
+        raise
+    except Exception as fault:
+        raise LossError(f"eval_metric {metric.name!r} raised {fault!r}.") from fault
+    if isinstance(score, bool) or not isinstance(score, numbers.Real) or math.isnan(score):
+        raise LossError(
+            f"eval_metric {metric.name!r} returned {_shown(score)}; it must return one number, not "
+            f"NaN.{_advice(score)}"
+        )
+    return float(score)
+
+
+def not_nan(name: str, score: float) -> float:
+    """The score of a built-in metric.
+
+    Raises
+    ------
+    LossError
+        If it is NaN: no round could be better than another.
+    """
+    if math.isnan(score):
+        raise LossError(
+            f"the metric {name!r} is NaN, so that no round can be chosen by it: a prediction or a "
+            "target is too large or outside of what it is defined for. Use another eval_metric, a "
+            "smaller learning_rate, or early_stopping=False."
+        )
+    return score
+
+
+def _shown(score: object) -> str:
+    """What a metric returned, or of something long its shape or the beginning."""
+    if shape := getattr(score, "shape", ()):
+        return f"an array of shape {shape}"
+    text = repr(score)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _advice(score: object) -> str:
+    """What to do about it."""
+    if isinstance(score, tuple | list):
+        return (
+            " Return the number alone: the name of the metric is the function's __name__, and "
+            "higher is better if its attribute higher_is_better is True."
+        )
+    if getattr(score, "shape", ()):
+        return " Return the mean over the rows, weighted by the third argument."
+    return " Does the function return its score?" if score is None else ""
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    """A view that a user's function cannot write to: the memory is that of the fit."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,195 @@
+"""From ``eval_metric`` to metrics."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hedgerow.errors import ParameterError
+from hedgerow.metrics.base import Metric, OfCountedRows, Task
+from hedgerow.metrics.catalogue import ALIASES, METRICS, find_metric
+from hedgerow.metrics.choice import GroupedMetric, MetricChoice
+from hedgerow.metrics.distributions import OF_DISTRIBUTIONS, distribution_metric
+from hedgerow.metrics.groups import grouped
+from hedgerow.metrics.ranking import NAMES, RankingMetric, ranking_metric
+from hedgerow.metrics.scorers import is_scorer, name_of, scorer_metric, scorer_names
+from hedgerow.metrics.scores import Mean
+from hedgerow.metrics.survival import Concordance
+from hedgerow.metrics.targets import of_targets
+from hedgerow.metrics.tasks import scored_as
+from hedgerow.objectives.targets import SeveralTargets
+from hedgerow.peer_words import metric_hint
+
+if TYPE_CHECKING:
+    from hedgerow.kernels.ranking import QueryRows
+    from hedgerow.objectives.base import Objective
+
+_LOSS = "loss"
+
+
+def make_metrics(
+    eval_metric: MetricChoice,
+    objective: Objective,
+) -> tuple[Metric, ...]:
+    """Build the metrics that ``eval_metric`` names; early stopping watches the first.
+
+    Parameters
+    ----------
+    eval_metric : str, callable, GroupedMetric, sequence of these, or None
+        Names in :data:`METRICS`, :data:`ALIASES` and of scikit-learn's scorers, or
+        ``"loss"`` for the loss of the objective, which ``None`` stands for, too.  A
+        callable is a scorer ``(estimator, X, y)``, higher being better; or takes
+        ``(y_true, prediction, weight)`` and returns a number, lower being better unless
+        it has a true attribute ``higher_is_better``; its ``__name__`` is its name.
+    objective : Objective
+
+    Returns
+    -------
+    tuple of Metric
+
+    Raises
+    ------
+    ParameterError
+        If a name is unknown, occurs twice, or is of no use for the task.
+
+    Examples
+    --------
+    >>> from hedgerow.metrics import make_metrics
+    >>> from hedgerow.objectives import make_objective
+    >>> metrics = make_metrics(["mae", "r2"], make_objective("squared_error"))
+    >>> [metric.name for metric in metrics]
+    ['mae', 'r2']
+    """
+    if eval_metric is None:
+        eval_metric = _LOSS
+    if isinstance(eval_metric, str | GroupedMetric) or callable(eval_metric):
+        eval_metric = (eval_metric,)
+    if not isinstance(eval_metric, Sequence) or len(eval_metric) == 0:
+        raise ParameterError(
+            "eval_metric must be a name, a callable, a GroupedMetric, a sequence of these, or "
+            f"None; got {eval_metric!r}."
+        )
+    metrics = tuple(_make_metric(item, objective) for item in eval_metric)
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ParameterError(f"eval_metric {name!r} is given twice; leave one of them out.")
+    return metrics
+
+
+def _make_metric(item: object, objective: Objective) -> Metric:
+    task = scored_as(objective)
+    if isinstance(item, GroupedMetric):
+        return _grouped(item, objective, task)
+    if isinstance(item, str) and item == _LOSS:
+        return Metric(
+            _LOSS, objective.loss, from_raw=True, sums=Mean(objective.losses), built_in=True
+        )
+    own_function = callable(item) and not is_scorer(item)
+    if isinstance(objective, SeveralTargets) and not own_function:
+        return of_targets(_make_metric(item, objective.single), objective)
+    if is_scorer(item):
+        return scorer_metric(item, objective, task)
+    if callable(item):
+        _check_arguments(item)
+        return Metric(name_of(item), item, bool(getattr(item, "higher_is_better", False)))
+    if isinstance(item, str) and task == "ranking":
+        found = ranking_metric(item, getattr(objective, "label_gain", None))
+        if found is not None:
+            return Metric(item, found, True, ("ranking",), built_in=True)
+    return _by_name(item, objective, task)
+
+
+def _grouped(item: GroupedMetric, objective: Objective, task: Task) -> Metric:
+    if task == "ranking":
+        raise ParameterError(
+            "a GroupedMetric scores rows, but this model ranks the rows of queries: give the "
+            "metric itself."
+        )
+    if item.metric == _LOSS and not getattr(objective, "rowwise", True):
+        raise ParameterError(
+            f"the loss of objective {objective.name!r} compares rows with each other, so that "
+            "groups have none of their own: use another metric in GroupedMetric."
+        )
+    return grouped(item, _make_metric(item.metric, objective))
+
+
+def _by_name(item: object, objective: Objective, task: Task) -> Metric:
+    """A metric of the catalogue, or a scorer of scikit-learn."""
+    usable = [_LOSS, *(name for name, metric in METRICS.items() if task in metric.tasks)]
+    usable += NAMES if task == "ranking" else ()
+    if hasattr(objective, "distribution"):
+        usable += OF_DISTRIBUTIONS
+        if item in OF_DISTRIBUTIONS:
+            return distribution_metric(item, objective)
+    elif item in OF_DISTRIBUTIONS:
+        raise ParameterError(
+            f"eval_metric {item!r} is for objectives that learn a distribution, such as 'normal'; "
+            f"this model is of {objective.name!r}: use one of {', '.join(map(repr, usable))}."
+        )
+
+    def parameter_of(attribute: str) -> float | None:
+        value = getattr(objective, attribute, None) if attribute else None
+        return None if value is None else float(value)
+
+    metric = find_metric(item, parameter_of) if isinstance(item, str) else None
+    if metric is None:
+        known = scorer_names() if isinstance(item, str) else []
+        if item in known:
+            return scorer_metric(item, objective, task)
+        hint = metric_hint(item, [*METRICS, *ALIASES, *NAMES, *known])
+        raise ParameterError(
+            f"unknown eval_metric {item!r}; known here: {', '.join(map(repr, usable))}, and "
+            f"names of scikit-learn's scorers.{hint}"
+        )
+    if task not in metric.tasks:
+        raise ParameterError(
+            f"eval_metric {item!r} is for {' or '.join(metric.tasks)}, but this model is for "
+            f"{task}; use one of {', '.join(map(repr, usable))}."
+        )
+    if metric.name == "concordance":
+        function = Concordance(float(getattr(objective, "risk_sign", 1.0)))
+        return replace(metric, function=OfCountedRows(metric.name, function))
+    return metric
+
+
+def metrics_of_queries(
+    metrics: Sequence[Metric], objective: Objective, queries: QueryRows
+) -> tuple[Metric, ...]:
+    """The metrics of a ranking for rows of these queries; a user's function is as it was.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    objective : Objective
+        Whose loss may be among them.
+    queries : QueryRows
+    """
+
+    def bound(metric: Metric) -> Metric:
+        if metric.name == _LOSS:
+            of_queries: Callable[..., Objective] = getattr(objective, "of_queries")  # noqa: B009
+            return replace(metric, function=of_queries(queries).loss, sums=None)
+        if isinstance(metric.function, RankingMetric):
+            return replace(metric, function=metric.function.of_queries(queries))
+        return metric
+
+    return tuple(bound(metric) for metric in metrics)
+
+
+def _check_arguments(function: Callable[..., object]) -> None:
+    """Refuse a function that cannot be called with target, prediction and weight."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of C, perhaps: known when it is called
+        return
+    try:
+        signature.bind(None, None, None)
+    except TypeError as fault:
+        raise ParameterError(
+            f"eval_metric {name_of(function)!r} is called with three arguments, (y_true, "
+            f"prediction, weight), but its are {signature}: {fault}. Add what is missing; weight "
+            "is None where rows have no weights."
+        ) from None
