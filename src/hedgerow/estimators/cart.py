@@ -88,11 +88,11 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
     n_classes_ : int
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+    feature_names_in_ : ndarray of str, shape (n_features,)
         Names of the columns; only if X was a frame with names.
     max_features_ : int
         Features that are drawn at each node.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (n_features,)
         Shares in the impurity decrease of all splits.
     tree_ : hedgerow.model.cart_tree.CartTree
         The tree itself.
@@ -299,7 +299,7 @@ class CARTClassifier(ClassifierMixin, CartEstimator):
 
 
 class CARTRegressor(RegressorMixin, CartEstimator):
-    r"""A decision tree for regression.
+    """A decision tree for regression.
 
     At each node the cut of one feature is made that leaves the least error in
     the two parts.  With continuous data the tree is that of scikit-learn's
@@ -308,11 +308,11 @@ class CARTRegressor(RegressorMixin, CartEstimator):
 
     Parameters
     ----------
-    criterion : {"squared_error", "friedman_mse", "absolute_error", "poisson"}, \
-default="squared_error"
-        Error of a node: mean squared deviation from its mean (Friedman's improvement puts cuts
-        in the same order), mean absolute deviation from its median, or half the deviance
-        of Poisson, for counts and frequencies.
+    criterion : str, default="squared_error"
+        Error of a node: ``"squared_error"``, the mean squared deviation from its mean;
+        ``"friedman_mse"``, Friedman's improvement, which puts cuts in the same order;
+        ``"absolute_error"``, the mean absolute deviation from its median; or ``"poisson"``,
+        half the deviance of Poisson, for counts and frequencies.
     max_depth : int >= 1 or None, default=None
         Most splits on the way to a leaf.
     min_samples_split : int >= 2 or float in (0, 1], default=2
@@ -356,11 +356,11 @@ default="squared_error"
     ----------
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of str, shape (n_features_in_,)
+    feature_names_in_ : ndarray of str, shape (n_features,)
         Names of the columns; only if X was a frame with names.
     max_features_ : int
         Features that are drawn at each node.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (n_features,)
         Shares in the error decrease of all splits.
     tree_ : hedgerow.model.cart_tree.CartTree
         The tree itself.

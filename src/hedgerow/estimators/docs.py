@@ -252,7 +252,7 @@ progress : bool, default=False
 ATTRIBUTES = """
 n_features_in_ : int
     Number of features.
-feature_names_in_ : ndarray of str, shape (n_features_in_,)
+feature_names_in_ : ndarray of str, shape (n_features,)
     Names of the columns; only if X was a frame with names.
 n_iter_ : int
     Rounds in the model.
@@ -276,13 +276,13 @@ evals_result_ : dict
     ``early_stopping="cv"`` it is ``"cv"``, with the scores of the rows of all folds, each
     by the fold that tests it; a round of the folds stands for ``"stride"`` rounds, see
     ``chosen_params_``.
-oob_improvement_ : ndarray of float64, shape (n_iter_,)
+oob_improvement_ : ndarray of float64, shape (n_iterations,)
     Only with ``oob_score`` and ``boosting="gbdt"``: by how much each
     round lowered the loss of the rows that it was not grown on.
 oob_score_ : float
     Only with ``oob_score`` and ``boosting="rf"``: accuracy or R2 of
     the rows, each by the trees that did not see it.
-feature_importances_ : ndarray of shape (n_features_in_,)
+feature_importances_ : ndarray of shape (n_features,)
     Shares in the loss reduction of all splits.
 booster_ : hedgerow.Booster
     The model itself.

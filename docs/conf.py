@@ -1,0 +1,114 @@
+"""The documentation site: ``python -m sphinx -W -j auto docs docs/_build``."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+os.environ["MPLBACKEND"] = "Agg"
+os.environ["HEDGEROW_QUIET"] = "1"
+
+import hedgerow  # noqa: E402
+
+project = "Hedgerow"
+author = "the Hedgerow developers"
+copyright = author
+version = release = hedgerow.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+root_doc = "index"
+
+# -- pages in Markdown ------------------------------------------------------------------
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+# -- reference from docstrings ----------------------------------------------------------
+autosummary_generate = True
+templates_path = ["_templates"]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_attributes_as_param_list = True
+numpydoc_xref_param_type = False
+
+# -- gallery ----------------------------------------------------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"[\\/]plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": True,
+    "show_signature": False,
+    "min_reported_time": 1_000_000,
+    "write_computation_times": False,
+    "reset_modules": ("matplotlib",),
+    "doc_module": ("hedgerow",),
+    "backreferences_dir": None,
+    "capture_repr": ("_repr_html_",),
+    "matplotlib_animations": False,
+}
+
+# -- pages in HTML ----------------------------------------------------------------------
+html_theme = "pydata_sphinx_theme"
+html_title = f"Hedgerow {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def without_foreign_labels(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Methods that come from scikit-learn name labels of its user guide, which is another site."""
+    for number, line in enumerate(lines):
+        lines[number] = re.sub(r":(?:ref|term):`([^`<]*?) *(?:<[^`>]*>)?`", r"\1", line)
+
+
+def signature_of_constructor(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: str, returned: str
+) -> tuple[str, None] | None:
+    """Sphinx looks at ``__new__`` first, which only checks names; users call ``__init__``."""
+    if what != "class" or not any(base.__name__ == "NamedArguments" for base in obj.__mro__):
+        return None
+    found = inspect.signature(obj)
+    plain = [each.replace(annotation=each.empty) for each in found.parameters.values()]
+    return str(inspect.Signature(plain)), None
+
+
+def setup(app: Any) -> None:
+    """What Sphinx calls."""
+    app.connect("autodoc-process-signature", signature_of_constructor)
+    app.connect("autodoc-process-docstring", without_foreign_labels)

@@ -1,0 +1,29 @@
+"""
+Quantiles that do not cross
+===========================
+
+One model gives several quantiles of each row; they share their trees and stay in order.
+"""
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+from hedgerow import HedgerowRegressor
+
+rng = np.random.default_rng(0)
+x = np.sort(rng.uniform(0, 10, 3000))
+y = np.sin(x) + rng.normal(scale=0.1 + 0.1 * x)
+levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+model = HedgerowRegressor(objective="quantile", quantile=levels, n_estimators=150).fit(
+    x[:, None], y
+)
+found = model.predict(x[:, None])
+print("in order:", bool((np.diff(found, axis=1) >= 0).all()))
+print("shares below:", (y[:, None] <= found).mean(axis=0).round(3))
+
+# %%
+plt.plot(x, y, ".", color="lightgrey", markersize=2)
+for k, level in enumerate(levels):
+    plt.plot(x, found[:, k], label=f"{level:g}")
+plt.legend(title="quantile")

@@ -1,0 +1,27 @@
+"""
+A cluster: Dask
+===============
+
+The estimators for Dask train where the partitions are, and give the bytes that one machine gives.
+"""
+
+# %%
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+from hedgerow import DaskHedgerowRegressor, HedgerowRegressor
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(4000, 5))
+y = X[:, 0] + np.sin(3.0 * X[:, 1])
+asked = {"n_estimators": 30, "learning_rate": 0.1, "early_stopping": False}
+
+# %%
+# Two workers in this process stand for two machines.
+with LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
+    with Client(cluster) as client:
+        model = DaskHedgerowRegressor(**asked)
+        model.fit(da.from_array(X, chunks=(1000, 5)), da.from_array(y, chunks=1000), client=client)
+alone = HedgerowRegressor(**asked).fit(X, y)
+print("same bytes:", model.booster_.to_bytes() == alone.booster_.to_bytes())

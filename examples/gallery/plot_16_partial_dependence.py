@@ -1,0 +1,35 @@
+"""
+How a model uses its columns
+============================
+
+Partial dependence of all columns in one pass, two columns together, single rows, and Friedman's H.
+"""
+
+# %%
+import numpy as np
+
+from hedgerow import HedgerowRegressor
+from hedgerow.plot import plot_curves, plot_joint_dependence
+
+rng = np.random.default_rng(0)
+X = {
+    "size": rng.normal(size=2000),
+    "age": rng.normal(size=2000),
+    "colour": rng.choice(["red", "blue"], 2000),
+}
+y = 2 * X["size"] + X["age"] * (X["colour"] == "red") + rng.normal(scale=0.1, size=2000)
+model = HedgerowRegressor(n_estimators=150, early_stopping=False, linear_leaves=False).fit(X, y)
+
+# %%
+model.plot_partial_dependence(X)
+
+# %%
+plot_joint_dependence(model.joint_dependence(X, ["age", "colour"]))
+
+# %%
+# A curve for each row: they differ in shape, so the age acts together with another column.
+few = {name: column[:80] for name, column in X.items()}
+plot_curves(model.individual_curves(few, "age").centred())
+
+# %%
+print(model.interactions(X).to_frame("pandas"))

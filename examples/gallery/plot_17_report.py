@@ -1,0 +1,49 @@
+"""
+A page about a model
+====================
+
+``hedgerow report`` writes one self-contained page: scores with intervals, learning curve,
+calibration, importances, the rows that surprise most, and warnings.
+"""
+
+# %%
+import csv
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hedgerow import HedgerowClassifier
+from hedgerow.datasets import load_pima
+
+pima = load_pima()
+folder = Path(tempfile.mkdtemp())
+with open(folder / "pima.csv", "w", newline="") as file:
+    writer = csv.writer(file)
+    writer.writerow([*pima.feature_names, pima.target_name])
+    writer.writerows([*row, label] for row, label in zip(pima.X, pima.y, strict=True))
+
+# %%
+# The same from a shell: ``hedgerow train pima.csv --target diabetes --model pima.hedgerow``, then
+# ``hedgerow report pima.hedgerow pima.csv --target diabetes -o report.html``.
+command = [sys.executable, "-m", "hedgerow"]
+target = ["--target", pima.target_name]
+subprocess.run(
+    [*command, "train", "pima.csv", *target, "--model", "pima.hedgerow"],
+    check=True,
+    capture_output=True,
+    cwd=folder,
+)
+subprocess.run(
+    [*command, "report", "pima.hedgerow", "pima.csv", *target, "-o", "report.html"],
+    check=True,
+    capture_output=True,
+    cwd=folder,
+)
+page = (folder / "report.html").read_text("utf-8")
+print(f"{len(page) / 1e6:.1f} MB, nothing loaded from elsewhere:", 'src="http' not in page)
+
+# %%
+# Its pictures are functions of their own.
+model = HedgerowClassifier(random_state=0).fit(pima.X, pima.y)
+model.plot_importance("gain")
