@@ -162,6 +162,20 @@ class RankingLoss(ABC):
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         """Mean over the queries."""
 
+    def shared_losses(
+        self, target: FloatArray, raw: FloatArray, query: IntArray | None
+    ) -> FloatArray:
+        """Loss of each row's query, the same for all rows of it; ``query`` has its number."""
+        queries = query_rows(query, len(target))
+        losses = np.empty(len(target))
+        by_query = self._by_query(target, np.ascontiguousarray(raw[0]), queries)
+        losses[queries.rows] = np.repeat(by_query, np.diff(queries.starts))
+        return losses
+
+    @abstractmethod
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        """Loss of each query."""
+
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
             f"objective {self.name!r} compares the rows of a query: it has no loss of a row alone, "
@@ -337,9 +351,15 @@ class LambdaRank(PairLoss):
         return self.normalize_pairs is not False
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return 1.0 - self._metric(target, raw[0], weight)
+
+    @property
+    def _metric(self) -> RankingMetric:
         most = None if self.most == _ALL else self.most
-        metric = RankingMetric("ndcg", most, self.label_gain, self.queries)
-        return 1.0 - metric(target, raw[0], weight)
+        return RankingMetric("ndcg", most, self.label_gain, self.queries)
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        return 1.0 - self._metric.by_query(target, score, queries)
 
     def _gain(self, target: FloatArray) -> FloatArray:
         return gains_of(target, self.label_gain)
@@ -357,8 +377,9 @@ class RankMap(LambdaRank):
     name: ClassVar[str] = "rank_map"
     kind: ClassVar[int] = OF_MAP
 
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return 1.0 - RankingMetric("map", None, None, self.queries)(target, raw[0], weight)
+    @property
+    def _metric(self) -> RankingMetric:
+        return RankingMetric("map", None, None, self.queries)
 
     def _gain(self, target: FloatArray) -> FloatArray:
         return (target > 0.0).astype(np.float64)
@@ -382,23 +403,26 @@ class RankPairwise(PairLoss):
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
+        found = self._by_query(target, np.ascontiguousarray(raw[0]), queries)
+        some = row_share(self._gain(target), queries) > 0.0
+        if not some.any():
+            return 0.0
+        n_rows, weights = np.diff(queries.starts), query_weights(queries, weight)
+        mass = n_rows.astype(np.float64) if weights is None else n_rows * weights
+        return weighted_mean(found[some], mass[some])
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
         gain = self._gain(target)
         found = QueryFacts(gain, row_share(gain, queries), np.zeros(1), np.zeros(0, np.int64))
-        score = np.ascontiguousarray(raw[0])
         out = np.empty(len(queries.starts) - 1)
-        rules = self._rules
+        steepness = self._rules.sigmoid
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
-            pair_losses(first, stop, queries, found, rules.sigmoid, score, space, out)
+            pair_losses(first, stop, queries, found, steepness, score, space, out)
 
         n_rows = np.diff(queries.starts)
         in_blocks(queries, n_rows * n_rows, fill, self.n_threads)
-        some = found.inverse > 0.0
-        if not some.any():
-            return 0.0
-        weights = query_weights(queries, weight)
-        mass = n_rows.astype(np.float64) if weights is None else n_rows * weights
-        return weighted_mean(out[some] / n_rows[some], mass[some])
+        return out / n_rows
 
     def _gain(self, target: FloatArray) -> FloatArray:
         return target
@@ -420,14 +444,18 @@ class RankCrossEntropy(RankingLoss):
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
-        gain, score = gains_of(target, self.label_gain), np.ascontiguousarray(raw[0])
+        found = self._by_query(target, np.ascontiguousarray(raw[0]), queries)
+        return weighted_mean(found, query_weights(queries, weight))
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        gain = gains_of(target, self.label_gain)
         out = np.empty(len(queries.starts) - 1)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
             cross_entropies(first, stop, queries, gain, score, space, out)
 
         in_blocks(queries, np.diff(queries.starts), fill, self.n_threads)
-        return weighted_mean(out, query_weights(queries, weight))
+        return out
 
     def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
         nothing = np.zeros(0)
