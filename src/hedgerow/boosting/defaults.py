@@ -367,11 +367,13 @@ def choose(
     -------
     tuple of BoostParams and StoppingParams
     """
-    judged = getattr(objective, "rowwise", True) or compares_rows(objective)
-    if not (judged and suits_recipe(params)):
+    rowwise = getattr(objective, "rowwise", True)
+    if not ((rowwise or compares_rows(objective)) and suits_recipe(params)):
         return params, stopping
     if goes_on or not _finds_rounds(params, stopping, automatic):
-        few = _OF_TINY & automatic if size.n_rows < _TINY and params.max_depth is None else ()
+        # Of rows that are compared, one of weight 2 would not be two rows in leaves of one.
+        tiny = rowwise and size.n_rows < _TINY and params.max_depth is None
+        few = _OF_TINY & automatic if tiny else ()
         return replace(params, **_only(frozenset(few), recipe(size))), stopping
     size = _but_for_obstacles(size, params, automatic, objective)
     values = recipe(size)
@@ -383,7 +385,7 @@ def choose(
     if "learning_rate" not in automatic:
         values |= _at_rate(params.learning_rate, values)
     least = _LEAST_PATIENCE if "patience" in automatic else None
-    of_folds = {"least_patience": least}
+    of_folds: Values = {"least_patience": least}
     of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be

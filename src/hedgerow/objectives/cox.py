@@ -198,8 +198,8 @@ class Cox:
         risk = np.exp(raw[0][order.rows] - top)
         at_risk = np.cumsum(risk[::-1])[::-1]
         n_rows, starts = np.diff(order.starts), order.starts[:-1]
-        before = np.cumsum(event) - event
-        turn = before - np.repeat(before[starts], n_rows)
+        before: IntArray = np.cumsum(event) - event
+        turn: IntArray = before - np.repeat(before[starts], n_rows)
         n_events = np.add.reduceat(event, starts, dtype=np.int64)
         of_events = np.add.reduceat(np.where(event, risk, 0.0), starts)
         left = turn / np.repeat(np.maximum(n_events, 1), n_rows) * np.repeat(of_events, n_rows)

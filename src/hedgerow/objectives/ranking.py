@@ -21,11 +21,10 @@ whose labels are all the same have nothing to teach: their derivatives are zero.
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -33,7 +32,13 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
-from hedgerow.metrics.queries import check_labels, gains_of, query_rows, query_weights
+from hedgerow.metrics.queries import (
+    check_labels,
+    checked_gains,
+    gains_of,
+    query_rows,
+    query_weights,
+)
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.derivatives import GIVEN
@@ -109,7 +114,7 @@ class RankingLoss(ABC):
                 f"position_bias_regularization must be {_PENALTY}, or None; got {penalty!r}."
             )
         if self.label_gain is not None:
-            object.__setattr__(self, "label_gain", _checked_gains(self.label_gain))
+            object.__setattr__(self, "label_gain", checked_gains(self.label_gain))
 
     def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
         """The same for rows of these queries."""
@@ -167,10 +172,8 @@ class RankingLoss(ABC):
     ) -> FloatArray:
         """Loss of each row's query, the same for all rows of it; ``query`` has its number."""
         queries = query_rows(query, len(target))
-        losses = np.empty(len(target))
-        by_query = self._by_query(target, np.ascontiguousarray(raw[0]), queries)
-        losses[queries.rows] = np.repeat(by_query, np.diff(queries.starts))
-        return losses
+        by_query = self._by_query(target, raw[0], queries)
+        return np.asarray(np.repeat(by_query, np.diff(queries.starts))[np.argsort(queries.rows)])
 
     @abstractmethod
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
@@ -403,7 +406,7 @@ class RankPairwise(PairLoss):
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
-        found = self._by_query(target, np.ascontiguousarray(raw[0]), queries)
+        found = self._by_query(target, raw[0], queries)
         some = row_share(self._gain(target), queries) > 0.0
         if not some.any():
             return 0.0
@@ -412,9 +415,8 @@ class RankPairwise(PairLoss):
         return weighted_mean(found[some], mass[some])
 
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
-        gain = self._gain(target)
-        found = QueryFacts(gain, row_share(gain, queries), np.zeros(1), np.zeros(0, np.int64))
-        out = np.empty(len(queries.starts) - 1)
+        found = QueryFacts(target, row_share(target, queries), np.zeros(1), np.zeros(0, np.int64))
+        out, score = np.empty(len(queries.starts) - 1), np.ascontiguousarray(score)
         steepness = self._rules.sigmoid
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
@@ -444,11 +446,11 @@ class RankCrossEntropy(RankingLoss):
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
-        found = self._by_query(target, np.ascontiguousarray(raw[0]), queries)
+        found = self._by_query(target, raw[0], queries)
         return weighted_mean(found, query_weights(queries, weight))
 
     def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
-        gain = gains_of(target, self.label_gain)
+        gain, score = gains_of(target, self.label_gain), np.ascontiguousarray(score)
         out = np.empty(len(queries.starts) - 1)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
@@ -482,22 +484,6 @@ class RankCrossEntropy(RankingLoss):
             )
 
         return fill
-
-
-def _checked_gains(given: Any) -> tuple[float, ...]:
-    """``label_gain`` as numbers."""
-    try:
-        gains = tuple(float(gain) for gain in given if not isinstance(gain, bool))
-        right = len(gains) == len(given) > 0 and not isinstance(given, str)
-    except (TypeError, ValueError):
-        right, gains = False, ()
-    right = right and all(0.0 <= gain < 1e100 for gain in gains)
-    if not right or any(a > b for a, b in itertools.pairwise(gains)):
-        raise ParameterError(
-            "label_gain must be a sequence of numbers from 0 on that do not fall, the gains of the "
-            f"labels 0, 1, ...; got {given!r}."
-        )
-    return gains
 
 
 RANKING: tuple[str, ...] = ("lambdarank", "rank_map", "rank_pairwise", "rank_xendcg")
