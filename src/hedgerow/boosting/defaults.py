@@ -384,8 +384,7 @@ def choose(
     values = {"easy_rounds": None if one_kind else _EASY_ROUNDS, **values}
     if "learning_rate" not in automatic:
         values |= _at_rate(params.learning_rate, values)
-    least = _LEAST_PATIENCE if "patience" in automatic else None
-    of_folds: Values = {"least_patience": least}
+    of_folds: Values = {"least_patience": _LEAST_PATIENCE if "patience" in automatic else None}
     of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
