@@ -200,10 +200,11 @@ def test_what_a_recipe_would_contradict_is_plain(asked: dict[str, Any]) -> None:
     assert "folds" not in model.chosen_params_
 
 
-def test_rankings_are_plain() -> None:
-    X = RNG.normal(size=(200, 3))
-    model = HedgerowRanker().fit(X, RNG.integers(0, 3, 200), qid=np.repeat(np.arange(20), 10))
-    assert model.chosen_params_["n_estimators"] == 100
+def test_rankings_of_counted_rounds_are_plain() -> None:
+    X, y, qid = RNG.normal(size=(60, 3)), RNG.integers(0, 3, 60), np.repeat(np.arange(6), 10)
+    model = HedgerowRanker(n_estimators=50).fit(X, y, qid=qid)
+    assert "folds" not in model.chosen_params_
+    assert model.chosen_params_["max_leaves"] == 31
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)

@@ -99,9 +99,8 @@ def _catboost(problem: Problem, parameters: dict[str, Any]) -> Predict:
 
     regression = problem.task == "regression"
     kind = catboost.CatBoostRegressor if regression else catboost.CatBoostClassifier
-    model = kind(
-        thread_count=THREADS, random_seed=0, verbose=False, allow_writing_files=False, **parameters
-    )
+    given = {"thread_count": THREADS, "random_seed": 0, "verbose": False, **parameters}
+    model = kind(**given, allow_writing_files=False)
 
     def convert(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(**{name: frame[name].fillna("missing") for name in problem.categories})

@@ -194,7 +194,7 @@ class Contest:
         self.interrupted = self.best.grown.interrupted
         self._leave_time_for_model()
         for other in self._asked.alternatives:
-            self._challenge(params, other)
+            self._challenge(params, other, by=self._asked.lead)
         if self._asked.plain is not None and self._is_promising(self._asked.plain):
             self._challenge(params, self._asked.plain, by=_CLEARLY)
         if (finer := self._finer()) is not None:

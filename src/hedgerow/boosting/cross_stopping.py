@@ -25,7 +25,7 @@ from hedgerow.boosting.contest import Contest, of_folds
 from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.fold_rows import FoldRows
-from hedgerow.boosting.folds import Fold, deal_observations, draw_folds
+from hedgerow.boosting.folds import Fold, deal_observations, draw_folds, lists_in_any_order
 from hedgerow.boosting.following import TWICE
 from hedgerow.boosting.pace import HIGHEST_RATE, SHORT_PATH, Pace
 from hedgerow.boosting.repeats import find_repeats
@@ -168,6 +168,10 @@ def _divided(
 ) -> tuple[list[Fold], npt.NDArray[np.uint64] | None]:
     """The folds, and a number that rows share which are one observation; None: each is one."""
     groups = sample.query if sample.group is None else sample.group.view(np.int64)
+    if sample.query is not None:
+        return lists_in_any_order(draw_folds(sample.target, n_folds, False, seed, groups), seed), (
+            sample.query.view(np.uint64)
+        )
     if groups is not None:
         return draw_folds(sample.target, n_folds, stratify, seed, groups), sample.group
     repeats = find_repeats(sample, seed, stratify)

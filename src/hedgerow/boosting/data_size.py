@@ -29,6 +29,8 @@ class DataSize:
         trees do not know.
     by_lines : bool
         Whether leaves may have slopes: likewise, and there is a column of numbers.
+    by_lists : bool
+        Whether the rows of queries are put in order.
     """
 
     n_rows: int
@@ -38,6 +40,7 @@ class DataSize:
     squares: bool = False
     by_levels: bool = False
     by_lines: bool = False
+    by_lists: bool = False
 
     @staticmethod
     def of(sample: Sample, objective: Objective) -> DataSize:
@@ -54,6 +57,7 @@ class DataSize:
             objective.n_outputs == 1 and objective.name == "squared_error",
             dense,
             dense and set(schema.kinds) != {"category"},
+            sample.query is not None,
         )
 
 

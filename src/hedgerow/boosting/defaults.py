@@ -29,6 +29,7 @@ from typing import Any, TypeAlias
 
 from hedgerow.boosting.alternatives import FEWEST_ROWS, MOST_LEVELS, alternatives, plain_trees
 from hedgerow.boosting.data_size import DataSize
+from hedgerow.boosting.evidence import compares_rows
 from hedgerow.boosting.pace import HIGHEST_RATE, LOWEST_RATE, SHORT_PATH, USUAL_PATH, Pace
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.slopes import obstacle_to_slopes
@@ -74,7 +75,10 @@ _PLAIN_PATH = 10.0
 _OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
 """Of trees: these go together."""
 
-_OF_FOLDS = ("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate")
+_OF_FOLDS = (
+    *("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate"),
+    *("lead", "least_patience"),
+)
 
 _HURRIED_ROUNDS = 300
 _VERY_FEW_ROUNDS = 50
@@ -108,6 +112,9 @@ _FEW_BINS = 63
 _FEW_LEVELS = 4
 """Of columns whose categories are each tried against all others; of others sets are."""
 _LEAST_PATIENCE = 10
+_MANY_LISTED = 100_000
+_LEAD_OF_LISTS = 0.7
+"""Standard errors by which an alternative is to put lists in a better order."""
 _STRIDE_OF_SMALL, _STRIDE = 3.0, 2.0
 _EASY_ROUNDS = 500
 """More are taken in larger steps."""
@@ -159,6 +166,19 @@ def recipe(size: DataSize) -> Values:
     >>> recipe(DataSize(1_000))["max_leaves"], recipe(DataSize(100_000))["max_leaves"]
     (8, 31)
     """
+    values = _of_size(size)
+    return values | _of_lists(size) if size.by_lists else values
+
+
+def _of_lists(size: DataSize) -> Values:
+    """What rankings have in the place of it: scores of a few lists jump from round to round."""
+    n_tested = 5 if size.n_rows < _MEDIUM else 2 if size.n_rows < _MANY_LISTED else 1
+    patience: Values = {"patience": 100, "least_patience": None}
+    return {"folds": (5, n_tested), "lead": _LEAD_OF_LISTS, **patience}
+
+
+def _of_size(size: DataSize) -> Values:
+    """The recipe, whatever the loss."""
     several = size.n_outputs > 1
     strategy = ALL_OUTPUTS if size.n_outputs >= _SHARED_TREES else ONE_OUTPUT
     if size.n_rows < _SMALL:
@@ -347,11 +367,13 @@ def choose(
     -------
     tuple of BoostParams and StoppingParams
     """
-    judged = getattr(objective, "rowwise", True)  # by losses of single rows
-    if not (judged and suits_recipe(params)):
+    rowwise = getattr(objective, "rowwise", True)
+    if not ((rowwise or compares_rows(objective)) and suits_recipe(params)):
         return params, stopping
     if goes_on or not _finds_rounds(params, stopping, automatic):
-        few = _OF_TINY & automatic if size.n_rows < _TINY and params.max_depth is None else ()
+        # Of rows that are compared, one of weight 2 would not be two rows in leaves of one.
+        tiny = rowwise and size.n_rows < _TINY and params.max_depth is None
+        few = _OF_TINY & automatic if tiny else ()
         return replace(params, **_only(frozenset(few), recipe(size))), stopping
     size = _but_for_obstacles(size, params, automatic, objective)
     values = recipe(size)
@@ -362,7 +384,8 @@ def choose(
     values = {"easy_rounds": None if one_kind else _EASY_ROUNDS, **values}
     if "learning_rate" not in automatic:
         values |= _at_rate(params.learning_rate, values)
-    of_folds = {name: values.pop(name) for name in _OF_FOLDS if name in values}
+    of_folds: Values = {"least_patience": _LEAST_PATIENCE if "patience" in automatic else None}
+    of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
     if params.forced_bins is not None:
         del values["max_bins"]  # the user has counted on as many as there can be
     if isinstance(objective, SeveralTargets) or size.n_outputs == 1 or obstacle_to_vectors(params):
@@ -379,7 +402,6 @@ def choose(
         stopping,
         early_stopping="auto" if watches else chosen.pop("early_stopping", "cv"),
         patience=chosen.pop("patience", stopping.patience),
-        least_patience=_LEAST_PATIENCE if "patience" in automatic else None,
         is_cautious=True,
         **of_folds,
     )

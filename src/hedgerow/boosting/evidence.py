@@ -17,6 +17,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from hedgerow.boosting.cross import GrownFold
 from hedgerow.boosting.folds import Fold
 from hedgerow.boosting.sample import Sample
 from hedgerow.errors import FoldsWarning
+from hedgerow.objectives import Objective
 
 BEYOND_CHANCE = 3.0
 """Standard errors that a gain is to exceed to be believed."""
@@ -113,7 +115,14 @@ class TestedRows:
         return np.concatenate(losses)
 
     def _loss(self, fold: Fold, fit: GrownFold, raw: FloatArray) -> FloatArray:
-        return fit.watch.objective.losses(self._sample.target[fold.test], raw)
+        objective, target = fit.watch.objective, self._sample.target[fold.test]
+        if not compares_rows(objective):
+            return objective.losses(target, raw)
+        query = self._sample.query
+        shared: FloatArray = cast(Any, objective).shared_losses(
+            target, raw, None if query is None else query[fold.test]
+        )
+        return shared
 
     def difference(self, more: FloatArray, less: FloatArray) -> Difference:
         """Mean of the losses ``more`` minus the losses ``less``, by weight."""
@@ -141,10 +150,25 @@ class TestedRows:
         return Difference(center, math.sqrt(spread) / float(total.sum()), len(mass))
 
 
+def compares_rows(objective: Objective) -> bool:
+    """Whether a loss compares rows, and can tell what each row, or its query, has of it."""
+    return hasattr(objective, "shared_losses")
+
+
 def _weights(sample: Sample, fold: Fold) -> FloatArray:
     if fold.test_weight is not None:
         return fold.test_weight
+    if sample.query is not None:
+        return _shares_of_queries(sample, fold.test)
     return np.ones(len(fold.test)) if sample.weight is None else sample.weight[fold.test]
+
+
+def _shares_of_queries(sample: Sample, rows: IntArray) -> FloatArray:
+    """Weights of rows that come to the mean weight of its rows for each query."""
+    assert sample.query is not None
+    _, query, n_rows = np.unique(sample.query[rows], return_inverse=True, return_counts=True)
+    weight = 1.0 if sample.weight is None else sample.weight[rows]
+    return np.asarray(weight / n_rows[query.reshape(-1)])
 
 
 def warn_of_doubts(gain: Difference, by_fold: Sequence[Difference]) -> None:

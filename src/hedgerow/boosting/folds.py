@@ -20,7 +20,7 @@ folds one by one, so that a fold tests a part of the row's weight, and trains on
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ from hedgerow.metrics.queries import first_seen
 
 FOLD_STREAM = 3
 """Stream of :mod:`hedgerow.kernels.hashing` for the choice of folds."""
+
+ORDER_STREAM = 4
+"""Likewise for the order of tested rows."""
 
 NOT_TESTED = -1
 
@@ -145,6 +148,17 @@ def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Rep
         weights = (each * n_seen)[train], (each * n_tested)[test]
         folds.append(Fold(train, test, *weights, n_tested[test]))
     return folds
+
+
+def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
+    """The same folds, whose tested rows are in the order of their hashes.
+
+    Rows with the same score stay in the order that they have.  In a table that was sorted by
+    relevance this would be the right one, and a model without trees the best.
+    """
+    n_rows = 1 + max(int(fold.test.max()) for fold in folds)
+    hashes = hash_rows(seed, ORDER_STREAM, n_rows)
+    return [replace(fold, test=fold.test[np.argsort(hashes[fold.test])]) for fold in folds]
 
 
 def _folds_by(number: IntArray, n_folds: int) -> list[Fold]:

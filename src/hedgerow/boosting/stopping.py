@@ -74,6 +74,8 @@ class StoppingParams:
         of the rounds up to ``patience``.  None: it is ``patience`` from the start.
     alternatives : tuple of BoostParams
         For ``"cv"``: other settings of the trees, of which the folds choose the best.
+    lead : float or None
+        Standard errors by which an alternative is to be ahead; None: it is taken if it is ahead.
     plain : BoostParams or None
         For ``"cv"``: the plain settings, which the folds try last, and on the first fold alone if
         the best settings are better there.
@@ -105,6 +107,7 @@ class StoppingParams:
     easy_rounds: int | None = None
     least_patience: int | None = None
     alternatives: tuple[BoostParams, ...] = ()
+    lead: float | None = None
     plain: BoostParams | None = None
     finest_rate: float | None = None
     is_cautious: bool = False

@@ -14,7 +14,9 @@ import numpy as np
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, load, objective_of
 from hedgerow.boosting.classes import n_classes_of
+from hedgerow.boosting.defaults import AUTO, AUTOMATIC, told
 from hedgerow.cli.usage import UsageError, one_line
+from hedgerow.convert.reading import load_any
 from hedgerow.data import Column
 from hedgerow.errors import HedgerowError
 from hedgerow.estimators import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
@@ -217,6 +219,17 @@ def open_model(path: str) -> SavedModel:
     if known is None:  # written by a booster of `train`, which knows classes by their index
         known = np.arange(n_classes_of(objective) or 0)
     return SavedModel(booster, known.tolist(), shown)
+
+
+def chosen_parameters(path: str) -> dict[str, Any]:
+    """What ``"auto"`` has come to in the model file of an estimator, by parameter."""
+    model, record = load_any(path)
+    given = {} if record is None else record.get("params")
+    if not isinstance(given, dict):
+        return {}
+    found = model.training.get("parameters", {})
+    names = {name for name in AUTOMATIC if given.get(name) == AUTO}
+    return {name: found[name] for name in told(frozenset(names), found) if name in found}
 
 
 def task_of_booster(booster: Booster) -> str:

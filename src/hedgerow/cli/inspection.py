@@ -13,6 +13,7 @@ from hedgerow.errors import shown_name
 _MOST_FEATURES_SHOWN = 10
 _BAR_CELLS = 30
 _WIDTH = 100
+_SHOWN_APART = ("importance", "parameters", "chosen", "columns", "folds")
 _OF_ENTRY = ("score", "rounds")
 
 
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
             )
         say(model.booster.to_text(options.tree))
         return
-    facts = engine.facts(model)
+    facts = engine.facts(model) | {"chosen": engine.chosen_parameters(options.model)}
     say(_as_json(facts) if options.json else _as_text(facts))
 
 
@@ -60,14 +61,11 @@ def _as_text(facts: dict[str, Any]) -> str:
     lines = [
         f"{name.replace('_', ' '):<14} {_plain(value)}"
         for name, value in facts.items()
-        if name not in ("importance", "parameters", "columns", "folds") and value is not None
+        if name not in _SHOWN_APART and value is not None
     ]
     lines += ["columns", *map(_column_line, facts["columns"])]
-    parameters = ", ".join(f"{name}={value}" for name, value in facts["parameters"].items())
-    lines += textwrap.wrap(
-        f"{'parameters':<14} {parameters}", _WIDTH, subsequent_indent=15 * " ",
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    lines += _value_lines("parameters", facts["parameters"])
+    lines += _value_lines("chosen", facts["chosen"]) if facts["chosen"] else []
     lines += _fold_lines(facts.get("folds", {}))
     shown = sorted(importance.items(), key=lambda item: -item[1])[:_MOST_FEATURES_SHOWN]
     if shown and shown[0][1] > 0:
@@ -78,6 +76,15 @@ def _as_text(facts: dict[str, Any]) -> str:
             bar = "#" * round(_BAR_CELLS * share / shown[0][1])
             lines.append(f"  {name:<{width}}  {share:6.1%}  {bar}")
     return "\n".join(lines)
+
+
+def _value_lines(title: str, values: dict[str, Any]) -> list[str]:
+    """Parameters and their values, in as many lines as they need."""
+    listed = ", ".join(f"{name}={value}" for name, value in values.items())
+    return textwrap.wrap(
+        f"{title:<14} {listed}", _WIDTH, subsequent_indent=15 * " ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _fold_lines(folds: dict[str, Any]) -> list[str]:

@@ -265,6 +265,9 @@ chosen_params_ : dict
     ``"stride"``, for how many rounds one of theirs stands, and ``"tried"``: for each of
     the settings that they have compared the score, the rounds of the folds, and what it
     has other than the first (docs/defaults.md).
+repeat_params_ : dict
+    Parameters that repeat the fit without folds: ``type(model)(**model.repeat_params_)`` grows
+    the same trees of the same rows (docs/defaults.md).
 stopped_by_ : str
     What ended the fit: ``"rounds"``, ``"early_stopping"``, ``"callback"``,
     ``"time_budget"`` or ``"interrupt"``.

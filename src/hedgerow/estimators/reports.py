@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
 from hedgerow.data.frames import FrameLibrary
+from hedgerow.estimators.repeating import repeat_params
 from hedgerow.model.monotone import Direction, Feature, MonotoneReport
 
 if TYPE_CHECKING:
@@ -19,7 +22,13 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster
 
 
-class FittedReports(ABC):
+class _Word(str):
+    """Text that scikit-learn's view shows whole: of plain strings it leaves nine characters."""
+
+    __slots__ = ()
+
+
+class FittedReports(BaseEstimator, ABC):
     """Attributes that are read from the booster, and its reports."""
 
     booster_: Booster
@@ -39,6 +48,47 @@ class FittedReports(ABC):
         record = self.booster_.model.training
         found = {**record.get("parameters", {}), **record.get("folds", {})}
         return {name: found[name] for name in told(self._automatic(), found) if name in found}
+
+    @property
+    def repeat_params_(self) -> dict[str, Any]:
+        """Parameters that repeat this fit: ``type(model)(**model.repeat_params_)``.
+
+        Fitted to the same rows, with the same other arguments of ``fit``, such an estimator
+        grows the same trees, and asks no folds.  They are plain values, but for a loss or a
+        schedule of the user's own.
+
+        Raises
+        ------
+        AttributeError
+            If the fit went on from ``init_model``, which parameters do not hold.
+        """
+        check_is_fitted(self)
+        training = self.booster_.model.training
+        given = self.get_params(deep=False)
+        if training.get("init_rounds") and not given["warm_start"]:
+            raise AttributeError(
+                f"repeat_params_ needs a fit from the first round on: this one went on from "
+                f"{training['init_rounds']} rounds of init_model. Repeat that model first, or set "
+                "the parameters by hand (chosen_params_)."
+            )
+        usual = {
+            name: parameter.default for name, parameter in signature(type(self)).parameters.items()
+        }
+        return repeat_params(given, usual, self._automatic(), training, self.n_iter_)
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Rows of the view in notebooks (scikit-learn 1.9 and later), one a chosen value.
+
+        There is room for four values of a dictionary.
+        """
+        table = super()._get_fitted_attr_html(doc_link)
+        table.pop("repeat_params_", None)
+        for name, value in table.pop("chosen_params_", {"value": {}})["value"].items():
+            shown = f"{len(value)} settings" if name == "tried" else value
+            entry = {"type_name": type(value).__name__}
+            entry["value"] = _Word(shown) if isinstance(shown, str) else shown
+            table[f"chosen_params_[{name!r}]"] = entry
+        return table
 
     @property
     def oob_improvement_(self) -> FloatArray:

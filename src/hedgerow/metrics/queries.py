@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import DataError
+from hedgerow.errors import DataError, ParameterError
 from hedgerow.kernels.ranking import QueryRows
 
 MOST_LABEL = 900
@@ -77,3 +80,19 @@ def query_weights(queries: QueryRows, weight: FloatArray | None) -> FloatArray |
         return None
     sums = np.add.reduceat(weight[queries.rows], queries.starts[:-1])
     return np.asarray(sums / np.diff(queries.starts))
+
+
+def checked_gains(given: Any) -> tuple[float, ...]:
+    """``label_gain`` as numbers that do not fall, or ``ParameterError``."""
+    try:
+        gains = tuple(float(gain) for gain in given if not isinstance(gain, bool))
+        right = len(gains) == len(given) > 0 and not isinstance(given, str)
+    except (TypeError, ValueError):
+        right, gains = False, ()
+    right = right and all(0.0 <= gain < 1e100 for gain in gains)
+    if not right or any(a > b for a, b in itertools.pairwise(gains)):
+        raise ParameterError(
+            "label_gain must be a sequence of numbers from 0 on that do not fall, the gains of the "
+            f"labels 0, 1, ...; got {given!r}."
+        )
+    return gains

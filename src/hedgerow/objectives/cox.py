@@ -186,6 +186,28 @@ class Cox:
         mass = float(found.arguments[2][target > 0.0].sum())
         return found.loss / mass if mass > 0.0 else 0.0
 
+    def shared_losses(
+        self, target: FloatArray, raw: FloatArray, query: IntArray | None = None
+    ) -> FloatArray:
+        """Loss of each event among all rows, and 0 for censored rows; their sum is the loss.
+
+        Tied events take their turns in the order of the rows.  Rows have no queries.
+        """
+        order, top = _order_of(target), float(raw[0].max())
+        event = target[order.rows] > 0.0
+        risk = np.exp(raw[0][order.rows] - top)
+        at_risk = np.cumsum(risk[::-1])[::-1]
+        n_rows, starts = np.diff(order.starts), order.starts[:-1]
+        before: IntArray = np.cumsum(event) - event
+        turn: IntArray = before - np.repeat(before[starts], n_rows)
+        n_events = np.add.reduceat(event, starts, dtype=np.int64)
+        of_events = np.add.reduceat(np.where(event, risk, 0.0), starts)
+        left = turn / np.repeat(np.maximum(n_events, 1), n_rows) * np.repeat(of_events, n_rows)
+        phi = np.maximum(np.repeat(at_risk[starts], n_rows) - left, LEAST_RISK)
+        losses = np.zeros(len(target))
+        losses[order.rows] = np.where(event, np.log(phi) + top - raw[0][order.rows], 0.0)
+        return losses
+
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
             "objective 'cox' compares each row with all others: it needs all rows in memory."

@@ -116,8 +116,8 @@ def derivatives(
     elif loss == QUANTILE:
         raw = data.raw[output]
         for i in range(n):
-            below = target[first + i] < raw[first + i]
-            g[i] = (1.0 if below else 0.0) - data.level
+            r = raw[first + i] - target[first + i]
+            g[i] = 1.0 - data.level if r > 0.0 else (-data.level if r < 0.0 else 0.0)
             h[i] = 1.0
     elif loss == GIVEN:
         at = 2 * output if data.probability.shape[0] > 2 else 0

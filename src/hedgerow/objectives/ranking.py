@@ -21,11 +21,10 @@ whose labels are all the same have nothing to teach: their derivatives are zero.
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -33,7 +32,13 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.errors import ParameterError
 from hedgerow.kernels.exact_sum import weighted_mean
 from hedgerow.kernels.ranking import QueryRows, QuerySpace, ideal_dcg, make_space
-from hedgerow.metrics.queries import check_labels, gains_of, query_rows, query_weights
+from hedgerow.metrics.queries import (
+    check_labels,
+    checked_gains,
+    gains_of,
+    query_rows,
+    query_weights,
+)
 from hedgerow.metrics.ranking import RankingMetric
 from hedgerow.objectives.beside import OffsetRows
 from hedgerow.objectives.derivatives import GIVEN
@@ -109,7 +114,7 @@ class RankingLoss(ABC):
                 f"position_bias_regularization must be {_PENALTY}, or None; got {penalty!r}."
             )
         if self.label_gain is not None:
-            object.__setattr__(self, "label_gain", _checked_gains(self.label_gain))
+            object.__setattr__(self, "label_gain", checked_gains(self.label_gain))
 
     def of_queries(self, queries: QueryRows, seed: int = 0, n_threads: int = 1) -> Self:
         """The same for rows of these queries."""
@@ -161,6 +166,18 @@ class RankingLoss(ABC):
     @abstractmethod
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         """Mean over the queries."""
+
+    def shared_losses(
+        self, target: FloatArray, raw: FloatArray, query: IntArray | None
+    ) -> FloatArray:
+        """Loss of each row's query, the same for all rows of it; ``query`` has its number."""
+        queries = query_rows(query, len(target))
+        by_query = self._by_query(target, raw[0], queries)
+        return np.asarray(np.repeat(by_query, np.diff(queries.starts))[np.argsort(queries.rows)])
+
+    @abstractmethod
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        """Loss of each query."""
 
     def losses(self, target: FloatArray, raw: FloatArray) -> FloatArray:
         raise ParameterError(
@@ -337,9 +354,15 @@ class LambdaRank(PairLoss):
         return self.normalize_pairs is not False
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
+        return 1.0 - self._metric(target, raw[0], weight)
+
+    @property
+    def _metric(self) -> RankingMetric:
         most = None if self.most == _ALL else self.most
-        metric = RankingMetric("ndcg", most, self.label_gain, self.queries)
-        return 1.0 - metric(target, raw[0], weight)
+        return RankingMetric("ndcg", most, self.label_gain, self.queries)
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        return 1.0 - self._metric.by_query(target, score, queries)
 
     def _gain(self, target: FloatArray) -> FloatArray:
         return gains_of(target, self.label_gain)
@@ -357,8 +380,9 @@ class RankMap(LambdaRank):
     name: ClassVar[str] = "rank_map"
     kind: ClassVar[int] = OF_MAP
 
-    def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
-        return 1.0 - RankingMetric("map", None, None, self.queries)(target, raw[0], weight)
+    @property
+    def _metric(self) -> RankingMetric:
+        return RankingMetric("map", None, None, self.queries)
 
     def _gain(self, target: FloatArray) -> FloatArray:
         return (target > 0.0).astype(np.float64)
@@ -382,23 +406,25 @@ class RankPairwise(PairLoss):
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
-        gain = self._gain(target)
-        found = QueryFacts(gain, row_share(gain, queries), np.zeros(1), np.zeros(0, np.int64))
-        score = np.ascontiguousarray(raw[0])
-        out = np.empty(len(queries.starts) - 1)
-        rules = self._rules
+        found = self._by_query(target, raw[0], queries)
+        some = row_share(self._gain(target), queries) > 0.0
+        if not some.any():
+            return 0.0
+        n_rows, weights = np.diff(queries.starts), query_weights(queries, weight)
+        mass = n_rows.astype(np.float64) if weights is None else n_rows * weights
+        return weighted_mean(found[some], mass[some])
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        found = QueryFacts(target, row_share(target, queries), np.zeros(1), np.zeros(0, np.int64))
+        out, score = np.empty(len(queries.starts) - 1), np.ascontiguousarray(score)
+        steepness = self._rules.sigmoid
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
-            pair_losses(first, stop, queries, found, rules.sigmoid, score, space, out)
+            pair_losses(first, stop, queries, found, steepness, score, space, out)
 
         n_rows = np.diff(queries.starts)
         in_blocks(queries, n_rows * n_rows, fill, self.n_threads)
-        some = found.inverse > 0.0
-        if not some.any():
-            return 0.0
-        weights = query_weights(queries, weight)
-        mass = n_rows.astype(np.float64) if weights is None else n_rows * weights
-        return weighted_mean(out[some] / n_rows[some], mass[some])
+        return out / n_rows
 
     def _gain(self, target: FloatArray) -> FloatArray:
         return target
@@ -420,14 +446,18 @@ class RankCrossEntropy(RankingLoss):
 
     def loss(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> float:
         queries = query_rows(None, len(target)) if self.queries is None else self.queries
-        gain, score = gains_of(target, self.label_gain), np.ascontiguousarray(raw[0])
+        found = self._by_query(target, raw[0], queries)
+        return weighted_mean(found, query_weights(queries, weight))
+
+    def _by_query(self, target: FloatArray, score: FloatArray, queries: QueryRows) -> FloatArray:
+        gain, score = gains_of(target, self.label_gain), np.ascontiguousarray(score)
         out = np.empty(len(queries.starts) - 1)
 
         def fill(first: int, stop: int, space: QuerySpace) -> None:
             cross_entropies(first, stop, queries, gain, score, space, out)
 
         in_blocks(queries, np.diff(queries.starts), fill, self.n_threads)
-        return weighted_mean(out, query_weights(queries, weight))
+        return out
 
     def _facts(self, target: FloatArray, queries: QueryRows) -> QueryFacts:
         nothing = np.zeros(0)
@@ -454,22 +484,6 @@ class RankCrossEntropy(RankingLoss):
             )
 
         return fill
-
-
-def _checked_gains(given: Any) -> tuple[float, ...]:
-    """``label_gain`` as numbers."""
-    try:
-        gains = tuple(float(gain) for gain in given if not isinstance(gain, bool))
-        right = len(gains) == len(given) > 0 and not isinstance(given, str)
-    except (TypeError, ValueError):
-        right, gains = False, ()
-    right = right and all(0.0 <= gain < 1e100 for gain in gains)
-    if not right or any(a > b for a, b in itertools.pairwise(gains)):
-        raise ParameterError(
-            "label_gain must be a sequence of numbers from 0 on that do not fall, the gains of the "
-            f"labels 0, 1, ...; got {given!r}."
-        )
-    return gains
 
 
 __all__ = [

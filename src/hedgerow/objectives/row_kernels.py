@@ -102,7 +102,8 @@ def quantile(
     """Pinball loss."""
     level = numbers[0]
     for i in range(len(g)):
-        g[i] = (1.0 if target[i] < raw[i] else 0.0) - level
+        r = raw[i] - target[i]
+        g[i] = 1.0 - level if r > 0.0 else (-level if r < 0.0 else 0.0)
         h[i] = 1.0
 
 

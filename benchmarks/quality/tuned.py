@@ -1,0 +1,412 @@
+"""Hedgerow's defaults against rivals that Optuna has tuned; results are kept as they come.
+
+::
+
+    python benchmarks/quality/tuned.py                       # search, then Hedgerow; goes on later
+    python benchmarks/quality/tuned.py --tables ecoli glass --libraries lightgbm
+    python benchmarks/quality/tuned.py --report              # only what is kept
+
+A search has 50 trials of Optuna's TPE (Watanabe 2023), the first at the defaults of the library.
+A trial is judged by three inner folds of the training rows, each with early stopping on the rows
+that it tests.  The best trial is trained again on all training rows, for the mean of the rounds
+of its folds times three halves, as these have seen two thirds of the rows, and predicts the test
+rows.  Hedgerow is fitted at its defaults, and with a ``time_budget`` of a tenth of the processor
+seconds of each search.
+
+Each search and each fit has a process and a thread of its own.  A line of
+``results/tuned.jsonl`` is one of them.  Needs ``optuna``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import models
+import numpy as np
+import report
+import tables
+from sklearn.model_selection import KFold, StratifiedKFold
+
+KEPT = Path(__file__).with_name("results") / "tuned.jsonl"
+RIVALS = ("lightgbm", "xgboost", "catboost")
+MOST_ROWS = 5_000
+N_TRIALS = 50
+N_FOLDS = 3
+MOST_ROUNDS = 1_000
+PATIENCE = 30
+SHARE = 0.1
+"""Of the time of a search that Hedgerow has."""
+
+Values: TypeAlias = "dict[str, Any]"
+Score = Callable[[Any], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model: what it predicts, and rounds that were best."""
+
+    predict: Score
+    n_rounds: int
+
+
+@dataclass(frozen=True)
+class Rival:
+    """How a library is tuned.
+
+    Attributes
+    ----------
+    defaults : dict
+        Of the first trial.
+    draw : callable
+        Values of a trial.
+    convert : callable
+        Makes of a problem what turns frames into tables of the library.
+    fit : callable
+        ``fit(values, task, n_classes, train, y, test, y_test, n_rounds)``; without ``test`` all
+        rounds are done.
+    """
+
+    defaults: Values
+    draw: Callable[[Any], Values]
+    convert: Callable[[tables.Problem], Callable[[Any], Any]]
+    fit: Callable[..., Fitted]
+
+
+def _draw_lightgbm(trial: Any) -> Values:
+    return {
+        "learning_rate": trial.suggest_float("learning_rate", 0.01, 0.3, log=True),
+        "num_leaves": trial.suggest_int("num_leaves", 2, 128, log=True),
+        "min_data_in_leaf": trial.suggest_int("min_data_in_leaf", 1, 100, log=True),
+        "feature_fraction": trial.suggest_float("feature_fraction", 0.3, 1.0),
+        "bagging_fraction": trial.suggest_float("bagging_fraction", 0.4, 1.0),
+        "lambda_l1": trial.suggest_float("lambda_l1", 1e-4, 10.0, log=True),
+        "lambda_l2": trial.suggest_float("lambda_l2", 1e-4, 30.0, log=True),
+    }
+
+
+def _fit_lightgbm(
+    values: Values, task: str, n_classes: int, train: Any, y: Any, test: Any, y_test: Any, most: int
+) -> Fitted:
+    import lightgbm
+
+    objective = {"regression": "regression", "binary": "binary"}.get(task, "multiclass")
+    asked = {**values, "bagging_freq": 1, "objective": objective, "num_threads": 1, "seed": 0}
+    asked |= {"verbosity": -1, "feature_pre_filter": False}
+    if task == "multiclass":
+        asked["num_class"] = n_classes
+    seen = lightgbm.Dataset(train, y)
+    if test is None:
+        return Fitted(lightgbm.train(asked, seen, most).predict, most)
+    stop = lightgbm.early_stopping(PATIENCE, verbose=False)
+    unseen = [seen.create_valid(test, y_test)]
+    model = lightgbm.train(asked, seen, most, valid_sets=unseen, callbacks=[stop])
+    return Fitted(model.predict, model.best_iteration)
+
+
+def _draw_xgboost(trial: Any) -> Values:
+    return {
+        "eta": trial.suggest_float("eta", 0.01, 0.3, log=True),
+        "max_depth": trial.suggest_int("max_depth", 1, 10),
+        "min_child_weight": trial.suggest_float("min_child_weight", 1e-2, 30.0, log=True),
+        "subsample": trial.suggest_float("subsample", 0.4, 1.0),
+        "colsample_bynode": trial.suggest_float("colsample_bynode", 0.3, 1.0),
+        "alpha": trial.suggest_float("alpha", 1e-4, 10.0, log=True),
+        "lambda": trial.suggest_float("lambda", 1e-4, 30.0, log=True),
+    }
+
+
+def _fit_xgboost(
+    values: Values, task: str, n_classes: int, train: Any, y: Any, test: Any, y_test: Any, most: int
+) -> Fitted:
+    import xgboost
+
+    objectives = {"regression": "reg:squarederror", "binary": "binary:logistic"}
+    asked = {**values, "objective": objectives.get(task, "multi:softprob"), "nthread": 1, "seed": 0}
+    if task == "multiclass":
+        asked["num_class"] = n_classes
+
+    def of(frame: Any, target: Any = None) -> Any:
+        return xgboost.DMatrix(frame, target, enable_categorical=True, nthread=1)
+
+    seen = of(train, y)
+    if test is None:
+        model = xgboost.train(asked, seen, most)
+        return Fitted(lambda frame: model.predict(of(frame)), most)
+    stopped = xgboost.train(
+        asked, seen, most, evals=[(of(test, y_test), "test")], early_stopping_rounds=PATIENCE,
+        verbose_eval=False,
+    )  # fmt: skip
+    n_rounds = stopped.best_iteration + 1
+    return Fitted(lambda frame: stopped.predict(of(frame), iteration_range=(0, n_rounds)), n_rounds)
+
+
+def _draw_catboost(trial: Any) -> Values:
+    return {
+        "learning_rate": trial.suggest_float("learning_rate", 0.01, 0.3, log=True),
+        "depth": trial.suggest_int("depth", 2, 8),
+        "l2_leaf_reg": trial.suggest_float("l2_leaf_reg", 0.5, 30.0, log=True),
+        "random_strength": trial.suggest_float("random_strength", 1e-2, 10.0, log=True),
+        "bagging_temperature": trial.suggest_float("bagging_temperature", 0.0, 2.0),
+        "one_hot_max_size": trial.suggest_int("one_hot_max_size", 2, 25, log=True),
+    }
+
+
+def _fit_catboost(
+    values: Values, task: str, n_classes: int, train: Any, y: Any, test: Any, y_test: Any, most: int
+) -> Fitted:
+    import catboost
+
+    loss = {"regression": "RMSE", "binary": "Logloss"}.get(task, "MultiClass")
+    asked = {**values, "loss_function": loss, "iterations": most, "thread_count": 1}
+    asked |= {"bootstrap_type": "Bayesian", "random_seed": 0, "verbose": False}
+    if task == "multiclass":
+        asked["classes_count"] = n_classes
+    kind = catboost.CatBoostRegressor if task == "regression" else catboost.CatBoostClassifier
+    model = kind(**asked, allow_writing_files=False)
+    cats = [k for k, dtype in enumerate(train.dtypes) if dtype.kind == "O"]
+    stopping = (
+        {} if test is None else {"eval_set": (test, y_test), "early_stopping_rounds": PATIENCE}
+    )
+    model.fit(train, y, cat_features=cats, **stopping)
+    predict = models._predict(model, task)
+    return Fitted(predict, most if test is None else model.get_best_iteration() + 1)
+
+
+def _plain_names(problem: tables.Problem) -> Callable[[Any], Any]:
+    """Frames with categories, and names without punctuation."""
+    typed = models._as_categories(problem)
+    names = [f"c{j}" for j in range(problem.X.shape[1])]
+    return lambda frame: typed(frame).set_axis(names, axis=1)
+
+
+def _with_texts(problem: tables.Problem) -> Callable[[Any], Any]:
+    """Frames without missing categories."""
+
+    def convert(frame: Any) -> Any:
+        filled = {name: frame[name].fillna("missing").astype(object) for name in problem.categories}
+        return frame.assign(**filled)
+
+    return convert
+
+
+TUNED: dict[str, Rival] = {
+    "lightgbm": Rival(
+        {"learning_rate": 0.1, "num_leaves": 31, "min_data_in_leaf": 20, "feature_fraction": 1.0,
+         "bagging_fraction": 1.0, "lambda_l1": 1e-4, "lambda_l2": 1e-4},
+        _draw_lightgbm, _plain_names, _fit_lightgbm,
+    ),
+    "xgboost": Rival(
+        {"eta": 0.3, "max_depth": 6, "min_child_weight": 1.0, "subsample": 1.0,
+         "colsample_bynode": 1.0, "alpha": 1e-4, "lambda": 1.0},
+        _draw_xgboost, _plain_names, _fit_xgboost,
+    ),
+    "catboost": Rival(
+        {"learning_rate": 0.03, "depth": 6, "l2_leaf_reg": 3.0, "random_strength": 1.0,
+         "bagging_temperature": 1.0, "one_hot_max_size": 2},
+        _draw_catboost, _with_texts, _fit_catboost,
+    ),
+}  # fmt: skip
+
+
+def score(task: str, y: np.ndarray, prediction: np.ndarray) -> float:
+    """Root mean squared error, or log loss of probabilities in any of their forms."""
+    p = np.asarray(prediction, dtype=np.float64)
+    if task == "regression":
+        return float(np.sqrt(np.mean((y - p) ** 2)))
+    if p.ndim == 1:
+        p = np.column_stack([1.0 - p, p])
+    return float(-np.mean(np.log(np.clip(p[np.arange(len(y)), y], 1e-15, 1.0))))
+
+
+def search(library: str, problem: tables.Problem) -> Values:
+    """Tune a library on the training rows, and score the best of it on the test rows."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    rival, task, y = TUNED[library], problem.task, problem.y
+    n_classes = 0 if task == "regression" else int(y.max()) + 1
+    convert = rival.convert(problem)
+    X = convert(problem.X)
+    kind = KFold if task == "regression" else StratifiedKFold
+    folds = list(kind(N_FOLDS, shuffle=True, random_state=0).split(X, y))
+
+    def judge(trial: Any) -> float:
+        values, found, n_rounds = rival.draw(trial), [], []
+        for train, test in folds:
+            unseen = X.iloc[test]
+            fitted = rival.fit(
+                values, task, n_classes, X.iloc[train], y[train], unseen, y[test], MOST_ROUNDS
+            )
+            found.append(score(task, y[test], fitted.predict(unseen)))
+            n_rounds.append(fitted.n_rounds)
+        trial.set_user_attr("n_rounds", float(np.mean(n_rounds)))
+        return float(np.mean(found))
+
+    began = time.process_time()
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
+    study.enqueue_trial(rival.defaults)
+    study.optimize(judge, n_trials=N_TRIALS)
+    best = study.best_trial
+    n_rounds = max(1, round(best.user_attrs["n_rounds"] * N_FOLDS / (N_FOLDS - 1)))
+    values = rival.draw(optuna.trial.FixedTrial(best.params))
+    fitted = rival.fit(values, task, n_classes, X, y, None, None, n_rounds)
+    seconds = time.process_time() - began
+    found = score(task, problem.y_test, fitted.predict(convert(problem.X_test)))
+    return {"score": found, "seconds": seconds, "inner": best.value, "rounds": n_rounds,
+            "values": best.params}  # fmt: skip
+
+
+def defaults(budget: float | None, problem: tables.Problem) -> Values:
+    """Hedgerow on the same rows."""
+    given: Values = {} if budget is None else {"time_budget": budget}
+    warm = tables.load("r_abalone", 0)
+    models.fit('hedgerow{"n_jobs": 1, "n_estimators": 5}', warm)
+    began, worked = time.perf_counter(), time.process_time()
+    predict = models.fit(f"hedgerow{json.dumps({'n_jobs': 1, **given})}", problem)
+    elapsed, seconds = time.perf_counter() - began, time.process_time() - worked
+    found = problem.score(predict(problem.X_test))
+    return {"score": found, "seconds": seconds, "elapsed": elapsed, "budget": budget}
+
+
+def _work(pipe: Connection, call: Callable[..., Values], asked: Any, job: tuple[str, int]) -> None:
+    """What a process does."""
+    warnings.filterwarnings("ignore")
+    try:
+        pipe.send(call(asked, tables.load(*job)))
+    except Exception as error:  # a library that fails is a result
+        pipe.send({"failed": f"{type(error).__name__}: {error}"[:300]})
+
+
+def in_process(
+    call: Callable[..., Values], asked: Any, job: tuple[str, int], limit: float
+) -> Values:
+    """The result of a call in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, call, asked, job), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        return ours.recv() if ours.poll(limit) else {"failed": "over the time limit"}
+    except EOFError:
+        return {"failed": "the process died"}
+    finally:
+        process.kill()
+        process.join()
+
+
+@cache
+def _version(library: str) -> str:
+    if library not in TUNED:
+        return models.version_of("hedgerow")
+    search_of = f"{N_TRIALS} trials, {N_FOLDS} folds, {PATIENCE} of {MOST_ROUNDS} rounds"
+    return f"{version(models.LIBRARIES[library][1])}, optuna {version('optuna')}, {search_of}"
+
+
+def _lines(path: Path) -> Iterator[Values]:
+    if path.exists():
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def known(path: Path, library: str) -> dict[tuple[str, str, int], Values]:
+    """What is kept of this version of a library, by model, table and fold."""
+    now = _version(library)
+    mine = [line for line in _lines(path) if line["library"] == library and line["version"] == now]
+    return {(line["model"], line["table"], line["fold"]): line for line in mine}
+
+
+def run(path: Path, names: list[str], folds: list[int], rivals: list[str], limit: float) -> None:
+    """Do what is not kept yet, table by table."""
+    there = {library: known(path, library) for library in (*rivals, "hedgerow")}
+
+    def once(library: str, model: str, call: Any, asked: Any, job: tuple[str, int]) -> Values:
+        if (line := there[library].get((model, *job))) is not None:
+            return line
+        found = in_process(call, asked, job, limit)
+        line = {"library": library, "version": _version(library), "model": model,
+                "table": job[0], "fold": job[1], **found}  # fmt: skip
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        told = found.get("failed") or f"{found['score']:.5g} in {found['seconds']:.1f} s"
+        print(f"{job[0]} {job[1]} {model}: {told}", flush=True)
+        return line
+
+    for job in tables.jobs(names, folds):
+        once("hedgerow", "hedgerow", defaults, None, job)
+        for library in rivals:
+            tuned = once(library, f"{library}, tuned", search, library, job)
+            if "failed" in tuned:
+                continue
+            model = f"hedgerow, a tenth of {library}'s time"
+            once("hedgerow", model, defaults, SHARE * tuned["seconds"], job)
+
+
+def tell(path: Path, rivals: list[str]) -> None:
+    """Ranks, distances and pairs of the tables that all models have."""
+    found: dict[tuple[str, str, int], Values] = {}
+    for library in (*rivals, "hedgerow"):
+        found |= {key: line for key, line in known(path, library).items() if "score" in line}
+    names = ["hedgerow"]
+    for library in rivals:
+        names += [f"hedgerow, a tenth of {library}'s time", f"{library}, tuned"]
+    jobs = sorted({key[1:] for key in found})
+    jobs = [job for job in jobs if all((name, *job) in found for name in names)]
+    by_table: dict[str, list[int]] = {}
+    for table, fold in jobs:
+        by_table.setdefault(table, []).append(fold)
+
+    def gather(figure: str, of: Callable[[list[float]], float]) -> np.ndarray:
+        return np.array([
+            [of([found[name, table, fold][figure] for fold in folds]) for name in names]
+            for table, folds in by_table.items()
+        ])  # fmt: skip
+
+    print(f"{len(by_table)} tables, {len(jobs)} folds\n")
+    if by_table:
+        scores, seconds = gather("score", lambda v: float(np.mean(v))), gather("seconds", sum)
+        print("\n".join(report.summary(names, scores, seconds)))
+        print("\n" + "\n".join(report.by_table(names, list(by_table), scores)))
+
+
+def spread_names() -> list[str]:
+    """Every second table of up to 5,000 rows, those of few values first."""
+    index = tables._index()
+    small = [name for name, row in index.items() if int(row["rows"]) <= MOST_ROWS]
+
+    def cells(name: str) -> int:
+        row = index[name]
+        n_outputs = float(row["n_classes"] or 0) if row["task"] == "multiclass" else 1
+        return int(int(row["rows"]) * int(row["features"]) * n_outputs)
+
+    return sorted(small, key=cells)[::2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--tables", nargs="+", help="default: every second one of 5,000 rows")
+    parser.add_argument("--folds", nargs="+", type=int, default=[0])
+    parser.add_argument("--libraries", nargs="+", default=list(RIVALS), choices=RIVALS)
+    parser.add_argument("--limit", type=float, default=3_600.0, help="seconds a search")
+    parser.add_argument("--kept", type=Path, default=KEPT, help="file of the results")
+    parser.add_argument("--report", action="store_true", help="tell what is kept, do nothing")
+    options = parser.parse_args()
+    if not options.report:
+        names = options.tables or spread_names()
+        run(options.kept, names, options.folds, options.libraries, options.limit)
+    tell(options.kept, options.libraries)
+
+
+if __name__ == "__main__":
+    main()
