@@ -20,15 +20,8 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import note_split
 from hedgerow.growing.state import (
-    FOUND_BIN,
-    FOUND_COLUMN,
-    FOUND_FEATURE,
-    FOUND_G_LEFT,
-    FOUND_H_LEFT,
-    FOUND_MISSING_LEFT,
-    FOUND_N_LEFT,
-    FOUND_SCORE,
     FOUND_SET,
     SET_WORDS,
     USABLE_ONES,
@@ -37,7 +30,6 @@ from hedgerow.growing.state import (
 )
 from hedgerow.kernels.asked_search import search_asked
 from hedgerow.kernels.histogram import Bins, Wide
-from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.lanes import WIDTH, choose, lane_of, load_lanes, spread
 from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of
 from hedgerow.kernels.split import (
@@ -277,14 +269,9 @@ def write_bundled(found: IntArray, best: Split, bundles: Bundles | None, n_bins:
     if bundles is None:
         return
     feature = best.feature
-    found[FOUND_SCORE] = bits_of_float(best.score)
-    found[FOUND_FEATURE] = feature
-    found[FOUND_COLUMN] = bundles.column[feature]
-    found[FOUND_BIN] = best.bin
-    found[FOUND_MISSING_LEFT] = best.missing_left
-    found[FOUND_G_LEFT] = best.g_left
-    found[FOUND_H_LEFT] = best.h_left
-    found[FOUND_N_LEFT] = best.n_left
+    left = NodeSums(best.g_left, best.h_left, best.n_left)
+    column = np.int64(bundles.column[feature])
+    note_split(found, best.score, feature, column, best.bin, best.missing_left, left)
     rest = np.int64(bundles.rest[feature])
     rest_left = rest <= best.bin if rest < n_bins else best.missing_left == 1
     for w in range(SET_WORDS):

@@ -14,16 +14,15 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import best_thread, clear_batch, member
 from hedgerow.growing.chunk_stages import Building, empty_cells, packing_of, share_columns
 from hedgerow.growing.frontier import keep_best, open_children, release_slot, start_tree
 from hedgerow.growing.gradients import choose_packing
 from hedgerow.growing.grow import subtract_node
 from hedgerow.growing.leaves import set_values
 from hedgerow.growing.sampling import allow_children
-from hedgerow.growing.searching import is_better, search_node
+from hedgerow.growing.searching import search_node
 from hedgerow.growing.state import (
-    FOUND_FEATURE,
-    FOUND_SCORE,
     IS_LARGE,
     IS_LARGE_SLOT,
     IS_N_LEAVES,
@@ -39,7 +38,6 @@ from hedgerow.growing.state import (
 )
 from hedgerow.kernels.barrier import Crew, barrier, share
 from hedgerow.kernels.histogram import Bins, Columns, Wide, add_wide
-from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.split import SplitRules
 
 # Columns of ``jobs``: what becomes of the children of a node that is split in this pass.
@@ -172,12 +170,12 @@ def search_jobs(
         if jobs[j, JOB_LARGE] >= 0:
             large = before + jobs[j, JOB_LARGE_SLOT] * slot_size
         if jobs[j, JOB_SUBTRACT] == 1:
-            subtract_node(mine, bins, columns, wide, large, small, extras.lists)
+            subtract_node(thread, mine, bins, columns, wide, large, small, extras.lists, None)
         scalars[IS_SMALL] = jobs[j, JOB_SMALL] if jobs[j, JOB_SEARCH_SMALL] == 1 else -1
         scalars[IS_LARGE] = jobs[j, JOB_LARGE] if jobs[j, JOB_SEARCH_LARGE] == 1 else -1
         allow_children(settings, search.allowed, table, scalars, extras)
         for child in range(2):
-            node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
+            node = member(scalars, child).node
             if node >= 0:
                 histogram = (wide, small if child == 0 else large)
                 search_node(
@@ -196,11 +194,7 @@ def best_of_threads(jobs: IntArray, found: IntArray, best: IntArray) -> None:
         for child in range(2):
             if jobs[j, JOB_SEARCH_SMALL if child == 0 else JOB_SEARCH_LARGE] == 0:
                 continue
-            at = 0
-            for t in range(1, found.shape[1]):
-                score = float_of_bits(found[j, t, child, FOUND_SCORE])
-                if is_better(score, found[j, t, child, FOUND_FEATURE], found[j, at, child]):
-                    at = t
+            at = best_thread(found[j], child)
             for k in range(best.shape[3]):
                 best[j, 0, child, k] = found[j, at, child, k]
 
@@ -220,7 +214,7 @@ def settle_jobs(
         for child in range(2):
             node = jobs[j, JOB_SMALL if child == 0 else JOB_LARGE]
             if jobs[j, JOB_SEARCH_SMALL if child == 0 else JOB_SEARCH_LARGE] == 1:
-                keep_best(settings, rules, tree, scalars, found[j], node, child, extras)
+                keep_best(settings, rules, tree, scalars, found[j], node, child, extras, None)
             elif node >= 0:
                 release_slot(tree, scalars, node)
 
@@ -238,11 +232,7 @@ def open_batch(
 ) -> None:
     """Make the children of ``parents``; ``full_after[k]`` is 1 if the tree is full with them."""
     for k in range(len(parents)):
-        scalars[IS_SMALL] = -1
-        scalars[IS_LARGE] = -1
-        scalars[IS_SUBTRACT] = 0
-        scalars[IS_SEARCH_SMALL] = 0
-        scalars[IS_SEARCH_LARGE] = 0
+        clear_batch(scalars)
         scalars[IS_N_LEAVES] = settings.max_leaves * full_after[k]
         open_children(settings, rules, tree, scalars, parents[k], extras)
         jobs[k, JOB_SMALL] = scalars[IS_SMALL]

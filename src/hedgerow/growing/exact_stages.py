@@ -40,6 +40,7 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray, RowArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import member, note_split
 from hedgerow.growing.frontier import advance, start_tree
 from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass, units_of
@@ -47,23 +48,12 @@ from hedgerow.growing.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
 from hedgerow.growing.leaves import finish_tree
 from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.state import (
-    FOUND_BIN,
-    FOUND_COLUMN,
-    FOUND_FEATURE,
-    FOUND_G_LEFT,
-    FOUND_H_LEFT,
-    FOUND_MISSING_LEFT,
-    FOUND_N_LEFT,
-    FOUND_SCORE,
     FOUND_SET,
     IS_DROPPED_BITS,
-    IS_LARGE,
     IS_LARGE_SLOT,
     IS_N_COLUMNS,
     IS_N_ROWS,
     IS_PARENT,
-    IS_SEARCH_LARGE,
-    IS_SEARCH_SMALL,
     IS_SMALL,
     IS_SMALL_SLOT,
     NODE_BIN,
@@ -90,7 +80,7 @@ from hedgerow.kernels.exact import (
     search_list,
     thin_runs,
 )
-from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, factor_of
 from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
@@ -342,25 +332,27 @@ def search_bounded(
 
 
 @kernel(inner=True)
-def write_cut(
-    found: IntArray, best: ExactSplit, score: float, lists: Lists, slot: int, n_rows: int
+def note_cut(
+    found: IntArray,
+    score: float,
+    cut: tuple[int, int, int],
+    missing_left: int,
+    left: NodeSums,
+    n_rows: int,
 ) -> None:
-    """Note the best cut of a node of ``n_rows`` rows."""
-    found[FOUND_SCORE] = bits_of_float(score)
-    found[FOUND_FEATURE] = best.feature
-    found[FOUND_BIN] = best.n_present
-    found[FOUND_MISSING_LEFT] = best.missing_left
-    found[FOUND_G_LEFT] = best.g_left
-    found[FOUND_H_LEFT] = best.h_left
-    found[FOUND_N_LEFT] = best.n_left
-    found[FOUND_SET] = 1  # side 0 goes left
-    found[FOUND_COLUMN] = 0
-    if best.score >= 0 and best.missing_left == 0:
-        place = (lists.segments[slot, best.feature, 0], lists.segments[slot, best.feature, 1])
-        found[FOUND_COLUMN] = np.int64(best.n_present == place[1] - place[0])  # SETS_APART
+    """Note the best cut of a node of ``n_rows`` rows.
+
+    ``cut`` is its column, the rows with a value before it, and all rows with a value.
+    """
+    column, n_before, n_present = cut
+    apart = np.int64(0)
+    if score >= 0.0 and missing_left == 0:
+        apart = np.int64(n_before == n_present)  # SETS_APART
         # Where no row is missing, a later one goes with the larger part.
-        if place[1] - place[0] == n_rows:
-            found[FOUND_MISSING_LEFT] = np.int64(2 * best.n_left >= n_rows)
+        if n_present == n_rows:
+            missing_left = np.int64(2 * left.n >= n_rows)
+    note_split(found, score, column, apart, n_before, missing_left, left)
+    found[FOUND_SET] = 1  # side 0 goes left
 
 
 @kernel(inner=True)
@@ -408,10 +400,14 @@ def search_node(
                 best,
                 extras.constraints,
             )
-    score = -1.0
+    score, n_present = -1.0, np.int64(0)
     if best.score >= 0:
         score = comparable(float_of_bits(best.score), units)
-    write_cut(found, best, score, lists, slot, sums.n)
+        place = lists.segments[slot, best.feature]
+        n_present = place[1] - place[0]
+    cut = (best.feature, best.n_present, n_present)
+    left = NodeSums(best.g_left, best.h_left, best.n_left)
+    note_cut(found, score, cut, best.missing_left, left, sums.n)
 
 
 @kernel(inner=True)
@@ -419,9 +415,7 @@ def search_children(thread: int, mine: tuple[int, int], state: ExactState) -> No
     """Best splits of the one or two nodes that have just been made."""
     scalars, lists = state.scalars, state.lists
     for child in range(2):
-        node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
-        slot = scalars[IS_SMALL_SLOT] if child == 0 else scalars[IS_LARGE_SLOT]
-        searched = scalars[IS_SEARCH_SMALL] if child == 0 else scalars[IS_SEARCH_LARGE]
+        node, slot, searched = member(scalars, child)
         if node < 0 or searched == 0:
             continue
         if thread == 0:
@@ -461,7 +455,7 @@ def grow_tree(thread: int, state: ExactState) -> None:
         if search_next:
             search_children(thread, mine, state)
         if thread == 0:
-            advance(settings, rules, tree, scalars, search.found, state.extras)
+            advance(settings, rules, tree, scalars, search.found, state.extras, None)
     raw, sums = state.loss_data.raw, threads.leaf_sums
     finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, scalars, state.extras)
 

@@ -15,19 +15,14 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import best_thread, clear_batch, member, write_split
 from hedgerow.growing.branches import bound_children, bound_root
 from hedgerow.growing.gradients import units_of
-from hedgerow.growing.searching import is_better
 from hedgerow.growing.state import (
-    FOUND_BIN,
-    FOUND_COLUMN,
-    FOUND_FEATURE,
     FOUND_G_LEFT,
     FOUND_H_LEFT,
-    FOUND_MISSING_LEFT,
     FOUND_N_LEFT,
     FOUND_SCORE,
-    FOUND_SET,
     IS_DROPPED_BITS,
     IS_LARGE,
     IS_LARGE_SLOT,
@@ -42,8 +37,6 @@ from hedgerow.growing.state import (
     IS_SMALL_SLOT,
     IS_SUBTRACT,
     IS_TREE,
-    NODE_BIN,
-    NODE_COLUMN,
     NODE_COUNT,
     NODE_DEPTH,
     NODE_FEATURE,
@@ -53,24 +46,23 @@ from hedgerow.growing.state import (
     NODE_H,
     NODE_H_LEFT,
     NODE_LEFT,
-    NODE_MISSING_LEFT,
     NODE_N_LEFT,
     NODE_OPEN,
     NODE_PATH,
     NODE_RIGHT,
-    NODE_SET,
     NODE_SLOT,
     NODE_START,
     NUMBER_GAIN,
-    SET_WORDS,
     ExactExtras,
     Extras,
     Settings,
     Tree,
+    Vectors,
 )
 from hedgerow.kernels.asked_gains import found_gain
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
+from hedgerow.kernels.vector_split import vector_gain
 
 _PATH_STEP = 0x5851F42D4C957F2D
 """Paths are told apart by the polynomials in this number that their steps make."""
@@ -136,25 +128,12 @@ def start_tree(
     root = add_node(tree, scalars, 0, scalars[IS_N_ROWS], 0)
     tree.table[root, NODE_SLOT] = take_slot(tree, scalars)
     searched = may_split(settings, rules.min_samples_leaf, tree, root) and settings.max_leaves > 1
+    clear_batch(scalars)
     scalars[IS_PARENT] = -1
     scalars[IS_SMALL] = root
-    scalars[IS_LARGE] = -1
     scalars[IS_SMALL_SLOT] = tree.table[root, NODE_SLOT]
-    scalars[IS_SUBTRACT] = 0
     scalars[IS_SEARCH_SMALL] = 1 if searched else 0
-    scalars[IS_SEARCH_LARGE] = 0
     bound_root(extras.constraints, settings.seed, scalars[IS_TREE])
-
-
-@kernel(inner=True)
-def best_thread(found: IntArray, child: int) -> int:
-    """The thread that found the best split of a child."""
-    best = 0
-    for t in range(1, found.shape[0]):
-        score = float_of_bits(found[t, child, FOUND_SCORE])
-        if is_better(score, found[t, child, FOUND_FEATURE], found[best, child]):
-            best = t
-    return best
 
 
 @kernel(inner=True)
@@ -164,17 +143,8 @@ def take_split(tree: Tree, scalars: IntArray, node: int, split: IntArray, gain: 
     if gain < 0.0:
         release_slot(tree, scalars, node)
         return
-    row = tree.table[node]
-    row[NODE_OPEN] = 1
-    row[NODE_FEATURE] = split[FOUND_FEATURE]
-    row[NODE_COLUMN] = split[FOUND_COLUMN]
-    row[NODE_BIN] = split[FOUND_BIN]
-    row[NODE_MISSING_LEFT] = split[FOUND_MISSING_LEFT]
-    row[NODE_G_LEFT] = split[FOUND_G_LEFT]
-    row[NODE_H_LEFT] = split[FOUND_H_LEFT]
-    row[NODE_N_LEFT] = split[FOUND_N_LEFT]
-    for w in range(SET_WORDS):
-        row[NODE_SET + w] = split[FOUND_SET + w]
+    tree.table[node, NODE_OPEN] = 1
+    write_split(tree.table[node], split)
 
 
 @kernel(inline=True, inner=True)
@@ -187,9 +157,16 @@ def keep_best(
     node: int,
     child: int,
     extras: Extras | ExactExtras,
+    vectors: Vectors | None,
 ) -> None:
     """Write the best split that any thread found into the table."""
     best = best_thread(found, child)
+    if vectors is not None:
+        score = float_of_bits(found[best, child, FOUND_SCORE])
+        parent, n_outputs = vectors.trial.parent[best, child], len(vectors.outputs.scalars)
+        gain = vector_gain(score, parent, n_outputs, rules)
+        take_split(tree, scalars, node, found[best, child], gain)
+        return
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     row = tree.table[node]
     sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
@@ -211,13 +188,13 @@ def settle(
     scalars: IntArray,
     found: IntArray,
     extras: Extras | ExactExtras,
+    vectors: Vectors | None,
 ) -> None:
-    """Take over what the search of the last one or two nodes has found."""
+    """Take over what the search of the batch has found."""
     for child in range(2):
-        node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
-        searched = scalars[IS_SEARCH_SMALL] if child == 0 else scalars[IS_SEARCH_LARGE]
+        node, _, searched = member(scalars, child)
         if searched == 1:
-            keep_best(settings, rules, tree, scalars, found, node, child, extras)
+            keep_best(settings, rules, tree, scalars, found, node, child, extras, vectors)
         elif node >= 0:
             release_slot(tree, scalars, node)
 
@@ -244,21 +221,13 @@ def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
     return best
 
 
-@kernel(inline=True, inner=True)
-def open_children(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    parent: int,
-    extras: Extras | ExactExtras,
-) -> None:
-    """Make the two children of ``parent`` and plan their histograms."""
+@kernel(inner=True)
+def add_children(tree: Tree, scalars: IntArray, parent: int) -> tuple[int, int]:
+    """Make the two children of ``parent``; the one with fewer rows first."""
     table = tree.table
     row = table[parent]
-    n_left = row[NODE_N_LEFT]
+    n_left, depth = row[NODE_N_LEFT], row[NODE_DEPTH] + 1
     n_right = row[NODE_COUNT] - n_left
-    depth = row[NODE_DEPTH] + 1
     left = add_node(tree, scalars, row[NODE_START], n_left, depth)
     right = add_node(tree, scalars, row[NODE_START] + n_left, n_right, depth)
     table[left, NODE_G] = row[NODE_G_LEFT]
@@ -271,9 +240,24 @@ def open_children(
     row[NODE_LEFT] = left
     row[NODE_RIGHT] = right
     scalars[IS_N_LEAVES] += 1
+    if n_left <= n_right:
+        return left, right
+    return right, left
+
+
+@kernel(inline=True, inner=True)
+def open_children(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    parent: int,
+    extras: Extras | ExactExtras,
+) -> None:
+    """Make the two children of ``parent`` and plan their histograms."""
+    small, large = add_children(tree, scalars, parent)
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     bound_children(extras.constraints, units, rules, tree, parent)
-    small, large = (left, right) if n_left <= n_right else (right, left)
     if scalars[IS_N_LEAVES] < settings.max_leaves and may_split(
         settings, rules.min_samples_leaf, tree, large
     ):
@@ -317,26 +301,12 @@ def advance(
     scalars: IntArray,
     found: IntArray,
     extras: Extras | ExactExtras,
+    vectors: Vectors | None,
 ) -> None:
     """Thread 0: settle the last search, choose the next node and open its children."""
-    settle(settings, rules, tree, scalars, found, extras)
-    open_next(settings, rules, tree, scalars, extras)
-
-
-@kernel(inline=True, inner=True)
-def open_next(
-    settings: Settings,
-    rules: SplitRules,
-    tree: Tree,
-    scalars: IntArray,
-    extras: Extras | ExactExtras,
-) -> None:
-    """Choose the next node and open its children."""
+    settle(settings, rules, tree, scalars, found, extras, vectors)
     parent = next_node(settings, tree, scalars)
+    clear_batch(scalars)
     scalars[IS_PARENT] = parent
-    scalars[IS_SMALL] = -1
-    scalars[IS_LARGE] = -1
-    scalars[IS_SEARCH_SMALL] = 0
-    scalars[IS_SEARCH_LARGE] = 0
     if parent >= 0:
         open_children(settings, rules, tree, scalars, parent, extras)

@@ -5,7 +5,7 @@
     gradient pass, row sample
     root:   build histogram -> search
     until no node is worth a split or the tree is full:
-        thread 0: settle the last search, choose a node, open its children
+        thread 0: settle the last batch, choose a node, open its children: the next batch
         partition its rows
         build the smaller child's histogram, get the larger one's by subtraction
         search both
@@ -13,6 +13,14 @@
 
 The control flow is that of XGBoost's ``UpdateTree``; leaf-wise and depth-wise
 growth differ in the choice of the node only (:mod:`hedgerow.growing.frontier`).
+
+Trees with vectors in their leaves are grown by the same stages: gradients, histograms and
+leaf values of each output, one row sample, one partition, and one search over summed scores
+(:mod:`hedgerow.growing.vector_search`).  What is different stands behind
+``if vectors is None``, where ``vectors`` is an argument: one of the branches is compiled.
+Random numbers (samples, rounding) depend on the tree and the row, never on the output:
+outputs that are equal have equal histograms, and the order of outputs has no part in a
+tree but for the rounding of sums over them.
 
 Work of a stage is divided in two ways.  Rows of a large node are divided
 between threads when a tile of features is all there is (each thread sums into
@@ -26,10 +34,11 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import member
 from hedgerow.growing.frontier import advance, start_tree
 from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass
-from hedgerow.growing.leaves import finish_tree
+from hedgerow.growing.leaves import finish_tree, finish_vectors
 from hedgerow.growing.sampling import allow_children
 from hedgerow.growing.searching import search_node
 from hedgerow.growing.state import (
@@ -37,12 +46,8 @@ from hedgerow.growing.state import (
     IS_COUNT_BITS,
     IS_G_APART,
     IS_HESSIAN_BITS,
-    IS_LARGE,
-    IS_LARGE_SLOT,
     IS_N_COLUMNS,
     IS_PARENT,
-    IS_SEARCH_LARGE,
-    IS_SEARCH_SMALL,
     IS_SMALL,
     IS_SMALL_SLOT,
     IS_SUBTRACT,
@@ -55,9 +60,11 @@ from hedgerow.growing.state import (
     NODE_START,
     Extras,
     Rows,
-    Settings,
     State,
+    Vectors,
 )
+from hedgerow.growing.vector_gradients import pass_gradients
+from hedgerow.growing.vector_search import search_vector_node
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import (
     Bins,
@@ -70,6 +77,12 @@ from hedgerow.kernels.histogram import (
     filled_cells,
 )
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.vector_histogram import (
+    add_cells,
+    build_columns,
+    list_filled,
+    subtract_cells,
+)
 
 ROWS_TO_SHARE = 8192
 """Nodes with fewer rows are partitioned by one thread, and their histograms
@@ -81,7 +94,7 @@ ORDER_GROW = 1
 
 @kernel(inline=True, inner=True)
 def bare(state: State) -> State:
-    """The state without extras: with them each call that takes a state copies 170 words more."""
+    """The state without options: with them each call that takes a state copies 170 words more."""
     return State(
         state.crew,
         state.settings,
@@ -95,6 +108,7 @@ def bare(state: State) -> State:
         state.wide,
         state.tree,
         state.scalars,
+        None,
         None,
     )
 
@@ -128,23 +142,44 @@ def partition_node(
     barrier(crew)
 
 
+@kernel(inline=True, inner=True)
+def add_sums(
+    thread: int,
+    bins: Bins,
+    column: int,
+    wide: Wide,
+    target: int,
+    source: int,
+    sign: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
+    if vectors is None:
+        filled = filled_cells(bins, column, lists is not None)
+        add_column(wide, target, source, filled, bins.stride, sign)
+    else:
+        sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
+        n_bins = np.int64(bins.n_bins[column])
+        n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
+        if sign > 0:
+            add_cells(sums, target, source, filled_bins, n_filled)
+        else:
+            subtract_cells(sums, target, source, filled_bins, n_filled)
+
+
 @kernel(inner=True)
 def build_node(
     thread: int,
-    crew: Crew,
-    settings: Settings,
-    bins: Bins,
-    columns: Columns,
-    rows: Rows,
-    cells: IntArray,
-    wide: Wide,
+    state: State,
     place: tuple[int, int],
     slot: int,
-    scalars: IntArray,
     lists: RowLists | None,
+    vectors: Vectors | None,
 ) -> None:
     """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
-    packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
+    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
+    columns, rows, wide = state.columns, state.rows, state.wide
     start, count = place
     n_columns = scalars[IS_N_COLUMNS]
     slot_size = settings.n_columns * bins.stride
@@ -158,21 +193,18 @@ def build_node(
     if part < n_parts:
         chosen = share(n_columns, group, n_groups)
         first, last = share(count, part, n_parts)
-        target = slot if part == 0 else private + thread
-        build_histogram(
-            bins,
-            packing,
-            rows.packed,
-            columns,
-            chosen,
-            rows.rows,
-            start + first,
-            start + last,
-            cells,
-            wide,
-            target * slot_size,
-            lists,
-        )
+        first, last = start + first, start + last
+        to = (slot if part == 0 else private + thread) * slot_size
+        if vectors is None:
+            packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
+            cells = state.threads.cells[thread]
+            build_histogram(
+                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, wide,
+                to, lists,
+            )  # fmt: skip
+        else:
+            words, sums = vectors.outputs.words, vectors.outputs.sums
+            build_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
     if n_groups == crew.n_threads:
         return  # each thread has built the very columns that it will search
     barrier(crew)
@@ -180,17 +212,17 @@ def build_node(
     for other in range(n_groups, n_groups * n_parts):
         theirs = share(n_columns, other % n_groups, n_groups)
         for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
-            column = columns.feature[k]
+            column = np.int64(columns.feature[k])
             at = column * bins.stride
             source = (private + other) * slot_size + at
-            filled = filled_cells(bins, column, lists is not None)
-            add_column(wide, slot * slot_size + at, source, filled, bins.stride, 1)
+            add_sums(thread, bins, column, wide, slot * slot_size + at, source, 1, lists, vectors)
     # The sums of one thread may be its own again: a second node may need them at once.
     barrier(crew)
 
 
 @kernel(inner=True)
 def subtract_node(
+    thread: int,
     mine: tuple[int, int],
     bins: Bins,
     columns: Columns,
@@ -198,13 +230,13 @@ def subtract_node(
     large: int,
     small: int,
     lists: RowLists | None,
+    vectors: Vectors | None,
 ) -> None:
     """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
     for k in range(mine[0], mine[1]):
-        column = columns.feature[k]
+        column = np.int64(columns.feature[k])
         at = column * bins.stride
-        filled = filled_cells(bins, column, lists is not None)
-        add_column(wide, large + at, small + at, filled, bins.stride, -1)
+        add_sums(thread, bins, column, wide, large + at, small + at, -1, lists, vectors)
 
 
 @kernel(inner=True)
@@ -220,106 +252,123 @@ def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: I
 
 
 @kernel(inline=True, inner=True)
-def search_children(thread: int, state: State, extras: Extras) -> None:
-    """Histograms and best splits of the one or two nodes that have just been made."""
+def search_member(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    child: int,
+    slot_start: int,
+    extras: Extras,
+    vectors: Vectors | None,
+) -> None:
+    """Best split of a node of the batch in columns ``mine``."""
+    settings, rules, bins, search = state.settings, state.rules, state.bins, state.search
+    columns, scalars, table = state.columns, state.scalars, state.tree.table
+    row = table[member(scalars, child).node]
+    if vectors is None:
+        search_node(
+            thread, mine, settings, rules, bins, columns, (state.wide, slot_start), search, child,
+            row, scalars, extras,
+        )  # fmt: skip
+    else:
+        search_vector_node(
+            thread, mine, settings, rules, bins, columns.feature, (row[NODE_COUNT], slot_start),
+            search.allowed[child], child, search.found[thread, child], vectors,
+        )  # fmt: skip
+
+
+@kernel(inline=True, inner=True)
+def search_batch(thread: int, state: State, extras: Extras, vectors: Vectors | None) -> None:
+    """Histograms and best splits of the nodes of the batch."""
     crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
     columns, wide, table = state.columns, state.wide, state.tree.table
     mine = share(scalars[IS_N_COLUMNS], thread, crew.n_threads)
     slot_size = settings.n_columns * bins.stride
     subtract = scalars[IS_SUBTRACT] == 1
     for child in range(2):
-        node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
-        slot = scalars[IS_SMALL_SLOT] if child == 0 else scalars[IS_LARGE_SLOT]
-        searched = scalars[IS_SEARCH_SMALL] if child == 0 else scalars[IS_SEARCH_LARGE]
+        node, slot, searched = member(scalars, child)
         if node < 0:
             continue
         if child == 1 and subtract:
             small = scalars[IS_SMALL_SLOT] * slot_size
-            subtract_node(mine, bins, columns, wide, slot * slot_size, small, extras.lists)
+            subtract_node(
+                thread, mine, bins, columns, wide, slot * slot_size, small, extras.lists, vectors
+            )
         elif searched == 1 or subtract:
             place = (table[node, NODE_START], table[node, NODE_COUNT])
-            cells = state.threads.cells[thread]
-            build_node(
-                thread,
-                crew,
-                settings,
-                bins,
-                columns,
-                state.rows,
-                cells,
-                wide,
-                place,
-                slot,
-                scalars,
-                extras.lists,
-            )
-        if node == 0:
+            build_node(thread, bare(state), place, slot, extras.lists, vectors)
+        if vectors is None and node == 0:
             if mine[0] == 0 and mine[1] > 0:
                 sum_root(columns, bins.stride, wide, slot * slot_size, table[0])
             barrier(crew)
         if searched == 1:
-            search_node(
-                thread,
-                mine,
-                settings,
-                state.rules,
-                bins,
-                columns,
-                (wide, slot * slot_size),
-                state.search,
-                child,
-                table[node],
-                scalars,
-                extras,
-            )
+            search_member(thread, mine, state, child, slot * slot_size, extras, vectors)
     barrier(crew)
+
+
+@kernel(inline=True, inner=True)
+def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
+    """Gradients of all rows, as the integers that histograms add up."""
+    crew, settings, data = state.crew, state.settings, state.loss_data
+    rows, threads = state.rows, state.threads
+    if vectors is None:
+        gradient_pass(thread, crew, settings, data, rows, threads, state.scalars)
+    else:
+        pass_gradients(thread, crew, settings, data, rows, threads, vectors.outputs)
+
+
+@kernel(inline=True, inner=True)
+def finish(thread: int, state: State, extras: Extras, vectors: Vectors | None) -> None:
+    """Leaf values and new raw scores."""
+    crew, settings, rules, tree = state.crew, state.settings, state.rules, state.tree
+    rows, raw, sums = state.rows, state.loss_data.raw, state.threads.leaf_sums
+    if vectors is None:
+        finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, state.scalars, extras)
+    else:
+        outputs = vectors.outputs
+        finish_vectors(thread, crew, settings, rules, rows, raw, sums, tree, outputs, extras)
+
+
+@kernel(inline=True, inner=True)
+def grow_tree(thread: int, state: State, vectors: Vectors | None) -> None:
+    """Grow one tree, all threads together."""
+    crew, settings, rules = state.crew, state.settings, state.rules
+    tree, scalars, search = state.tree, state.scalars, state.search
+    counts = state.threads.counts
+    sum_gradients(thread, state, vectors)
+    draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
+    if thread == 0:
+        start_tree(settings, rules, tree, scalars, state.extras)
+    while True:
+        if thread == 0:
+            allow_children(settings, search.allowed, tree.table, scalars, state.extras)
+        barrier(crew)
+        # Read before the partition: behind its last barrier thread 0 may run ahead.
+        parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
+        if parent >= 0:
+            column = state.bins.by_column[tree.table[parent, NODE_COLUMN]]
+            partition_node(thread, crew, state.rows, column, tree.table[parent], counts)
+        elif not search_next:
+            break
+        if search_next:
+            search_batch(thread, state, state.extras, vectors)
+        if thread == 0:
+            advance(settings, rules, tree, scalars, search.found, state.extras, vectors)
+    finish(thread, state, state.extras, vectors)
 
 
 @kernel
 def work(thread: int, state: State, order: int) -> None:
     """Thread 0: grow one tree with the helpers.  Helpers: grow trees until dismissed."""
-    crew, settings, rules = state.crew, state.settings, state.rules
-    tree, scalars, search = state.tree, state.scalars, state.search
-    counts = state.threads.counts
     number = 0
     while True:
         if thread == 0:
-            give_order(crew, order)
+            give_order(state.crew, order)
         else:
-            order = await_order(crew, number)
+            order = await_order(state.crew, number)
             number += 1
         if order == ORDER_STOP:
             return
-        gradient_pass(thread, crew, settings, state.loss_data, state.rows, state.threads, scalars)
-        draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
-        if thread == 0:
-            start_tree(settings, rules, tree, scalars, state.extras)
-        while True:
-            if thread == 0:
-                allow_children(settings, search.allowed, tree.table, scalars, state.extras)
-            barrier(crew)
-            # Read before the partition: behind its last barrier thread 0 may run ahead.
-            parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
-            if parent >= 0:
-                column = state.bins.by_column[tree.table[parent, NODE_COLUMN]]
-                partition_node(thread, crew, state.rows, column, tree.table[parent], counts)
-            elif not search_next:
-                break
-            if search_next:
-                search_children(thread, state, state.extras)
-            if thread == 0:
-                advance(settings, rules, tree, scalars, search.found, state.extras)
-        finish_tree(
-            thread,
-            crew,
-            settings,
-            rules,
-            state.rows,
-            state.loss_data.raw,
-            state.threads.leaf_sums,
-            tree,
-            scalars,
-            state.extras,
-        )
+        grow_tree(thread, state, state.vectors)
         if thread == 0:
             return

@@ -294,6 +294,7 @@ def make_state(
         tree=tree_arrays(2 * max_leaves, n_slots),
         scalars=start_scalars(n_columns, n_features, params),
         extras=extras,
+        vectors=None,
     )
 
 

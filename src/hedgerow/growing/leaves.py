@@ -25,10 +25,12 @@ from hedgerow.growing.state import (
     NUMBER_VALUE,
     ExactExtras,
     Extras,
+    Outputs,
     Rows,
     Settings,
     Tree,
 )
+from hedgerow.growing.vector_gradients import rows_of
 from hedgerow.kernels.barrier import Crew, barrier, share
 from hedgerow.kernels.intrinsics import prefetch
 from hedgerow.kernels.split import SplitRules, leaf_weight
@@ -131,3 +133,52 @@ def finish_tree(
     if settings.adds_scores == 1:
         add_to_scores(tree, n_nodes, rows.rows, place, raw[scalars[IS_OUTPUT]])
     barrier(crew)
+
+
+@kernel(inner=True)
+def share_tree(outputs: Outputs) -> None:
+    """Thread 0: tell every output how many rows and nodes the tree has."""
+    for output in range(1, outputs.scalars.shape[0]):
+        for field in (IS_N_ROWS, IS_N_NODES):
+            outputs.scalars[output, field] = outputs.scalars[0, field]
+
+
+@kernel(inner=True)
+def finish_vectors(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    rules: SplitRules,
+    rows: Rows,
+    raw: np.ndarray,
+    leaf_sums: IntArray,
+    tree: Tree,
+    outputs: Outputs,
+    extras: Extras,
+) -> None:
+    """Values of the leaves and new raw scores, one output after the other."""
+    n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
+    if thread == 0:
+        share_tree(outputs)
+    barrier(crew)
+    for output in range(n_outputs):
+        finish_tree(
+            thread,
+            crew,
+            settings,
+            rules,
+            rows_of(rows, outputs, output),
+            raw,
+            leaf_sums,
+            tree,
+            outputs.scalars[output],
+            extras,
+        )
+        if thread == 0:
+            for node in range(n_nodes):
+                before = outputs.cover[node] if output > 0 else 0.0
+                outputs.cover[node] = before + tree.numbers[node, NUMBER_COVER]
+                outputs.vectors[node, output] = tree.numbers[node, NUMBER_VALUE]
+    if thread == 0:
+        for node in range(n_nodes):
+            tree.numbers[node, NUMBER_COVER] = outputs.cover[node] / n_outputs

@@ -12,15 +12,14 @@ import numpy as np
 
 from hedgerow.arrays import IntArray, RowArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import member
 from hedgerow.growing.branches import keep_permitted
 from hedgerow.growing.state import (
     COUNT_SAMPLED,
     IS_FIRST_ROW,
-    IS_LARGE,
     IS_N_FEATURES,
     IS_N_ROWS,
     IS_ROUND,
-    IS_SMALL,
     IS_TREE,
     NODE_DEPTH,
     NODE_PATH,
@@ -144,6 +143,6 @@ def allow_children(
     if not drawn and extras.constraints.together < 0:
         return
     for child in range(2):
-        node = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
+        node = member(scalars, child).node
         if node >= 0:
             allow_columns(settings, allowed, child, node, table, scalars, extras)

@@ -14,21 +14,14 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import is_better, member, note_split
 from hedgerow.growing.bundle_search import column_of, feature_alone, search_bundles, write_bundled
 from hedgerow.growing.gradients import units_of
 from hedgerow.growing.state import (
-    FOUND_BIN,
     FOUND_COLUMN,
     FOUND_FEATURE,
-    FOUND_G_LEFT,
-    FOUND_H_LEFT,
-    FOUND_MISSING_LEFT,
-    FOUND_N_LEFT,
-    FOUND_SCORE,
     FOUND_SET,
     IS_DROPPED_BITS,
-    IS_LARGE,
-    IS_SMALL,
     NODE_COUNT,
     NODE_G,
     NODE_H,
@@ -43,7 +36,6 @@ from hedgerow.kernels.asked_search import search_asked
 from hedgerow.kernels.category_split import CategorySplit, complete_set, find_set
 from hedgerow.kernels.growth import MOST_DRAWN, NODE_KEY, draw_of
 from hedgerow.kernels.histogram import Bins, Columns, Wide, filled_cells
-from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.split import (
@@ -76,14 +68,8 @@ def add_bin(words: IntArray, first_word: int, bin_: int) -> None:
 @kernel(inner=True)
 def write_found(found: IntArray, best: Split, stride: int) -> None:
     """Note the best cut of a plain column."""
-    found[FOUND_SCORE] = bits_of_float(best.score)
-    found[FOUND_FEATURE] = best.feature
-    found[FOUND_COLUMN] = best.feature
-    found[FOUND_BIN] = best.bin
-    found[FOUND_MISSING_LEFT] = best.missing_left
-    found[FOUND_G_LEFT] = best.g_left
-    found[FOUND_H_LEFT] = best.h_left
-    found[FOUND_N_LEFT] = best.n_left
+    left = NodeSums(best.g_left, best.h_left, best.n_left)
+    note_split(found, best.score, best.feature, best.feature, best.bin, best.missing_left, left)
     write_range(found, FOUND_SET, best.bin)
     if best.missing_left == 1:
         add_bin(found, FOUND_SET, stride - 1)
@@ -92,23 +78,10 @@ def write_found(found: IntArray, best: Split, stride: int) -> None:
 @kernel(inner=True)
 def write_set(found: IntArray, split: CategorySplit, feature: int, score: float) -> None:
     """Note the best set of a category column."""
-    found[FOUND_SCORE] = bits_of_float(score)
-    found[FOUND_FEATURE] = feature
-    found[FOUND_COLUMN] = feature
-    found[FOUND_BIN] = 0
-    found[FOUND_MISSING_LEFT] = split.missing_left
-    found[FOUND_G_LEFT] = split.g
-    found[FOUND_H_LEFT] = split.h
-    found[FOUND_N_LEFT] = split.n
+    left = NodeSums(split.g, split.h, split.n)
+    note_split(found, score, feature, feature, 0, split.missing_left, left)
     for w in range(SET_WORDS):
         found[FOUND_SET + w] = split.words[w]
-
-
-@kernel(inner=True)
-def is_better(score: float, feature: int, found: IntArray) -> bool:
-    """Whether a split beats the one found: larger score, then lower feature."""
-    held = float_of_bits(found[FOUND_SCORE])
-    return score > held or (score == held and score >= 0.0 and feature < found[FOUND_FEATURE])
 
 
 @kernel(inner=True)
@@ -246,7 +219,7 @@ def search_node(
     """
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     node = (NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT]), units)
-    number = scalars[IS_SMALL] if child == 0 else scalars[IS_LARGE]
+    number = member(scalars, child).node
     allowed, found = search.allowed[child], search.found[thread, child]
     best = search_plain(
         mine,

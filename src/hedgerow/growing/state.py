@@ -22,6 +22,8 @@ from hedgerow.kernels.category_split import CategoryRules
 from hedgerow.kernels.histogram import Bins, Columns, RowLists, Wide
 from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.split import SplitRules
+from hedgerow.kernels.vector_category import Groups
+from hedgerow.kernels.vector_histogram import Sums
 from hedgerow.objectives.derivatives import LossData
 
 # Columns of ``table``.
@@ -282,12 +284,80 @@ class ExactExtras(NamedTuple):
     sampler: Sampler
 
 
+class Outputs(NamedTuple):
+    """Arrays with a part for each output.
+
+    target    float64 (n_outputs, n_rows), or (1, n_rows) if all outputs have the same
+    fixed     int32 (n_outputs, 2 * n_rows), see ``growing.state.Rows``
+    words     int32 (n_rows * width,), see :mod:`hedgerow.kernels.vector_histogram`
+    sums      the histograms
+    measured  int64 (threads, n_outputs, 2): sums of |fixed g| and fixed h
+    dropped   int64 (n_outputs, 2): bits of fixed g and h that words do without
+    scalars   int64 (n_outputs, N_SCALARS): those of the first output hold the tree's, too
+    vectors   float64 (nodes, n_outputs): values of the nodes
+    cover     float64 (nodes,): scratch, sums of hessians over the outputs
+    """
+
+    target: FloatArray
+    fixed: np.ndarray
+    words: np.ndarray
+    sums: Sums
+    measured: IntArray
+    dropped: IntArray
+    scalars: IntArray
+    vectors: FloatArray
+    cover: FloatArray
+
+
+class VectorSets(NamedTuple):
+    """What the search of category columns needs.
+
+    categories  as for one output
+    groups      arrays of :class:`hedgerow.kernels.vector_category.Groups`, each with a
+                first axis of threads
+    """
+
+    categories: Categories
+    groups: Groups
+
+
+class Trial(NamedTuple):
+    """Space for the search, a part for each thread; see ``VectorNode``.
+
+    totals  int64 (threads, n_outputs, 2)
+    units   float64 (threads, n_outputs, 2)
+    lanes   float64 (threads, LANE_ROWS * outputs and those that fill up the lanes)
+    filled  int64 (threads, FILLED_SIZE)
+    cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
+    parent  float64 (threads, 2): score of the small and the large child as leaves
+    sets    for category columns; None: there are none
+    """
+
+    totals: IntArray
+    units: FloatArray
+    lanes: FloatArray
+    filled: IntArray
+    cuts: FloatArray
+    parent: FloatArray
+    sets: VectorSets | None
+
+
+class Vectors(NamedTuple):
+    """What trees with vectors in their leaves need."""
+
+    outputs: Outputs
+    trial: Trial
+
+
 class State(NamedTuple):
     """Everything.
 
     Stages take the parts that they need: an array is seven arguments to LLVM,
     and with all of this handed to every function the first compilation took 30
     seconds instead of a few.
+
+    ``vectors`` is None for trees of one output, and ``scalars`` else those of the first.  As
+    of ``Extras``, what stands behind ``if vectors is None`` is compiled or left out.
     """
 
     crew: Crew
@@ -303,3 +373,4 @@ class State(NamedTuple):
     tree: Tree
     scalars: IntArray
     extras: Extras
+    vectors: Vectors | None

@@ -10,20 +10,13 @@ import numpy as np
 
 from hedgerow.arrays import IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import clear_batch
+from hedgerow.growing.exact_stages import note_cut
 from hedgerow.growing.frontier import keep_best, open_children, start_tree
 from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.leaves import set_values
 from hedgerow.growing.sampling import ROW_STREAM, allow_columns
 from hedgerow.growing.state import (
-    FOUND_BIN,
-    FOUND_COLUMN,
-    FOUND_FEATURE,
-    FOUND_G_LEFT,
-    FOUND_H_LEFT,
-    FOUND_MISSING_LEFT,
-    FOUND_N_LEFT,
-    FOUND_SCORE,
-    FOUND_SET,
     IS_DROPPED_BITS,
     IS_LARGE,
     IS_N_FEATURES,
@@ -33,7 +26,6 @@ from hedgerow.growing.state import (
     IS_SEARCH_LARGE,
     IS_SEARCH_SMALL,
     IS_SMALL,
-    IS_SUBTRACT,
     NODE_COUNT,
     NODE_G,
     NODE_H,
@@ -57,7 +49,7 @@ from hedgerow.kernels.exact_stream import (
     CUT_SCORE,
 )
 from hedgerow.kernels.hashing import hash64
-from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
 from hedgerow.objectives.derivatives import LossData
 
@@ -166,7 +158,7 @@ def settle_nodes(
 ) -> None:
     """Write the best cuts, int64 (nodes, CUT_FIELDS), into the table.
 
-    As :func:`hedgerow.growing.exact_stages.write_cut`; ``found`` is int64 (1, 1,
+    As :func:`hedgerow.growing.exact_stages.note_cut`; ``found`` is int64 (1, 1,
     FOUND_FIELDS).
     """
     units = units_of(scalars, settings.constant_hessian, 0)
@@ -176,21 +168,10 @@ def settle_nodes(
         score = -1.0
         if cut[CUT_SCORE] >= 0:
             score = comparable(float_of_bits(cut[CUT_SCORE]), units)
-        note[FOUND_SCORE] = bits_of_float(score)
-        note[FOUND_FEATURE] = cut[CUT_FEATURE]
-        note[FOUND_BIN] = cut[CUT_N_PRESENT]
-        note[FOUND_MISSING_LEFT] = cut[CUT_MISSING_LEFT]
-        note[FOUND_G_LEFT] = cut[CUT_G]
-        note[FOUND_H_LEFT] = cut[CUT_H]
-        note[FOUND_N_LEFT] = cut[CUT_N]
-        note[FOUND_SET] = 1
-        note[FOUND_COLUMN] = 0
-        if cut[CUT_SCORE] >= 0 and cut[CUT_MISSING_LEFT] == 0:
-            note[FOUND_COLUMN] = np.int64(cut[CUT_N_PRESENT] == cut[CUT_N_LIST])
-            # Where no row is missing, a later one goes with the larger part.
-            if cut[CUT_N_LIST] == n_rows:
-                note[FOUND_MISSING_LEFT] = np.int64(2 * cut[CUT_N] >= n_rows)
-        keep_best(settings, rules, tree, scalars, found, nodes[k], 0, extras)
+        left = NodeSums(cut[CUT_G], cut[CUT_H], cut[CUT_N])
+        place = (cut[CUT_FEATURE], cut[CUT_N_PRESENT], cut[CUT_N_LIST])
+        note_cut(note, score, place, cut[CUT_MISSING_LEFT], left, n_rows)
+        keep_best(settings, rules, tree, scalars, found, nodes[k], 0, extras, None)
 
 
 @kernel
@@ -209,11 +190,7 @@ def split_nodes(
     With ``full`` the tree is full when the last of them is taken.
     """
     for k in range(len(parents)):
-        scalars[IS_SMALL] = -1
-        scalars[IS_LARGE] = -1
-        scalars[IS_SUBTRACT] = 0
-        scalars[IS_SEARCH_SMALL] = 0
-        scalars[IS_SEARCH_LARGE] = 0
+        clear_batch(scalars)
         # How many leaves there are when this one is taken is not known, but for the last.
         last = full == 1 and k + 1 == len(parents)
         scalars[IS_N_LEAVES] = settings.max_leaves if last else 0

@@ -26,6 +26,7 @@ import numpy as np
 
 from hedgerow.arrays import BinArray, FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.growing.batch import is_better, note_split
 from hedgerow.growing.goss import draw_rows
 from hedgerow.growing.gradients import gradient_pass, units_of
 from hedgerow.growing.grow import (
@@ -38,13 +39,8 @@ from hedgerow.growing.grow import (
     sum_root,
 )
 from hedgerow.growing.leaves import finish_tree
-from hedgerow.growing.searching import is_better
 from hedgerow.growing.state import (
-    FOUND_BIN,
-    FOUND_COLUMN,
     FOUND_FEATURE,
-    FOUND_MISSING_LEFT,
-    FOUND_SCORE,
     FOUND_SET,
     IS_DROPPED_BITS,
     IS_N_COLUMNS,
@@ -90,7 +86,6 @@ from hedgerow.growing.symmetric_level import (
 )
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import Bins, Wide, filled_cells
-from hedgerow.kernels.intrinsics import bits_of_float
 from hedgerow.kernels.lanes import WIDTH, lane_of
 from hedgerow.kernels.monotone import Constraints
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
@@ -109,20 +104,8 @@ from hedgerow.kernels.symmetric_split import add_columns, best_lanes, leaf_score
 def build_at(thread: int, state: State, node: int, slot: int) -> None:
     """Histogram of a node from its rows, at a slot."""
     table = state.tree.table
-    build_node(
-        thread,
-        state.crew,
-        state.settings,
-        state.bins,
-        state.columns,
-        state.rows,
-        state.threads.cells[thread],
-        state.wide,
-        (table[node, NODE_START], table[node, NODE_COUNT]),
-        slot,
-        state.scalars,
-        None,
-    )
+    place = (table[node, NODE_START], table[node, NODE_COUNT])
+    build_node(thread, state, place, slot, None, None)
 
 
 @kernel(inner=True)
@@ -150,8 +133,9 @@ def make_histograms(thread: int, mine: tuple[int, int], state: State, entry: Int
     build_at(thread, state, small, small_slot)
     size = state.settings.n_columns * state.bins.stride
     subtract_node(
-        mine, state.bins, state.columns, state.wide, large_slot * size, small_slot * size, None
-    )
+        thread, mine, state.bins, state.columns, state.wide, large_slot * size, small_slot * size,
+        None, None,
+    )  # fmt: skip
 
 
 @kernel(inner=True)
@@ -236,11 +220,7 @@ def find_cut(
                 best, feature = lane_of(left[0], j), groups[first + j]
                 bin_, missing_left = lane_of(left[1], j), np.int64(1)
     score = comparable(best, units) if feature >= 0 else -1.0
-    found[FOUND_SCORE] = bits_of_float(score)
-    found[FOUND_FEATURE] = feature
-    found[FOUND_COLUMN] = feature
-    found[FOUND_BIN] = bin_
-    found[FOUND_MISSING_LEFT] = missing_left
+    note_split(found, score, feature, feature, bin_, missing_left, NodeSums(0, 0, 0))
 
 
 @kernel(inner=True)
@@ -272,11 +252,8 @@ def find_set(
         write_groups(sets.places[number], info, place, column, 1, found, FOUND_SET)
         last = bins.stride - 1
         word = np.uint64(found[FOUND_SET + (last >> 6)])
-        found[FOUND_SCORE] = bits_of_float(score)
-        found[FOUND_FEATURE] = feature
-        found[FOUND_COLUMN] = feature
-        found[FOUND_BIN] = place
-        found[FOUND_MISSING_LEFT] = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
+        missing_left = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
+        note_split(found, score, feature, feature, place, missing_left, NodeSums(0, 0, 0))
 
 
 @kernel(inner=True)

@@ -19,13 +19,13 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
-from hedgerow.growing.frontier import add_node, release_slot, start_tree, take_slot
+from hedgerow.growing.batch import best_thread, write_cut
+from hedgerow.growing.frontier import add_children, release_slot, start_tree, take_slot
 from hedgerow.growing.gradients import units_of
 from hedgerow.growing.sampling import LEVEL_STREAM, NODE_STREAM, shuffle_front
 from hedgerow.growing.searching import add_bin, write_range
 from hedgerow.growing.state import (
     FOUND_BIN,
-    FOUND_COLUMN,
     FOUND_FEATURE,
     FOUND_FIELDS,
     FOUND_MISSING_LEFT,
@@ -34,27 +34,18 @@ from hedgerow.growing.state import (
     FOUND_SET,
     IS_DROPPED_BITS,
     IS_N_FEATURES,
-    IS_N_LEAVES,
     IS_TREE,
-    NODE_BIN,
-    NODE_COLUMN,
     NODE_COUNT,
-    NODE_DEPTH,
-    NODE_FEATURE,
     NODE_G,
     NODE_G_LEFT,
     NODE_H,
     NODE_H_LEFT,
     NODE_LEFT,
-    NODE_MISSING_LEFT,
     NODE_N_LEFT,
     NODE_OPEN,
     NODE_RIGHT,
-    NODE_SET,
     NODE_SLOT,
-    NODE_START,
     NUMBER_GAIN,
-    SET_WORDS,
     Categories,
     Extras,
     Settings,
@@ -264,14 +255,7 @@ def choose_cut(
     entries: IntArray,
 ) -> None:
     """Take the best of what the threads have found; without a worthy one the tree is finished."""
-    best = 0
-    for t in range(1, found.shape[0]):
-        score = float_of_bits(found[t, 0, FOUND_SCORE])
-        held = float_of_bits(found[best, 0, FOUND_SCORE])
-        first = found[t, 0, FOUND_FEATURE] < found[best, 0, FOUND_FEATURE]
-        if score > held or (score == held and score >= 0.0 and first):
-            best = t
-    choice = level.choice
+    best, choice = best_thread(found, 0), level.choice
     for field in range(FOUND_FIELDS):
         choice[field] = found[best, 0, field]
     choice[FOUND_N_LEFT] = 0
@@ -418,21 +402,10 @@ def open_pair(
     """Make the two children of ``parent`` and plan their histograms."""
     table = tree.table
     row = table[parent]
-    n_left = row[NODE_N_LEFT]
-    n_right, depth = row[NODE_COUNT] - n_left, row[NODE_DEPTH] + 1
-    left = add_node(tree, scalars, row[NODE_START], n_left, depth)
-    right = add_node(tree, scalars, row[NODE_START] + n_left, n_right, depth)
-    table[left, NODE_G] = row[NODE_G_LEFT]
-    table[left, NODE_H] = row[NODE_H_LEFT]
-    table[right, NODE_G] = row[NODE_G] - row[NODE_G_LEFT]
-    table[right, NODE_H] = row[NODE_H] - row[NODE_H_LEFT]
-    row[NODE_LEFT] = left
-    row[NODE_RIGHT] = right
-    scalars[IS_N_LEAVES] += 1
+    small, large = add_children(tree, scalars, parent)
     entry[ENTRY_PARENT] = parent
-    entry[ENTRY_FIRST] = left
-    entry[ENTRY_SECOND] = right
-    small, large = (left, right) if n_left <= n_right else (right, left)
+    entry[ENTRY_FIRST] = row[NODE_LEFT]
+    entry[ENTRY_SECOND] = row[NODE_RIGHT]
     least = 2 * rules.min_samples_leaf
     if is_last or table[large, NODE_COUNT] < least:
         entry[ENTRY_HISTOGRAMS] = UNUSED
@@ -474,13 +447,7 @@ def divide_level(
             n_coming += 1
             if divides:
                 tree.numbers[node, NUMBER_GAIN] = gain
-                row[NODE_OPEN] = 0
-                row[NODE_FEATURE] = choice[FOUND_FEATURE]
-                row[NODE_COLUMN] = choice[FOUND_COLUMN]
-                row[NODE_BIN] = choice[FOUND_BIN]
-                row[NODE_MISSING_LEFT] = choice[FOUND_MISSING_LEFT]
-                for w in range(SET_WORDS):
-                    row[NODE_SET + w] = choice[FOUND_SET + w]
+                write_cut(row, choice)
                 open_pair(settings, rules, tree, scalars, node, is_last, entry)
             else:
                 entry[ENTRY_PARENT] = -1

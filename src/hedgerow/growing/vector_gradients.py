@@ -15,11 +15,9 @@ the row only.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.arrays import FloatArray
 from hedgerow.compile import kernel
 from hedgerow.growing.gradients import gradient_pass, power_of_two, units_of
 from hedgerow.growing.state import (
@@ -28,6 +26,7 @@ from hedgerow.growing.state import (
     IS_G_EXPONENT,
     IS_H_EXPONENT,
     IS_TREE,
+    Outputs,
     Rows,
     Settings,
     Threads,
@@ -37,38 +36,13 @@ from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.split import Units
-from hedgerow.kernels.vector_histogram import Sums, place_of_g
+from hedgerow.kernels.vector_histogram import place_of_g
 from hedgerow.objectives.derivatives import LossData
 
 _LARGEST = 2**31 - 1
 
 _ROWS_AT_ONCE = 64
 """Their words, of a few dozen outputs, stay in the first-level cache."""
-
-
-class Outputs(NamedTuple):
-    """Arrays with a part for each output.
-
-    target    float64 (n_outputs, n_rows), or (1, n_rows) if all outputs have the same
-    fixed     int32 (n_outputs, 2 * n_rows), see ``growing.state.Rows``
-    words     int32 (n_rows * width,), see :mod:`hedgerow.kernels.vector_histogram`
-    sums      the histograms
-    measured  int64 (threads, n_outputs, 2): sums of |fixed g| and fixed h
-    dropped   int64 (n_outputs, 2): bits of fixed g and h that words do without
-    scalars   int64 (n_outputs, N_SCALARS): those of the first output hold the tree's, too
-    vectors   float64 (nodes, n_outputs): values of the nodes
-    cover     float64 (nodes,): scratch, sums of hessians over the outputs
-    """
-
-    target: FloatArray
-    fixed: np.ndarray
-    words: np.ndarray
-    sums: Sums
-    measured: IntArray
-    dropped: IntArray
-    scalars: IntArray
-    vectors: FloatArray
-    cover: FloatArray
 
 
 @kernel(inline=True, inner=True)

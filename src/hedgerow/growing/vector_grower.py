@@ -11,14 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
-from hedgerow.compile import entry_of
 from hedgerow.growing import state as layout
 from hedgerow.growing.grow import ORDER_GROW
 from hedgerow.growing.grower import TreeGrower, for_copies, make_state
 from hedgerow.growing.setup import has_constant_hessian, refuse_layout
 from hedgerow.growing.tree import GrownTree
-from hedgerow.growing.vector_gradients import Outputs
-from hedgerow.growing.vector_grow import Sets, Trial, VectorState, work_vectors
 from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.vector_category import SCRATCH_SIZE, Groups
 from hedgerow.kernels.vector_histogram import Sums, width_of
@@ -53,23 +50,13 @@ class VectorGrower(TreeGrower):
         state, sets = state._replace(extras=for_copies(state.extras, n_copies)), None
         if state.extras.categories.chosen.any():
             sets = _make_sets(state.extras.categories, n_outputs, n_threads)
-        everything = _make_everything(state, target, objective, width, int(adds_scores), sets)
-        self._everything = everything
-        return everything.state
-
-    def _work(self, thread: int, order: int) -> None:
-        if self._compiled is None:
-            self._compiled = entry_of(work_vectors, thread, self._everything, order)
-        self._compiled(thread, self._everything, order)
-
-    def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
-        super().set_rate(rate)
-        self._everything = self._everything._replace(state=self._state)
+        return _with_vectors(state, target, objective, width, int(adds_scores), sets)
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
         """Grow tree number ``tree``, that of round ``tree``, for all outputs."""
-        scalars = self._everything.outputs.scalars
+        vectors = self._state.vectors
+        assert vectors is not None
+        scalars = vectors.outputs.scalars
         scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
@@ -77,23 +64,22 @@ class VectorGrower(TreeGrower):
         self._given.prepare_all(self._state.loss_data, tree)
         self._work(0, ORDER_GROW)
         grown = self._copy_tree()
-        vectors = self._everything.outputs.vectors[: len(grown.value)].copy()
-        return grown.with_vectors(vectors)
+        return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())
 
 
-def _make_everything(
+def _with_vectors(
     state: layout.State,
     target: FloatArray,
     objective: Objective,
     width: int,
     adds_scores: int,
-    sets: Sets | None,
-) -> VectorState:
-    """The state of a single output, and all that the others need."""
+    sets: layout.VectorSets | None,
+) -> layout.State:
+    """The state of a single output, with all that the others need."""
     n_outputs, n_rows = state.loss_data.raw.shape
     n_nodes, n_threads, settings = len(state.tree.table), state.crew.n_threads, state.settings
     n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
-    outputs = Outputs(
+    outputs = layout.Outputs(
         target=_targets_of(target, objective),
         fixed=aligned_empty((n_outputs, 2 * n_rows), np.int32),
         words=aligned_zeros(n_rows * width, np.int32),
@@ -110,7 +96,7 @@ def _make_everything(
         cover=np.zeros(n_nodes),
     )
     n_lanes = -(-n_outputs // N_LANES) * N_LANES
-    trial = Trial(
+    trial = layout.Trial(
         totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
         units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
         lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
@@ -123,12 +109,12 @@ def _make_everything(
     if objective.kernel_id == GIVEN:
         data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
     scalars: IntArray = outputs.scalars[0]
-    single = state._replace(
+    return state._replace(
         settings=settings._replace(adds_scores=adds_scores, packs_all=0),
         loss_data=data,
         scalars=scalars,
+        vectors=layout.Vectors(outputs, trial),
     )
-    return VectorState(single, outputs, trial)
 
 
 def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
@@ -138,7 +124,7 @@ def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
     return repeated
 
 
-def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> Sets:
+def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> layout.VectorSets:
     """Space for the search of category columns."""
     shape = (n_threads, n_outputs, SCRATCH_SIZE)
     groups = Groups(
@@ -148,7 +134,7 @@ def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) ->
         direction=aligned_zeros((n_threads, 3, n_outputs), np.float64),
         side=aligned_zeros((n_threads, n_outputs, 2), np.int64),
     )
-    return Sets(categories, groups)
+    return layout.VectorSets(categories, groups)
 
 
 def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
