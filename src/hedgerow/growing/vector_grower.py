@@ -68,13 +68,13 @@ class VectorGrower(TreeGrower):
         self._everything = self._everything._replace(state=self._state)
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
-        """Grow tree number ``tree``, that of round ``tree``, for all outputs."""
+        """Grow tree number ``tree`` for all outputs."""
         scalars = self._everything.outputs.scalars
         scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
             scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
-        self._given.prepare_all(self._state.loss_data, tree)
+        self._given.prepare_all(self._state.loss_data, tree // self._params.num_parallel_tree)
         self._work(0, ORDER_GROW)
         grown = self._copy_tree()
         vectors = self._everything.outputs.vectors[: len(grown.value)].copy()
