@@ -40,7 +40,7 @@ FORMATS = {
     "xgboost-json": ("xgboost gbtree json", "xgboost dart json"),
     "xgboost-ubj": ("xgboost gbtree ubj", "xgboost dart ubj", "xgboost vectors ubj"),
     "catboost": ("catboost onehot", "catboost ctr", "catboost nested"),
-    "hedgerow": ("hedgerow categories", "hedgerow lines"),
+    "hedgerow": ("hedgerow categories", "hedgerow lines", "hedgerow forests"),
 }
 
 
@@ -105,6 +105,7 @@ def own_models() -> dict[str, bytes]:
     for name, params in (
         ("categories", {"target_statistics": False}),
         ("lines", {"linear_leaves": True}),
+        ("forests", {"num_parallel_tree": 2, "subsample": 0.7}),
     ):
         data = hedgerow.Dataset({"a": a.tolist(), "city": city.tolist()}, y)
         booster = hedgerow.train({"n_estimators": 3, "max_leaves": 5, **params}, data)

@@ -84,6 +84,16 @@ FEATURES: dict[str, dict[str, Any]] = {
     "bundles with conflicts": {"params": {"max_conflict_rate": 0.05}, "columns": NUMBERS},
     "linear leaves": {"params": {"linear_leaves": True}},
     "DART": {"params": {"boosting": "dart"}},
+    "boosted forests": {"params": {"num_parallel_tree": 3, "subsample": 0.6}},
+    "boosted forests of vectors": {
+        "params": {
+            "num_parallel_tree": 3,
+            "colsample_bynode": 0.5,
+            "multi_strategy": "multi_output_tree",
+            "objective": "softmax",
+        },
+        "target": "class",
+    },
     "random forest": {"params": {"boosting": "rf", "subsample": 0.6}},
     "random forest with rows left out": {
         "params": {"boosting": "rf", "subsample": 0.6, "oob_score": True}

@@ -170,7 +170,6 @@ def test_catboost_by_hand(data) -> None:
         (from_lightgbm_params, {"objective": "fairs"}, "fair"),
         (from_lightgbm_params, {"cegb_penalty_split": 1.0}, "gamma"),
         (from_xgboost_params, {"booster": "gblinear"}, "gblinear"),
-        (from_xgboost_params, {"num_parallel_tree": 4}, "rf"),
         (from_xgboost_params, {"learning_rat": 1}, "learning_rate"),
         (from_catboost_params, {"od_type": "IncToDec"}, "IncToDec"),
         (from_catboost_params, {"loss_function": "Lq:q=3"}, "Lq"),

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hedgerow.foreign import from_catboost, from_lightgbm, from_sklearn, from_xgboost
     from hedgerow.stepwise import Training
     from hedgerow.training import train
+    from hedgerow.versions import show_versions
 
 __version__ = "0.1.0"
 
@@ -95,6 +96,7 @@ __all__ = [
     "from_xgboost",
     "from_xgboost_params",
     "load",
+    "show_versions",
     "train",
 ]
 
@@ -129,6 +131,7 @@ _HOMES = {
     "hedgerow.cross_validation": ("CrossValidation", "cv"),
     "hedgerow.stepwise": ("Training",),
     "hedgerow.training": ("train",),
+    "hedgerow.versions": ("show_versions",),
     "hedgerow.estimators.cross": ("CrossFit", "cross_fit"),
     "hedgerow.estimators": (
         "CARTClassifier",

@@ -121,6 +121,7 @@ class BoostParams:
     drop_rate: float = 0.1
     skip_drop: float = 0.5
     max_drop: int = 50
+    num_parallel_tree: int = 1
     oob_score: bool = False
     zero_as_missing: bool = False
     bundle_features: bool | Literal["auto"] = "auto"
@@ -182,6 +183,16 @@ class BoostParams:
         if is_number(self.learning_rate):
             return self
         return replace(self, learning_rate=rate_at(self.learning_rate, number, n_first))
+
+    def rate_of_trees(self, number: int, n_first: int = 0) -> float:
+        """The factor on the values of each tree of a round: the trees share the learning rate."""
+        return float(rate_at(self.learning_rate, number, n_first)) / self.num_parallel_tree
+
+    def of_trees_at(self, number: int, n_first: int = 0) -> BoostParams:
+        """The same with the factor on the values of the trees of round ``number``."""
+        if is_number(self.learning_rate) and self.num_parallel_tree == 1:
+            return self
+        return replace(self, learning_rate=self.rate_of_trees(number, n_first))
 
     def with_rounds(self, n_rounds: int) -> BoostParams:
         """The same for the first ``n_rounds`` rounds alone."""
@@ -319,9 +330,18 @@ _USED_ONLY: dict[str, tuple[Callable[[BoostParams], bool], str]] = {
     "drop_rate": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "skip_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
     "max_drop": (lambda p: p.boosting == "dart", "with boosting='dart'"),
+    "num_parallel_tree": (
+        lambda p: p.boosting != "rf",
+        "with boosting='gbdt' and 'dart' (a random forest has n_estimators trees)",
+    ),
     "oob_score": (
-        lambda p: p.subsample < 1.0 and p.sampling == "uniform" and p.boosting != "dart",
-        "with subsample below 1, sampling='uniform' and boosting='gbdt' or 'rf'",
+        lambda p: (
+            p.subsample < 1.0
+            and p.sampling == "uniform"
+            and p.boosting != "dart"
+            and p.num_parallel_tree == 1
+        ),
+        "with subsample below 1, sampling='uniform', num_parallel_tree=1, boosting='gbdt' or 'rf'",
     ),
     "statistics_order": (
         lambda p: bool(p.target_statistics),
@@ -389,6 +409,7 @@ _RANGES: dict[str, Interval] = {
     "drop_rate": Interval(0.0, 1.0),
     "skip_drop": Interval(0.0, 1.0),
     "max_drop": Interval(1, 10_000_000, integer=True),
+    "num_parallel_tree": Interval(1, 1_000_000, integer=True),
     "max_conflict_rate": Interval(0.0, 1.0, high_open=True),
     "max_cat_to_onehot": Interval(1, 254, integer=True),
     "max_cat_threshold": Interval(1, 254, integer=True),

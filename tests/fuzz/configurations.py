@@ -111,6 +111,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "multi_strategy": ("one_output_per_tree", "multi_output_tree"),
     "drop_rate": (0.0, 0.9),
     "skip_drop": (0.0,),
+    "num_parallel_tree": (2, 3),
     "oob_score": (True,),
     "zero_as_missing": (True, True),
     "bundle_features": (True, False),
@@ -160,6 +161,7 @@ CORE = (
     *("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode", "max_bins"),
     *("grow_policy", "bundle_features", "max_conflict_rate", "bundle_order", "zero_as_missing"),
     *("multi_strategy", "linear_leaves", "min_child_weight", "forced_bins", "boosting"),
+    "num_parallel_tree",
 )
 """Options for which little has to be compiled."""
 
@@ -327,6 +329,9 @@ def _spare_refusals(params: dict[str, Any], estimator: str, table: DrawnTable, t
         several = len(np.unique(target)) > 2
     if not several or estimator == "Ranker":
         params.pop("multi_strategy", None)
+    leaves_out = params.get("oob_score") or params.get("early_stopping") == "oob"
+    if params.get("boosting") == "rf" or leaves_out:
+        params.pop("num_parallel_tree", None)
     known = {**params, "tree_method": "exact"} if "tree_method" in params else params
     for (name, value), others in _NOT_BESIDE.items():
         if known.get(name) == value:

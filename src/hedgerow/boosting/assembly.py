@@ -16,11 +16,15 @@ from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
 
 
 def make_forest(
-    trees: list[GrownTree], base: FloatArray, n_features: int, spec: BinSpec | None = None
+    trees: list[GrownTree],
+    base: FloatArray,
+    n_features: int,
+    spec: BinSpec | None = None,
+    n_parallel: int = 1,
 ) -> Forest:
     """Put trees one behind the other; ``spec`` is needed where columns are categories."""
     if not trees:
-        return make_forest([_NO_TREE], base, n_features, spec).first_rounds(0)
+        return make_forest([_NO_TREE], base, n_features, spec, n_parallel).first_rounds(0)
     pieces = joined(trees)
     fields: dict[str, Any] = {
         name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
@@ -34,6 +38,7 @@ def make_forest(
         n_features=n_features,
         vectors=np.concatenate(vectors) if vectors else None,
         slopes=joined_slopes([tree.slopes for tree in trees], sizes),
+        n_parallel=n_parallel,
     )
     if spec is None or not spec.is_category.any():
         return forest

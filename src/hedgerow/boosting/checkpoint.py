@@ -61,8 +61,8 @@ class Rounds:
     first : int
         Rounds before them.
     trees : tuple of GrownTree
-        Round after round, in a round one for each output; as they were grown, before
-        a mode scales them.
+        Round after round, in a round ``num_parallel_tree`` times one for each output; as
+        they were grown, before a mode scales them.
     base_score : float64 (n_outputs,)
         Raw score before the first tree.
     scores : float64 (n_rounds, n_metrics)
@@ -86,8 +86,8 @@ class Rounds:
 
     @property
     def trees_per_round(self) -> int:
-        """One for each output, or one with vectors in its leaves."""
-        return 1 if self.trees and self.trees[0].vectors is not None else self.n_outputs
+        """As many in each; 0 where there is no round."""
+        return len(self.trees) // max(1, self.n_rounds)
 
     @property
     def n_rounds(self) -> int:
@@ -104,7 +104,7 @@ class Rounds:
 
     def goes_with(self, other: Rounds) -> bool:
         """Whether both may be rounds of one fit."""
-        shapes = [(len(r.base_score), r.scores.shape[1]) for r in (self, other)]
+        shapes = [(len(r.base_score), r.scores.shape[1], r.trees_per_round) for r in (self, other)]
         return shapes[0] == shapes[1] and self.base_score.tobytes() == other.base_score.tobytes()
 
     def head(self, n_rounds: int) -> Rounds:

@@ -157,6 +157,11 @@ class Start:
                     "them, so a finished model cannot be gone on from: use boosting='gbdt', or "
                     "train all rounds at once."
                 )
+        if self.forest.n_trees > 0 and self.forest.n_parallel != params.num_parallel_tree:
+            raise ParameterError(
+                f"{self.name} has {self.forest.n_parallel} trees of each output in a round, this "
+                f"fit num_parallel_tree={params.num_parallel_tree}: give the same."
+            )
         if AVERAGED in self.model.training:
             raise ParameterError(
                 f"{self.name} is the mean of the models of several folds, whose trees stand one "
@@ -351,6 +356,7 @@ def joined(first: Forest, more: Forest) -> Forest:
         categories=tables,
         vectors=_joined_vectors(first, more),
         slopes=joined_slopes([first.slopes, more.slopes], [len(first.feature), len(more.feature)]),
+        n_parallel=more.n_parallel,
     )
 
 

@@ -205,7 +205,12 @@ def estimate_memory(
         gradients=_ROW_BYTES * n_train * n_at_once,
         scores=scores * n_at_once,
         histograms=form_bytes["histograms"] * n_at_once,
-        trees=_NODE_BYTES * trees.n_estimators * n_outputs * (2 * leaves - 1) * n_at_once,
+        trees=_NODE_BYTES
+        * trees.n_estimators
+        * trees.num_parallel_tree
+        * n_outputs
+        * (2 * leaves - 1)
+        * n_at_once,
     )
 
 

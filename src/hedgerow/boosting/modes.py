@@ -9,6 +9,9 @@ dart   some earlier trees, drawn at random, are taken out of the sum while a tre
            k rounds dropped:  new tree x 1 / (k + nu), dropped ones x k / (k + nu)
 
        (``nu``, the learning rate of the round, is in the tree's values already)
+Where a round grows several trees of each output (``num_parallel_tree``), all of them are
+grown at the same scores and join when the round ends; DART drops whole rounds.
+
 rf     every tree is grown at the start scores on its own sample; the model is
        the mean of the trees (Breiman 2001).  No later tree corrects a Newton step that
        goes too far, so leaves get the value with the least loss where it follows from the
@@ -24,7 +27,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.scores import AddedScores, Scores
 from hedgerow.boosting.stopping import hash_rows
-from hedgerow.boosting.strategy import holds_vectors
+from hedgerow.boosting.strategy import trees_of_round
 from hedgerow.growing.tree import GrownTree
 from hedgerow.objectives.base import Objective
 from hedgerow.params import BoostParams
@@ -76,30 +79,34 @@ class Additive:
     """Gradient boosting."""
 
     def __init__(
-        self,
-        train: AddedScores,
-        validation: AddedScores | None,
-        trees_per_round: int | None = None,
+        self, train: AddedScores, validation: AddedScores | None, params: BoostParams
     ) -> None:
         self.grown_at = train.raw
         self._train, self._validation = train, validation
         self._trees: list[GrownTree] = []
-        self._per_round = len(train.raw) if trees_per_round is None else trees_per_round
+        self._per_round = trees_of_round(params, len(train.raw))
+        self._waits = params.num_parallel_tree > 1
 
     def start_round(self, number: int) -> None:
         """Nothing to prepare: the gradients are those at the scores."""
 
     def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        if not self._waits:
+            self._join(tree, output, rows)
+        self._trees.append(tree)
+
+    def end_round(self) -> None:
+        if self._waits:
+            for place, tree in enumerate(self.newest()):
+                self._join(tree, place % len(self.grown_at), None)
+
+    def _join(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
         if rows is None:
             self._train.add(tree, output)
         elif len(rows) > 0:
             self._train.add(tree, output, rows)
         if self._validation is not None:
             self._validation.add(tree, output)
-        self._trees.append(tree)
-
-    def end_round(self) -> None:
-        """Nothing is left to do."""
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
         return self._trees[: n_rounds * self._per_round]
@@ -117,6 +124,7 @@ class Dropout:
         self.grown_at = train.raw
         self._sets = [train] if validation is None else [train, validation]
         self._params = params
+        self._per_round = trees_of_round(params, len(train.raw))
         self._trees: list[GrownTree] = []
         self._factor = np.zeros(0)  # one for each round
         # What each round did to the factors: early stopping goes back to them.
@@ -141,29 +149,28 @@ class Dropout:
         self._factor[self._dropped] *= len(self._dropped) / share
         self._add_dropped(1.0)
         self._factor = np.append(self._factor, 1.0 / share)
-        for output, tree in enumerate(self._new):
+        for place, tree in enumerate(self._new):
             for scores in self._sets:
-                scores.add(tree, output, factor=1.0 / share)
+                scores.add(tree, place % len(self.grown_at), factor=1.0 / share)
         self._trees += self._new
         self._new = []
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
-        n_outputs = len(self.grown_at)
         if n_rounds == 0:
             return []
         factor = np.zeros(n_rounds)
         for number, (dropped, share) in enumerate(self._steps[:n_rounds]):
             factor[dropped] *= len(dropped) / share
             factor[number] = 1.0 / share
-        factors = np.repeat(factor, n_outputs)
-        kept = self._trees[: n_rounds * n_outputs]
+        factors = np.repeat(factor, self._per_round)
+        kept = self._trees[: n_rounds * self._per_round]
         return [
             tree.with_values(factor * tree.value)
             for tree, factor in zip(kept, factors, strict=True)
         ]
 
     def newest(self) -> list[GrownTree]:
-        return self._trees[-len(self.grown_at) :]
+        return self._trees[-self._per_round :]
 
     def _share(self, n_dropped: int) -> float:
         """What a new tree and the dropped ones are divided by."""
@@ -182,12 +189,11 @@ class Dropout:
         return np.sort(chosen[first])
 
     def _add_dropped(self, sign: float) -> None:
-        n_outputs = len(self.grown_at)
         for number in self._dropped:
-            for output in range(n_outputs):
-                tree = self._trees[number * n_outputs + output]
+            first = number * self._per_round
+            for place, tree in enumerate(self._trees[first : first + self._per_round]):
                 for scores in self._sets:
-                    scores.add(tree, output, factor=sign * self._factor[number])
+                    scores.add(tree, place % len(self.grown_at), factor=sign * self._factor[number])
 
 
 class Average:
@@ -242,4 +248,4 @@ def make_mode(params: BoostParams, train: Scores, validation: Scores | None) -> 
         return Dropout(train, validation, params)
     if params.boosting == "rf":
         return Average(train, validation)
-    return Additive(train, validation, 1 if holds_vectors(params) else None)
+    return Additive(train, validation, params)

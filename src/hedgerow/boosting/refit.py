@@ -118,6 +118,7 @@ def _params_of(model: Model, objective: Objective) -> BoostParams:
             "each other: refit the model of a fold, or that of cross_fit(model='refit')."
         )
     kept = dict(model.training.get("parameters", {}))
+    kept["num_parallel_tree"] = model.forest.n_parallel
     if isinstance(kept.get("learning_rate"), list):
         kept |= _rates_of(model, kept["learning_rate"])
     params = resolve(boost_params(kept), objective)
@@ -169,29 +170,36 @@ def _values(
     kinds = model.split_schema.kinds
     bound = bound_to_rows(objective, sample.target, sample.weight)
     gradients: list[tuple[FloatArray, FloatArray]] = []
+    start = searched_at = raw
     refitted = None
     if forest.slopes is not None:
         dense = values.dense() if isinstance(values, SparseTable) else values
         numbers = np.asfortranarray(floats_of(dense, kinds))
         refitted = RefittedSlopes(forest.slopes, numbers, decay)
     for number in range(forest.n_trees):
-        round_, output = divmod(number, forest.n_outputs)
-        if output == 0:  # all outputs of a round at the scores before it
+        round_, turn = divmod(number, forest.trees_per_round)
+        output = turn % forest.n_outputs
+        if turn == 0:  # all trees of a round at the scores before it
             gradients = [
                 gradients_at(bound, sample.target, sample.weight, raw, k, round_)
                 for k in range(forest.n_outputs)
             ]
+            start = raw.copy() if forest.n_parallel > 1 else raw
+        if output == 0:
+            searched_at = start.copy() if forest.n_parallel > 1 else raw
         tree = forest.tree(number)
         leaf = Predictor(tree, kinds).leaves(values, n_threads)[:, 0].astype(np.int64)
         nodes = slice(forest.tree_start[number], forest.tree_start[number + 1])
-        now = params.at_round(round_)
+        now = params.of_trees_at(round_)
         if params.leaf_estimation == "line_search":
-            new, reached = _searched(tree, leaf, objective, sample, raw, output, now)
+            new, reached = _searched(tree, leaf, objective, sample, searched_at, output, now)
         else:
             new, reached = _stepped(tree, leaf, *gradients[output], sample, now)
         mixed = decay * value[nodes] + (1.0 - decay) * new
         value[nodes] = np.where(reached, mixed, value[nodes])
         raw[output] += value[nodes][leaf]
+        if searched_at is not raw:
+            searched_at[output] += forest.n_parallel * value[nodes][leaf]
         if refitted is not None:
             g, h = gradients[output]
             raw[output] += refitted.of_tree(nodes, leaf, g, _hessians(h, sample, now), now)

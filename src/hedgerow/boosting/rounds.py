@@ -1,7 +1,7 @@
 """The boosting loop as a generator: one state after each round.
 
-A round grows one tree per output on the gradients at the scores before the
-round.  Rows that a tree was not grown on (row sampling) and validation rows
+A round grows ``num_parallel_tree`` trees per output on the gradients at the scores before
+the round, one by default.  Rows that a tree was not grown on (row sampling) and validation rows
 get their scores from a walk down the tree.
 
 A state is live: it shows the fit as it is now, until the next round.
@@ -46,7 +46,7 @@ from hedgerow.objectives.beside import start_of
 from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
 from hedgerow.objectives.line_search import LeafRows, unit_of
 from hedgerow.params import BoostParams
-from hedgerow.schedules import is_number, rate_at
+from hedgerow.schedules import is_number
 
 _CELLS_PER_THREAD = 8_000
 """Bins (rows x features) that pay for a helper which searches columns of its own."""
@@ -110,11 +110,13 @@ class BoostState:
         validation: Scores | None,
         mode: Mode,
         first: Forest | None = None,
+        n_parallel: int = 1,
     ) -> None:
         matrix = train.data.matrix
         self._n_features = matrix.n_features
         self._spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
         self.base_score = base
+        self._n_parallel = n_parallel
         self._mode = mode
         self._first = first
         self.n_first = 0 if first is None else first.n_rounds
@@ -131,7 +133,8 @@ class BoostState:
         if self._first is not None and kept < self.n_first:
             return self._first.first_rounds(kept)
         trees = self._mode.trees(kept - self.n_first)
-        forest = make_forest(trees, self.base_score, self._n_features, self._spec)
+        spec, n_parallel = self._spec, self._n_parallel
+        forest = make_forest(trees, self.base_score, self._n_features, spec, n_parallel)
         return forest if self._first is None else joined(self._first, forest)
 
     @property
@@ -153,7 +156,7 @@ class BoostState:
         return scores.raw
 
     def newest(self) -> list[GrownTree]:
-        """The trees of the last round, one for each output, as they were grown."""
+        """The trees of the last round, the outputs in turn, as they were grown."""
         return self._mode.newest()
 
     def out_of_bag(self) -> tuple[RowArray, FloatArray] | None:
@@ -218,7 +221,7 @@ def rounds(
     spec = matrix.spec if isinstance(matrix, BinnedMatrix) else None
     unseen = None if validation is None else Scores(validation, base, n_threads, spec)
     mode = make_mode(params, train, unseen)
-    state = BoostState(base, train, unseen, mode, first)
+    state = BoostState(base, train, unseen, mode, first, params.num_parallel_tree)
     grower = _make_grower(data, mode.grown_at, objective, params, n_threads)
     try:
         if earlier is not None:
@@ -249,14 +252,14 @@ def rounds(
 
 def _at_round(number: int, params: BoostParams, n_first: int, grower: Grower) -> BoostParams:
     """Set the rate of a round; the parameters with it, where the grower is not all that asks."""
-    if is_number(params.learning_rate):
+    if is_number(params.learning_rate) and params.num_parallel_tree == 1:
         return params
     if params.leaf_estimation == "line_search":
-        now = params.at_round(number, n_first)
+        now = params.of_trees_at(number, n_first)
         grower.set_rate(now.learning_rate)
         return now
     # New parameters are checked, which would take a tenth of a quick round.
-    grower.set_rate(rate_at(params.learning_rate, number, n_first))
+    grower.set_rate(params.rate_of_trees(number, n_first))
     return params
 
 
@@ -288,7 +291,8 @@ def _replay(
         mode.start_round(number)
         relearn(mode.grown_at, number)
         outside = _rows_outside(number, train.data.matrix.n_rows, params) if leaves_out else None
-        for output, tree in enumerate(earlier.of_round(place)):
+        for turn, tree in enumerate(earlier.of_round(place)):
+            output = turn % earlier.n_outputs
             mode.add(tree, output, None)
             if outside is not None and isinstance(mode, Average):
                 mode.leave_out(tree, output, outside)
@@ -340,7 +344,8 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
 
 def adds_scores(params: BoostParams) -> bool:
     """Whether the grower may add a tree to the scores of its rows as it stands."""
-    return params.boosting == "gbdt" and params.leaf_estimation != "line_search"
+    alone = params.num_parallel_tree == 1
+    return alone and params.boosting == "gbdt" and params.leaf_estimation != "line_search"
 
 
 def _make_grower(
@@ -401,21 +406,26 @@ def _grow_round(
     grown_at, loss_before = mode.grown_at, 0.0
     # The trees of a round search their leaves one after the other, each at the
     # scores with those before it; where these do not join at once, in a copy.
-    joins = params.leaf_estimation != "line_search" or params.boosting == "gbdt"
-    searched_at = grown_at if joins else grown_at.copy()
+    n_parallel, searches = params.num_parallel_tree, params.leaf_estimation == "line_search"
+    joins = not searches or (params.boosting == "gbdt" and n_parallel == 1)
+    searched_at = grown_at
     watched = params.oob_score and params.boosting == "gbdt"
     outside: RowArray = np.zeros(0, dtype=np.uint32)
     n_trees = 1 if holds_vectors(params) else objective.n_outputs
-    for output in range(n_trees):
-        tree = grower.grow(number * n_trees + output, output)
+    for turn in range(n_parallel * n_trees):
+        output = turn % n_trees
+        if output == 0 and not joins:
+            searched_at = grown_at.copy()
+        tree = grower.grow(number * n_parallel * n_trees + turn, output)
         outside = grower.rows_outside()
         if watched and output == 0 and len(outside) > 0:
             loss_before = objective.loss(*data.take(outside, grown_at))
-        if params.leaf_estimation == "line_search":
+        if searches:
             search = partial(_search_leaves, grower, data, searched_at, objective, params)
             tree = search(tree, output) if tree.vectors is None else with_searched(tree, search)
-            if not joins:
-                train.add_to(searched_at[output], tree)
+            if not joins and tree.vectors is None:
+                # Parallel trees share a step, which each of them makes whole.
+                train.add_to(searched_at[output], tree, factor=float(n_parallel))
         if data.n_copies > 1:
             tree = tree.with_counts(np.rint(tree.count / data.n_copies).astype(np.int64))
         tree = settled(tree, objective, params)

@@ -199,14 +199,14 @@ def _gradients(
             "the candidates of its nodes cannot be found again."
         )
     forest = model.forest
-    round_ = 0 if params.boosting == "rf" else tree // forest.n_outputs
+    number = tree // forest.trees_per_round
+    round_ = 0 if params.boosting == "rf" else number
     predictor = Predictor(forest, model.schema.kinds)
-    raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, round_ * forest.n_outputs)
+    raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, round_ * forest.trees_per_round)
     if sample.offset is not None:
         raw = raw + sample.offset
     output = tree % forest.n_outputs
     objective, _ = with_queries(objective, (), sample, sample, params.seed, 1)
-    number = tree // forest.n_outputs
     g, h = gradients_at(objective, sample.target, sample.weight, raw, output, number)
     if params.leaf_estimation in FIRST_ORDER:
         h = np.ones(len(g)) if sample.weight is None else sample.weight

@@ -202,7 +202,8 @@ class StoredState:
         """The forest of the first ``n_rounds`` rounds (default: of all)."""
         kept = self.n_rounds if n_rounds is None else min(n_rounds, self.n_rounds)
         spec = self.fit.spec
-        return make_forest(self.mode.trees(kept), self.fit.base, spec.n_features, spec)
+        trees, n_parallel = self.mode.trees(kept), self.fit.params.num_parallel_tree
+        return make_forest(trees, self.fit.base, spec.n_features, spec, n_parallel)
 
 
 def stored_rounds(
@@ -238,8 +239,8 @@ def _replay(earlier: Rounds, fit: StoredFit, state: StoredState) -> None:
     """Add trees that were grown before, in the same order as when they were new."""
     for number in range(earlier.n_rounds):
         state.mode.start_round(number)
-        for output, tree in enumerate(earlier.of_round(number)):
-            state.mode.add(tree, output, None)
+        for turn, tree in enumerate(earlier.of_round(number)):
+            state.mode.add(tree, turn % earlier.n_outputs, None)
         state.mode.end_round()
     if fit.params.oob_score:
         state.oob_improvement += earlier.improvement.tolist()
@@ -254,18 +255,20 @@ def _make_mode(fit: StoredFit) -> Mode:
     train = TrainScores(fit.grower, n_outputs)
     if fit.params.boosting == "dart":
         return Dropout(train, validation, fit.params)
-    return Additive(train, validation)
+    return Additive(train, validation, fit.params)
 
 
 def _grow_round(number: int, fit: StoredFit, state: StoredState) -> None:
-    """One tree per output, and a pass over the training rows where their scores are asked for."""
+    """The trees of a round, and a pass over the training rows where their scores are asked for."""
     n_outputs, grower = fit.objective.n_outputs, fit.grower
     left_out = LeftOut(fit) if fit.params.oob_score else None
-    now = fit.params.at_round(number)
+    now = fit.params.of_trees_at(number)
     if now is not fit.params:
         grower.set_rate(now.learning_rate)
-    for output in range(n_outputs):
-        tree = grower.grow(number * n_outputs + output, output)
+    n_trees = n_outputs * fit.params.num_parallel_tree
+    for turn in range(n_trees):
+        output = turn % n_outputs
+        tree = grower.grow(number * n_trees + turn, output)
         if fit.search is not None:
             tree = fit.search(tree, output, now)
         tree = settled(tree, fit.objective, fit.params)

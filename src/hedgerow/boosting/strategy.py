@@ -96,6 +96,11 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
     return None
 
 
+def trees_of_round(params: BoostParams, n_outputs: int) -> int:
+    """How many trees a round grows."""
+    return params.num_parallel_tree * (1 if holds_vectors(params) else n_outputs)
+
+
 def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
     """:func:`resolve_strategy` for rows in parts, whose trees have one output each."""
     refuse_stored(params)

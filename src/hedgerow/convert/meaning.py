@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hedgerow.arrays import AnyArray
@@ -62,6 +62,7 @@ def finished(
     source: Mapping[str, Any],
     classes: AnyArray | None = None,
     statistics: tuple[Statistic, ...] = (),
+    n_parallel: int = 1,
 ) -> Imported:
     """Build the model and check it as a model file is checked.
 
@@ -78,6 +79,8 @@ def finished(
         where a fit of ours says it.
     classes : ndarray, optional
     statistics : tuple of Statistic
+    n_parallel : int, default=1
+        Trees of each output in a round.
 
     Raises
     ------
@@ -95,7 +98,8 @@ def finished(
     training = {**meaning.record, SOURCE: dict(source)}
     if boosting != "gbdt":
         training["parameters"] = {"boosting": boosting}
-    model = Model(grown.forest, schema, meaning.objective, training, inputs)
+    forest = replace(grown.forest, n_parallel=n_parallel)
+    model = Model(forest, schema, meaning.objective, training, inputs)
     check_model(model)
     try:
         objective_of_record(model.objective, model.forest.n_outputs, training)

@@ -130,6 +130,7 @@ class HedgerowEstimator(
         drop_rate: float = 0.1,
         skip_drop: float = 0.5,
         max_drop: int = 50,
+        num_parallel_tree: int = 1,
         oob_score: bool = False,
         zero_as_missing: bool = False,
         bundle_features: bool | Literal["auto"] = "auto",
@@ -199,6 +200,7 @@ class HedgerowEstimator(
         self.drop_rate = drop_rate
         self.skip_drop = skip_drop
         self.max_drop = max_drop
+        self.num_parallel_tree = num_parallel_tree
         self.oob_score = oob_score
         self.zero_as_missing = zero_as_missing
         self.bundle_features = bundle_features

@@ -103,6 +103,11 @@ drop_rate, skip_drop : float in [0, 1], default=0.1 and 0.5
     share of the rounds in which none is.
 max_drop : int >= 1, default=50
     For ``boosting="dart"``: most rounds dropped at once.
+num_parallel_tree : int >= 1, default=1
+    Trees of each output in a round: above 1, boosted random forests, as in XGBoost.  All
+    are grown on the gradients at the scores before the round, each on its own sample of rows
+    and columns, and each adds ``learning_rate / num_parallel_tree`` of its step; without
+    sampling they are equal.  ``boosting="dart"`` drops whole rounds.
 oob_score : bool, default=False
     With ``subsample`` below 1: judge rounds, or a random forest, by the rows that
     they left out (``oob_improvement_``, ``oob_score_``); it costs a walk and a

@@ -93,8 +93,8 @@ def forest_of_outputs(forest: Forest, chosen: Sequence[int]) -> Forest:
             vectors=np.ascontiguousarray(forest.vectors[:, some]),
             base_score=forest.base_score[some],
         )
-    rounds = np.arange(forest.n_rounds)[:, None] * forest.n_outputs
-    trees = (rounds + np.array(some)).reshape(-1)
+    turns = np.arange(0, forest.n_trees, forest.n_outputs)[:, None]
+    trees = (turns + np.array(some)).reshape(-1)
     sizes = np.diff(forest.tree_start)[trees]
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     nodes = np.arange(start[-1]) + np.repeat(forest.tree_start[trees] - start[:-1], sizes)
@@ -106,6 +106,7 @@ def forest_of_outputs(forest: Forest, chosen: Sequence[int]) -> Forest:
         n_features=forest.n_features,
         categories=forest.categories,
         slopes=_slopes_of_trees(forest, trees),
+        n_parallel=forest.n_parallel,
     )
 
 

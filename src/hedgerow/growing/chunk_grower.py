@@ -122,6 +122,7 @@ class ChunkGrower:
         spec = store.spec
         self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
         self._n_bins = spec.bin_counts().astype(np.int32)
+        self._n_parallel = params.num_parallel_tree
         fit = greet(self._exchange, store, params, n_threads)
         self.n_rows, self._weighted = fit.n_rows, fit.weighted
         most = most_leaves(params, self.n_rows)
@@ -166,7 +167,7 @@ class ChunkGrower:
         whole = self._gradients.whole
         if whole is not None:
             self.settle(after=whole.collect)
-            whole.fill(int(nodes.scalars[layout.IS_ROUND]))
+            whole.fill(int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
         self._start_tree(traffic)
         while True:
             parents, full = nodes.next_batch()
@@ -303,7 +304,8 @@ class ChunkGrower:
             for chunk in self._store.chunks(uses=self._uses_of_start()):
                 self._places.write(chunk, self._team.where)
                 self._apply_changes(chunk, lead)
-                output, number = int(scalars[layout.IS_OUTPUT]), int(scalars[layout.IS_ROUND])
+                output = int(scalars[layout.IS_OUTPUT])
+                number = int(scalars[layout.IS_ROUND]) // self._n_parallel
                 given = self._gradients.probability(chunk, output, number)
                 self._places.write_loss(chunk, given, self._weighted, self._team.where)
                 scalars[layout.IS_FIRST_ROW] = chunk.first_row

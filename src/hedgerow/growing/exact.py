@@ -111,7 +111,8 @@ class ExactGrower:
         begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
-        self._given.prepare(self._state.loss_data, output, int(scalars[layout.IS_ROUND]))
+        number = int(scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
+        self._given.prepare(self._state.loss_data, output, number)
         stages.work(0, self._state, ORDER_GROW)
         return self._copy_tree()
 

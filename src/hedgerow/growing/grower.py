@@ -164,7 +164,8 @@ class TreeGrower:
         begin_tree(scalars, tree, output, len(self._state.loss_data.raw))
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
-        self._given.prepare(self._state.loss_data, output, int(scalars[layout.IS_ROUND]))
+        number = int(scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
+        self._given.prepare(self._state.loss_data, output, number)
         self._grow_in_sums()
         grown = self._copy_tree()
         if self._slopes is None:

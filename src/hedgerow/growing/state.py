@@ -54,7 +54,7 @@ NODE_FIELDS = NODE_SET + SET_WORDS
 # Cells of ``scalars``.
 (
     IS_TREE,  # number of the tree in the fit: the random stream
-    IS_ROUND,  # number of its round: trees of a round share a row sample
+    IS_ROUND,  # number of its row sample: that of its round, where a round has one
     IS_OUTPUT,  # raw score that it adds to
     IS_N_ROWS,  # rows it is grown on (fewer than all with subsample < 1)
     IS_N_NODES,

@@ -169,7 +169,7 @@ class StoredExactGrower:
             chosen = drawn_columns(self._params, tree, self._columns.n_features)
             self._extras.features[: len(chosen)] = chosen
             self._scalars[layout.IS_N_FEATURES] = len(chosen)
-        number = int(self._scalars[layout.IS_ROUND])
+        number = int(self._scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
         self._given.prepare(self._loss_data, output, number)
         self._compute_gradients()
         searched = self._open_root()

@@ -53,7 +53,7 @@ class VectorGrower(TreeGrower):
         return _with_vectors(state, target, objective, width, int(adds_scores), sets)
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
-        """Grow tree number ``tree``, that of round ``tree``, for all outputs."""
+        """Grow tree number ``tree`` for all outputs."""
         vectors = self._state.vectors
         assert vectors is not None
         scalars = vectors.outputs.scalars
@@ -61,7 +61,7 @@ class VectorGrower(TreeGrower):
         if self._params.colsample_bytree < 1.0:
             self._draw_columns(tree)
             scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
-        self._given.prepare_all(self._state.loss_data, tree)
+        self._given.prepare_all(self._state.loss_data, tree // self._params.num_parallel_tree)
         self._work(0, ORDER_GROW)
         grown = self._copy_tree()
         return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())

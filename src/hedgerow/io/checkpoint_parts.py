@@ -129,9 +129,11 @@ def rounds_from_bytes(data: bytes | memoryview, fit: str) -> Rounds:
     scores, improvement = arrays["scores"], arrays["improvement"]
     if header.metadata["ended"] not in ("0", "1"):
         raise ModelFormatError("ended is malformed.")
+    in_turn = 1 if "vector" in arrays else len(arrays["base_score"])
     if (
         n_rounds < 1
-        or len(trees) != n_rounds * (1 if "vector" in arrays else len(arrays["base_score"]))
+        or len(trees) == 0
+        or len(trees) % (n_rounds * in_turn)
         or len(scores) % n_rounds
         or len(improvement) != n_rounds
     ):

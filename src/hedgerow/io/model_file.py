@@ -56,7 +56,7 @@ FORMAT = "hedgerow"
 FORMAT_OF_TREES = "hedgerow cart"
 """That of :mod:`hedgerow.io.cart_file`."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """The newest; a model that does not need it is written in the oldest that it can be."""
 
 Record: TypeAlias = dict[str, Any]
@@ -66,6 +66,7 @@ Source: TypeAlias = Callable[[int, int], memoryview]
 _WIDEST_FIRST = sorted(FOREST_DTYPES, key=lambda name: -FOREST_DTYPES[name].itemsize)
 _KINDS_OF_VERSION: dict[int, tuple[str, ...]] = {1: ("float", "int"), 2: get_args(ColumnKind)}
 _NATURAL = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+_PARALLEL = "num_parallel_tree"
 
 
 def save_model(
@@ -157,6 +158,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
         "schema_version": str(_version_of(model)),
         "training": strict_json.encode(model.training, "training"),
     }
+    if model.forest.n_parallel > 1:
+        metadata[_PARALLEL] = str(model.forest.n_parallel)
     if estimator is not None:
         metadata["estimator"] = strict_json.encode(estimator, "estimator")
     arrays = {name: getattr(model.forest, name) for name in _WIDEST_FIRST}
@@ -175,6 +178,8 @@ def _parts(model: Model, estimator: Mapping[str, Any] | None) -> list[bytes | me
 
 def _version_of(model: Model) -> int:
     """The oldest version that can hold the model."""
+    if model.forest.n_parallel > 1:
+        return 6  # a reader of earlier ones would take each part of a round for a round
     if has_foreign_rules(model):
         return 5
     counts = model.inputs is not None and any(
@@ -326,7 +331,16 @@ def _read_v4(header: Header, payload: memoryview) -> tuple[Model, Record | None]
     return replace(model, forest=replace(model.forest, slopes=slopes)), estimator
 
 
-_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4, 5: _read_v4}
+def _read_v6(header: Header, payload: memoryview) -> tuple[Model, Record | None]:
+    """As version 5, and a round has several trees of each output."""
+    text = header.metadata.get(_PARALLEL, "")
+    if not _NATURAL.fullmatch(text):
+        raise ModelFormatError(f"{_PARALLEL} is missing or malformed.")
+    model, estimator = _read_v4(header, payload)
+    return replace(model, forest=replace(model.forest, n_parallel=int(text))), estimator
+
+
+_READERS = {1: _read_v1, 2: _read_v2, 3: _read_v3, 4: _read_v4, 5: _read_v4, 6: _read_v6}
 """Version 5 is laid out as 4 is; more values are allowed in the schema and in inputs."""
 
 

@@ -148,9 +148,11 @@ def _check_tree_start(forest: Forest) -> None:
         raise ModelFormatError("tree_start must run from 0 to the number of nodes.")
     # Compared, not subtracted: a difference of hostile numbers could wrap around.
     _require_all(start[1:] > start[:-1], "tree_start", "increasing")
-    if forest.n_outputs < 1 or forest.n_trees % forest.trees_per_round:
+    if forest.n_outputs < 1 or forest.n_parallel < 1 or forest.n_trees % forest.trees_per_round:
+        several = f" with {forest.n_parallel} trees in a round" if forest.n_parallel != 1 else ""
         raise ModelFormatError(
-            f"{forest.n_trees} trees cannot be shared out to {forest.n_outputs} outputs evenly."
+            f"{forest.n_trees} trees cannot be shared out to {forest.n_outputs} outputs"
+            f"{several} evenly."
         )
 
 

@@ -14,7 +14,9 @@ slope      of a leaf that is a line: what a column adds (:mod:`hedgerow.kernels.
 output     raw score that a tree adds to: tree t belongs to output
            ``t % n_outputs``, unless leaves hold vectors
 vector     one value for each output: where leaves hold vectors, a tree adds to all
-           outputs, and a round is one tree
+           outputs
+round      ``n_parallel`` trees of each output, the outputs in turn; of vectors
+           ``n_parallel`` trees
 
 ::
 
@@ -103,6 +105,8 @@ class Forest:
         What takes the place of ``value`` where leaves hold vectors.
     slopes : Slopes, optional
         Terms that are added to ``value`` where leaves are lines.
+    n_parallel : int, default=1
+        Trees of one output in a round (``num_parallel_tree``).
     """
 
     feature: npt.NDArray[np.int32]
@@ -120,6 +124,7 @@ class Forest:
     categories: CategoryTables | None = None
     vectors: FloatArray | None = None
     slopes: Slopes | None = None
+    n_parallel: int = 1
 
     @property
     def has_sets(self) -> npt.NDArray[np.bool_]:
@@ -138,9 +143,14 @@ class Forest:
         return len(self.base_score)
 
     @property
-    def trees_per_round(self) -> int:
-        """One for each output, or one where leaves hold vectors."""
+    def outputs_in_turn(self) -> int:
+        """Outputs that trees add to one after the other: all, or 1 where leaves hold vectors."""
         return self.n_outputs if self.vectors is None else 1
+
+    @property
+    def trees_per_round(self) -> int:
+        """``n_parallel`` for each output, or ``n_parallel`` where leaves hold vectors."""
+        return self.outputs_in_turn * self.n_parallel
 
     @property
     def n_rounds(self) -> int:
@@ -159,6 +169,7 @@ class Forest:
             categories=self.categories,
             vectors=None if self.vectors is None else self.vectors[:end],
             slopes=part_of_slopes(self.slopes, 0, int(end)),
+            n_parallel=self.n_parallel,
         )
 
     def tree(self, index: int) -> Forest:
@@ -194,6 +205,7 @@ def without_vectors(forest: Forest) -> Forest:
         base_score=forest.base_score,
         n_features=forest.n_features,
         categories=forest.categories,
+        n_parallel=forest.n_parallel,
     )
 
 
@@ -221,7 +233,10 @@ NODE_FIELDS: tuple[str, ...] = tuple(
     field.name
     for field in fields(Forest)
     if field.name
-    not in ("tree_start", "base_score", "n_features", "categories", "vectors", "slopes")
+    not in (
+        *("tree_start", "base_score", "n_features"),
+        *("categories", "vectors", "slopes", "n_parallel"),
+    )
 )
 """Names of the arrays that have one entry per node."""
 

@@ -283,14 +283,13 @@ class Predictor:
         """Spread the columns of one tree at a time."""
         scores = self._base_score.repeat(table.n_rows).reshape(self._n_outputs, -1)
         for number in range(self._n_trees):
-            output = number % self._per_round
             tree = Predictor(self.forest.tree(number), self._kinds)
             added = tree.raw_scores(table, n_threads)
             if self._vectors is None:
-                scores[output] += added[0]
+                scores[number % self._n_outputs] += added[0]
             else:
                 scores += added
-            if output == self._per_round - 1:
+            if (number + 1) % self._per_round == 0:
                 yield scores.copy()
 
     def _batch(self, values: AnyArray) -> Batch:

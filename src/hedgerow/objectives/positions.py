@@ -66,15 +66,23 @@ class PositionBias:
         self.start: FloatArray = np.zeros(len(self.labels)) if start is None else start
         self.bias = self.start
         self.history: list[FloatArray] = []
+        self._before, self._round = self.bias, -1
         self._penalty = regularization * np.bincount(codes, minlength=len(self.labels))
         self._rate_at = rate_at
 
-    def added_to(self, raw: FloatArray) -> FloatArray:
-        """Scores (n_rows,) with the bias of each row's position."""
-        return raw + self.bias[self.codes]
+    def added_to(self, raw: FloatArray, round_: int) -> FloatArray:
+        """Scores (n_rows,) with the bias, before the round, of each row's position."""
+        bias = self._before if round_ == self._round else self.bias
+        return raw + bias[self.codes]
 
     def learn(self, g: FloatArray, h: FloatArray, weight: FloatArray | None, round_: int) -> None:
-        """Step, by the derivatives of all rows, not multiplied by their weights."""
+        """Step, by the derivatives of all rows, not multiplied by their weights.
+
+        Once in each round, though each of its trees may ask for the derivatives.
+        """
+        if round_ == self._round:
+            return
+        self._before, self._round = self.bias, round_
         slope, curve = self._sums(g, weight), self._sums(h, weight)
         step = slope + self._penalty * self.bias
         self.bias = self.bias - self._rate_at(round_) * step / (

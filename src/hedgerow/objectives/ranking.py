@@ -86,7 +86,7 @@ class RankingLoss(ABC):
     seed, n_threads : int
         For random draws, and for queries side by side.
     positions : PositionBias or None
-        Learned with every call of :meth:`derivatives`, which is one for each round.
+        Learned with the first call of :meth:`derivatives` in each round.
     """
 
     name: ClassVar[str]
@@ -157,7 +157,7 @@ class RankingLoss(ABC):
         assert facts is not None
         raw = np.ascontiguousarray(rows.raw[0])
         if self.positions is not None:
-            raw = self.positions.added_to(raw)
+            raw = self.positions.added_to(raw, rows.round)
         fill = bound.filler(queries, facts, raw, rows.round, g, h)
         in_blocks(queries, self._work(queries), fill, self.n_threads)
         if self.positions is not None:

@@ -184,8 +184,8 @@ def pick_tree(model: ModelLike, schema: Schema | None, tree: SupportsIndex) -> T
         schema,
         index,
         forest.n_trees,
-        index % forest.trees_per_round,
-        forest.trees_per_round,
+        index % forest.outputs_in_turn,
+        forest.outputs_in_turn,
         model if isinstance(model, Labelled) else None,
     )
 

@@ -12,7 +12,7 @@ category not in it, or unknown   left: the policy for unknown categories is ``"s
 value with a fraction            cut off: the column rounds down
 DART's ``weight_drop``           values multiplied
 ``base_score``                   through the link, as raw score
-``num_parallel_tree``            trees in turns, one for each output
+``num_parallel_tree``            trees of each output in a round, in turns
 ===============================  ==============================================================
 
 Leaves are the same.  XGBoost adds float32 numbers, so its raw scores differ from ours, which
@@ -38,6 +38,7 @@ from hedgerow.objectives import CUSTOM
 from hedgerow.objectives.targets import FOR_SEVERAL
 
 _MOST_OUTPUTS = 2**20
+_MOST_PARALLEL = 2**30
 
 
 def read_ubjson(data: bytes) -> Imported:
@@ -83,7 +84,11 @@ def read_record(record: Any) -> Imported:
     source: dict[str, Any] = {"format": "xgboost", "objective": str(objective.get("name"))[:100]}
     if weights is not None:
         source["boosting"] = "dart"
-    return finished(table, schema, start.tolist(), meaning, source)
+    shape = model.get("gbtree_model_param")
+    n_parallel = records.text_whole(
+        shape if isinstance(shape, dict) else {}, "num_parallel_tree", 1, _MOST_PARALLEL, "1"
+    )
+    return finished(table, schema, start.tolist(), meaning, source, n_parallel=n_parallel)
 
 
 def _booster(record: dict[str, Any]) -> tuple[dict[str, Any], FloatArray | None]:

@@ -92,9 +92,7 @@ _RULES: dict[str, Rule] = {
     "one_drop": Rule(harmless=(0, False), note="a round may drop no tree."),
     "sample_type": Rule(harmless=("uniform",), note="trees are dropped uniformly."),
     "normalize_type": Rule(harmless=("tree",), note="dropped trees are scaled as by 'tree'."),
-    "num_parallel_tree": Rule(
-        harmless=(1,), note="use boosting='rf' for a forest; boosted forests are not here."
-    ),
+    "num_parallel_tree": Rule("num_parallel_tree", 1),
     "base_score": Rule(
         harmless=(None,), note="models start from the best constant; give an offset to change it."
     ),

@@ -60,6 +60,8 @@ def write_lightgbm(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
             )
         notes.add("numbers of a magnitude up to 1e-35 are missing values in LightGBM, as 0 is.")
     _tell_of_zeros(plain, notes)
+    if plain.forest.n_parallel > 1:
+        notes.add("a round of several trees of an output is as many iterations of LightGBM.")
     blocks = [_one_leaf(base) for base in _bases(plain)]
     blocks += [_tree(plain, tree) for tree in plain.trees()]
     k = plain.n_outputs

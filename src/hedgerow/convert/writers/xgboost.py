@@ -114,10 +114,16 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
         if column.rounding == "to_zero":
             raise refuse(f"column {column.name!r}, whose numbers are cut towards zero,", _TARGET)
     rounding, k = _Rounding(approximate), plain.n_outputs
-    trees = [_leaf_tree(plain, rounding, float(base)) for base in plain.forest.base_score]
-    if not plain.forest.base_score.any():
-        trees = []
+    n_parallel = plain.forest.n_parallel
+    trees = []
+    if plain.forest.base_score.any():  # as a round of leaves
+        shares = np.zeros((n_parallel, k))
+        shares[0] = plain.forest.base_score
+        trees = [_leaf_tree(plain, rounding, float(share)) for share in shares.flat]
     trees += [_tree(plain, tree, rounding) for tree in plain.trees()]
+    # In a round of XGBoost all trees of an output stand together.
+    turns = np.arange(len(trees)).reshape(-1, n_parallel, k).swapaxes(1, 2).reshape(-1)
+    trees = [trees[turn] for turn in turns]
     for number, tree in enumerate(trees):
         tree["id"] = number
     rounding.tell(notes)
@@ -126,9 +132,12 @@ def write_xgboost(plain: PlainModel, approximate: bool, notes: Notes) -> bytes:
     many = plain.link == "softmax"
     model = {
         "cats": _cats(plain),
-        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
-        "iteration_indptr": list(range(0, len(trees) + 1, k)),
-        "tree_info": [number % k for number in range(len(trees))],
+        "gbtree_model_param": {
+            "num_parallel_tree": str(n_parallel),
+            "num_trees": str(len(trees)),
+        },
+        "iteration_indptr": list(range(0, len(trees) + 1, k * n_parallel)),
+        "tree_info": (turns % k).tolist(),
         "trees": trees,
     }
     learner = {

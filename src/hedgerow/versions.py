@@ -1,0 +1,64 @@
+"""What a report of a defect should say of the machine and of the packages."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import hedgerow
+from hedgerow.compile import library
+from hedgerow.compile.policy import compile_policy
+from hedgerow.threads import available_threads
+
+_PACKAGES = (
+    *("numpy", "scipy", "scikit-learn", "narwhals", "numba", "llvmlite"),
+    *("pandas", "polars", "pyarrow", "matplotlib", "dask", "distributed", "mpi4py"),
+    *("onnx", "onnxruntime", "treelite", "lightgbm", "xgboost", "catboost"),
+)
+
+
+def versions() -> dict[str, str]:
+    """Names and versions of all that matters to a fit; None stands for what is not there.
+
+    Returns
+    -------
+    dict from str to str
+
+    Examples
+    --------
+    >>> from hedgerow.versions import versions
+    >>> versions()["hedgerow"]
+    '0.1.0'
+    """
+    built = "as built" if library.is_usable() else library.state()
+    found = {
+        "hedgerow": hedgerow.__version__,
+        "python": sys.version.replace("\n", " "),
+        "system": platform.platform(),
+        "threads": str(available_threads()),
+        "kernels": built,
+        "HEDGEROW_COMPILE": compile_policy(),
+    }
+    return found | {name: _version_of(name) for name in _PACKAGES}
+
+
+def show_versions() -> None:
+    """Print :func:`versions`, for a report of a defect.
+
+    Examples
+    --------
+    >>> import hedgerow
+    >>> hedgerow.show_versions()  # doctest: +ELLIPSIS
+    hedgerow          0.1.0
+    python            3...
+    """
+    for name, text in versions().items():
+        sys.stdout.write(f"{name:18s}{text}\n")
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "None"
