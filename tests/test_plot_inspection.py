@@ -446,3 +446,16 @@ def test_estimators_draw() -> None:
     assert shown.get_xlabel() == "mae added"
     with pytest.raises(ParameterError, match="most must be"):
         fitted.plot_importance(most=0)
+
+
+def test_panels_of_long_names_that_begin_and_end_alike_can_be_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    X = {
+        f"a rather long name of a column, number {k}, in units": rng.normal(size=300)
+        for k in range(3)
+    }
+    y = sum(X.values())
+    model = HedgerowRegressor(n_estimators=5, early_stopping=False).fit(X, y)
+    figure = model.plot_partial_dependence(X)
+    labels = [axes.get_xlabel() for axes in figure.axes]
+    assert len(set(labels)) == 3

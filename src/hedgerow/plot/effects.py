@@ -131,11 +131,12 @@ def plot_partial_dependence(
         sharey=True, layout="constrained",
     )  # fmt: skip
     limits = _limits([_drawn_values(effect, chosen) for effect in shown])
+    column_names = short_names(effect.name for effect in shown)
     for place, panel in enumerate(panels.flat):
         if place >= len(shown):
             panel.remove()
             continue
-        draw_effect(panel, shown.effects[place], chosen, limits)
+        draw_effect(panel, shown.effects[place], chosen, limits, column_names[place])
         if place % n_columns == 0:
             what = "accumulated effect on" if found.is_accumulated else "mean"
             panel.set_ylabel(f"{what} {_UNITS[found.kind]}", color=INK, fontsize=MEDIUM)
@@ -222,8 +223,9 @@ def draw_effect(
     effect: Effect,
     chosen: Sequence[int] = (0,),
     limits: tuple[float, float] | None = None,
+    name: str | None = None,
 ) -> None:
-    """Draw one effect, the rows at its foot."""
+    """Draw one effect, the rows at its foot; ``name`` is what its column is called there."""
     low, high = _limits([_drawn_values(effect, chosen)]) if limits is None else limits
     ax.set_ylim(low, high)
     finish(ax, "y")
@@ -231,7 +233,8 @@ def draw_effect(
         _draw_categories(ax, effect, chosen)
     else:
         _draw_numbers(ax, effect, chosen)
-    ax.set_xlabel(short(effect.name), color=INK, fontsize=MEDIUM, parse_math=False)
+    shown = short(effect.name) if name is None else name
+    ax.set_xlabel(shown, color=INK, fontsize=MEDIUM, parse_math=False)
 
 
 def _draw_numbers(ax: Axes, effect: Effect, chosen: Sequence[int]) -> None:
