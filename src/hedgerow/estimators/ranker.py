@@ -103,8 +103,9 @@ class HedgerowRanker(HedgerowEstimator):
 
     Notes
     -----
-    Early stopping sets whole queries aside.  ``subsample`` draws rows, not queries: a
-    tree is grown on some rows of each query, with derivatives that all rows have made.
+    Folds hold whole queries, as do rows that early stopping sets aside.  ``subsample`` draws
+    rows, not queries: a tree is grown on some rows of each query, with derivatives that all
+    rows have made.
 
     Examples
     --------

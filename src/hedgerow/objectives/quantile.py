@@ -1,4 +1,7 @@
-"""Absolute error and quantile (pinball) loss: g = [raw > y] - level, identity link.
+"""Absolute error and quantile (pinball) loss, identity link.
+
+g is 1 - level where raw is above y, -level below, and 0, a subgradient for any level, at y: with
+one of the others rows at a value that many share could not be told from those on one side.
 
 The second derivative is zero wherever it exists, so trees fit the negative
 gradient by least squares and leaves take the quantile of their residuals
