@@ -25,33 +25,67 @@ def sides_of(column, cut_bin, missing_left, missing_bin, rows):
     return np.where(at == missing_bin, missing_left == 1, at <= cut_bin)
 
 
-def gain_in(g, h, rows, goes_left, rules):
-    """What a division of a node gains; None where a side has too little."""
+def value_of(g, h, rows, rules, bounds):
+    """Leaf value of some rows within bounds."""
+    return min(max(naive.leaf_weight(g[rows].sum(), h[rows].sum(), rules), bounds[0]), bounds[1])
+
+
+def reduction(g, h, rows, rules, value):
+    """Loss that a leaf of this value takes away."""
+    penalty = rules.reg_alpha * abs(value) + (h[rows].sum() + rules.reg_lambda) * value**2 / 2
+    return -g[rows].sum() * value - penalty
+
+
+def gain_in(g, h, rows, goes_left, rules, bounds=None, sign=0):
+    """What a division of a node gains; None where a side has too little, or lies out of order."""
     sides = rows[goes_left], rows[~goes_left]
     if min(len(side) for side in sides) < max(1, rules.min_samples_leaf):
         return None
     masses = [h[side].sum() for side in sides]
     if min(masses) < rules.min_child_weight or min(masses) + rules.reg_lambda <= 0:
         return None
+    if bounds is not None:
+        values = [value_of(g, h, side, rules, bounds) for side in (*sides, rows)]
+        if sign * (values[1] - values[0]) < 0:
+            return None
+        gains = [
+            reduction(g, h, part, rules, value)
+            for part, value in zip((*sides, rows), values, strict=True)
+        ]
+        return gains[0] + gains[1] - gains[2]
     after = sum(naive.loss_reduction(g[side].sum(), h[side].sum(), rules) for side in sides)
     return after - naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules)
 
 
-def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None):
-    """The first of the cuts with the largest gain over all nodes; None if none gains."""
-    best = None
+def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None):
+    """The first of the cuts with the largest gain over all nodes; None if none gains.
+
+    ``asked`` are signs and factors of all columns, and the bounds of each node.
+    """
+    best, worth_of_best = None, 0.0
+    signs, factors, bounds = asked or ([0] * len(bins), [1.0] * len(bins), [None] * len(nodes))
     for feature in range(len(n_bins)) if features is None else sorted(features):
         column = bins[feature]
         n_missing = sum(int((column[rows] == stride - 1).sum()) for rows in nodes)
         for missing_left in (0, 1) if n_missing else (0,):
             for b in range(n_bins[feature]):
+                sign = signs[feature] if b < n_bins[feature] - 1 else 0
                 gains = [
-                    gain_in(g, h, rows, sides_of(column, b, missing_left, stride - 1, rows), rules)
-                    for rows in nodes
+                    gain_in(
+                        g,
+                        h,
+                        rows,
+                        sides_of(column, b, missing_left, stride - 1, rows),
+                        rules,
+                        within,
+                        sign,
+                    )
+                    for rows, within in zip(nodes, bounds, strict=True)
                 ]
                 total = sum(gain for gain in gains if gain is not None)
-                if total > 0 and (best is None or total > best.gain * (1 + 1e-12)):
-                    best = Cut(total, feature, b, missing_left)
+                worth = factors[feature] * (total - rules.gamma) if asked else total
+                if worth > 0 and (best is None or worth > worth_of_best * (1 + 1e-12)):
+                    best, worth_of_best = Cut(total, feature, b, missing_left), worth
     return best
 
 
@@ -70,16 +104,22 @@ def completed(cut, bins, n_bins, stride, nodes):
     )
 
 
-def grow_tree(bins, n_bins, stride, g, h, rules, max_depth, learning_rate=0.1, draw=None):
+def grow_tree(
+    bins, n_bins, stride, g, h, rules, max_depth, learning_rate=0.1, draw=None, signs=None,
+    factors=None,
+):  # fmt: skip
     """Grow one tree in float64; nodes are numbered in the order in which they are made.
 
     ``draw(level)`` are the columns that a level may use.
     """
-    nodes = []
+    nodes, bounds = [], []
+    is_bounded = signs is not None or factors is not None
+    signs, factors = signs or [0] * len(bins), factors or [1.0] * len(bins)
 
-    def add(rows, depth):
+    def add(rows, depth, within=(-np.inf, np.inf)):
         node = naive.Node(rows, depth)
-        node.value = learning_rate * naive.leaf_weight(g[rows].sum(), h[rows].sum(), rules)
+        node.value = learning_rate * value_of(g, h, rows, rules, within)
+        bounds.append(within)
         node.cover = h[rows].sum()
         nodes.append(node)
         return len(nodes) - 1
@@ -90,7 +130,10 @@ def grow_tree(bins, n_bins, stride, g, h, rules, max_depth, learning_rate=0.1, d
         opened = [k for k in level if len(nodes[k].rows) >= 2 * rules.min_samples_leaf]
         members = [nodes[k].rows for k in opened]
         features = None if draw is None else draw(depth)
-        cut = best_cut(bins, n_bins, stride, g, h, members, rules, features) if opened else None
+        asked = (signs, factors, [bounds[k] for k in opened]) if is_bounded else None
+        cut = None
+        if opened:
+            cut = best_cut(bins, n_bins, stride, g, h, members, rules, features, asked)
         leaf_scores = sum(
             naive.loss_reduction(g[rows].sum(), h[rows].sum(), rules) for rows in members
         )
@@ -101,14 +144,23 @@ def grow_tree(bins, n_bins, stride, g, h, rules, max_depth, learning_rate=0.1, d
         for k in opened:
             node = nodes[k]
             left = sides_of(bins[cut.feature], cut.bin, cut.missing_left, stride - 1, node.rows)
-            gain = gain_in(g, h, node.rows, left, rules)
+            within = bounds[k] if is_bounded else None
+            sign = signs[cut.feature] if cut.bin < n_bins[cut.feature] - 1 else 0
+            gain = gain_in(g, h, node.rows, left, rules, within, sign)
             if gain is None:
                 level.append(k)
                 continue
             node.cut = naive.Cut(0.0, cut.feature, cut.bin, cut.missing_left, 0.0, 0.0, 0)
-            node.gain = gain
-            node.left = add(node.rows[left], node.depth + 1)
-            node.right = add(node.rows[~left], node.depth + 1)
+            node.gain = gain * factors[cut.feature]
+            low, high = bounds[k]
+            ends = [(low, high), (low, high)]
+            if sign != 0:
+                sides = node.rows[left], node.rows[~left]
+                middle = sum(value_of(g, h, side, rules, bounds[k]) for side in sides) / 2
+                below, above = (low, min(high, middle)), (max(low, middle), high)
+                ends = [below, above] if sign > 0 else [above, below]
+            node.left = add(node.rows[left], node.depth + 1, ends[0])
+            node.right = add(node.rows[~left], node.depth + 1, ends[1])
             level += [node.left, node.right]
     return nodes
 

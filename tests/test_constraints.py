@@ -36,6 +36,11 @@ def table_of(seed=0, n_rows=600, n_features=4, missing=0.1):
     return X, y
 
 
+def grown(method):
+    """Parameters of a way to grow trees."""
+    return {"grow_policy": "symmetric"} if method == "symmetric" else {"tree_method": method}
+
+
 def fit(X, y, **params):
     return HedgerowRegressor(n_estimators=6, early_stopping=False, **params).fit(X, y)
 
@@ -274,13 +279,13 @@ def test_permitted_columns_are_those_of_the_groups_that_are_left(groups, path) -
     assert not asked.met.any()
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric"])
 @pytest.mark.parametrize(
     "groups", [[[0, 1], [1, 2]], [["x0", "x3"]], "pairwise", "no_interactions", [[0], [0, 1, 2]]]
 )
 def test_branches_stay_within_a_group(method, groups) -> None:
     X, y = table_of()
-    model = fit(X, y, interaction_constraints=groups, tree_method=method, colsample_bynode=0.7)
+    model = fit(X, y, interaction_constraints=groups, **grown(method), colsample_bynode=0.7)
     forest = model.booster_.model.forest
     words = {"pairwise": 2, "no_interactions": 1}
     if isinstance(groups, str):
@@ -291,7 +296,7 @@ def test_branches_stay_within_a_group(method, groups) -> None:
     seen = {branch for tree in range(forest.n_trees) for branch in branches(forest, tree)}
     assert all(any(branch <= set(group) for group in resolved) for branch in seen)
     assert seen != {frozenset()}
-    free = fit(X, y, tree_method=method, colsample_bynode=0.7).booster_.model.forest
+    free = fit(X, y, **grown(method), colsample_bynode=0.7).booster_.model.forest
     assert any(len(branch) > 2 for branch in branches(free, 0))  # the constraint is felt
 
 
@@ -340,21 +345,21 @@ def test_same_trees_as_scikit_learn(seed, groups) -> None:
 # -- penalties -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric"])
 def test_penalties_of_zero_exclude_and_small_ones_hold_back(method) -> None:
     X, y = table_of()
-    splits = fit(X, y, tree_method=method).booster_.feature_importance("split")
-    none = fit(X, y, tree_method=method, feature_penalties={"x0": 0})
-    less = fit(X, y, tree_method=method, feature_penalties={"x0": 0.2})
+    splits = fit(X, y, **grown(method)).booster_.feature_importance("split")
+    none = fit(X, y, **grown(method), feature_penalties={"x0": 0})
+    less = fit(X, y, **grown(method), feature_penalties={"x0": 0.2})
     found = [model.booster_.feature_importance("split")[0] for model in (none, less)]
     assert found[0] == 0 < found[1] < splits[0]
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric"])
 def test_a_common_penalty_changes_gains_only(method) -> None:
     X, y = table_of()
-    plain = fit(X, y, tree_method=method).booster_.model.forest
-    scaled = fit(X, y, tree_method=method, feature_penalties=[0.5] * 4).booster_.model.forest
+    plain = fit(X, y, **grown(method)).booster_.model.forest
+    scaled = fit(X, y, **grown(method), feature_penalties=[0.5] * 4).booster_.model.forest
     np.testing.assert_array_equal(scaled.feature, plain.feature)
     np.testing.assert_array_equal(scaled.threshold, plain.threshold)
     np.testing.assert_allclose(scaled.gain, 0.5 * plain.gain, rtol=1e-9)
@@ -388,12 +393,12 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.parametrize("method", ["hist", "exact", "approx"])
+@pytest.mark.parametrize("method", ["hist", "exact", "approx", "symmetric"])
 def test_same_bytes_for_any_number_of_threads(method, tmp_path) -> None:
     X, y = table_of(n_rows=6000, n_features=9)
     files = []
     for n_jobs in (1, 2, 3):
-        model = fit(X, y, n_jobs=n_jobs, tree_method=method, colsample_bylevel=0.8, **EVERYTHING)
+        model = fit(X, y, n_jobs=n_jobs, **grown(method), colsample_bylevel=0.8, **EVERYTHING)
         model.booster_.save(tmp_path / f"{n_jobs}.hr")
         files.append((tmp_path / f"{n_jobs}.hr").read_bytes())
     assert files[0] == files[1] == files[2]

@@ -279,6 +279,9 @@ WAYS = [
     {"subsample": 0.5, "colsample_bynode": 0.6, "reg_lambda": 0.0, "gamma": 0.1},
     {"tree_method": "exact"},
     {"tree_method": "approx", "sketch": "local"},
+    {"grow_policy": "symmetric", "max_depth": 5},
+    {"grow_policy": "symmetric", "path_smooth": 5.0, "leaf_estimation": "gradient"},
+    {"grow_policy": "symmetric", "leaf_estimation": "line_search", "reg_alpha": 0.5},
 ]
 
 
@@ -322,10 +325,11 @@ def test_classification_is_monotone(objective, way) -> None:
     max_bins=st.sampled_from([2, 5, 255]),
     leaf=st.integers(1, 20),
     signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
+    policy=st.sampled_from(["leafwise", "symmetric"]),
 )
 @settings(max_examples=30)
 def test_any_fit_is_monotone(
-    seed, n_rows, objective, estimation, weighted, max_bins, leaf, signs
+    seed, n_rows, objective, estimation, weighted, max_bins, leaf, signs, policy
 ) -> None:
     rng = np.random.default_rng(seed)
     X, y = sample(seed, n_rows, missing=rng.choice([0.0, 0.3]))
@@ -334,6 +338,7 @@ def test_any_fit_is_monotone(
         "objective": objective, "leaf_estimation": estimation, "max_bins": max_bins,
         "min_samples_leaf": leaf, "n_estimators": 8, "monotone_constraints": signs,
         "learning_rate": float(rng.choice([0.1, 1.0])), "min_child_weight": 0.0,
+        "grow_policy": policy,
     }  # fmt: skip
     booster = train(params, Dataset(X, y, weight))
     for column, sign in enumerate(signs):

@@ -58,6 +58,14 @@ FEATURES: dict[str, dict[str, Any]] = {
         "params": {"grow_policy": "symmetric", "objective": "softmax"},
         "target": "class",
     },
+    "symmetric trees with constraints": {
+        "params": {
+            "grow_policy": "symmetric",
+            "monotone_constraints": {"a": 1},
+            "interaction_constraints": [["a", "b"], ["d", "town"]],
+            "feature_penalties": {"b": 0.5},
+        }
+    },
     "vector leaves of classes": {
         "params": {"multi_strategy": "multi_output_tree", "objective": "softmax"},
         "target": "class",

@@ -56,6 +56,7 @@ def naive_trees(matrix, y, params, loss, base, weight=None, n_rounds=1, draw=Non
         engine.columns_of(matrix), matrix.spec.bin_counts().tolist(), matrix.spec.stride, y, base,
         rules, n_rounds, loss, weight, max_depth=params.max_depth,
         learning_rate=params.learning_rate, draw=draw,
+        signs=params.monotone_constraints, factors=params.feature_penalties,
     )  # fmt: skip
 
 
@@ -118,6 +119,48 @@ def test_small_trees_equal_the_naive_ones(
     matrix, params = engine.binned(X), symmetric(depth, min_samples_leaf=least)
     trees, _, base = grow(matrix, y, params)
     assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base))
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.integers(2, 80),
+    missing=st.sampled_from([0.0, 0.4]),
+    least=st.integers(1, 6),
+    depth=st.integers(1, 4),
+    n_values=st.sampled_from([2, 5, 100]),
+    signs=st.lists(st.sampled_from([-1, 0, 1]), min_size=9, max_size=9),
+    factors=st.lists(st.sampled_from([1.0, 0.5, 0.25]), min_size=9, max_size=9),
+    others=st.sampled_from([{}, {"gamma": 0.5}, {"reg_alpha": 0.5}, {"max_delta_step": 0.3}]),
+)
+def test_bounded_trees_equal_the_naive_ones(
+    seed, n_rows, missing, least, depth, n_values, signs, factors, others
+) -> None:
+    X, _ = data(n_rows, 9, seed, missing, n_values)
+    y = np.random.default_rng(seed).normal(size=n_rows) + np.nan_to_num(X[:, 0])
+    matrix = engine.binned(X)
+    params = symmetric(
+        depth, min_samples_leaf=least, monotone_constraints=tuple(signs),
+        feature_penalties=tuple(factors), **others,
+    )  # fmt: skip
+    trees, _, base = grow(matrix, y, params, n_trees=2)
+    assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base, n_rounds=2))
+
+
+def test_ordered_columns_are_held_back_in_the_first_levels() -> None:
+    X, _ = data(500, 3)
+    y = X[:, 0] + 0.1 * X[:, 1] + 0.01 * X[:, 2]
+    asked = {"monotone_constraints": (1, 0, 0)}
+    matrix = engine.binned(X)
+    plain = grow(matrix, y, symmetric(4, **asked))[0][0]
+    held = grow(matrix, y, symmetric(4, monotone_penalty=2.0, **asked))[0][0]
+    assert plain.feature[0] == 0
+    inner = held.feature >= 0
+    depth = np.zeros(len(inner), dtype=int)
+    for node in np.flatnonzero(inner):  # children come behind their parents
+        depth[[held.left[node], held.right[node]]] = depth[node] + 1
+    assert not (held.feature[inner & (depth < 2)] == 0).any()
+    assert (held.feature[inner & (depth >= 2)] == 0).any()
 
 
 def levels_of(tree):
@@ -409,9 +452,7 @@ def test_automatic_values_and_clone() -> None:
         ({"max_leaves": 8}, "max_leaves=8 has no effect"),
         ({"tree_method": "exact"}, "tree_method='exact'"),
         ({"tree_method": "approx"}, "tree_method='approx'"),
-        ({"monotone_constraints": {"x0": 1}}, "monotone_constraints"),
-        ({"interaction_constraints": "pairwise"}, "interaction_constraints"),
-        ({"feature_penalties": {"x0": 0.5}}, "feature_penalties"),
+        ({"extra_trees": True}, "extra_trees=True"),
         ({"bundle_features": True}, "bundle_features=True"),
         ({"grow_policy": "symetric"}, "Did you mean 'symmetric'"),
     ],

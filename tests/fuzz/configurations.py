@@ -299,8 +299,7 @@ def _draw_params(
 
 _NOT_BESIDE = {
     ("grow_policy", "symmetric"): (
-        *("tree_method", "monotone_constraints", "interaction_constraints", "feature_penalties"),
-        *("extra_trees", "path_smooth", "monotone_penalty", "forced_splits"),
+        *("tree_method", "extra_trees", "forced_splits"),
         *("max_conflict_rate", "bundle_order", "bundle_conflicts", "bundle_features"),
     ),
     ("multi_strategy", "multi_output_tree"): (

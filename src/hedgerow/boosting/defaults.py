@@ -36,6 +36,7 @@ from hedgerow.boosting.slopes import obstacle_to_slopes
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
 from hedgerow.boosting.symmetric import is_symmetric, obstacle_to_levels
+from hedgerow.growing.branches import is_constrained
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams
 from hedgerow.schedules import is_number
@@ -451,7 +452,7 @@ def _but_for_obstacles(
     settled = resolve(params, objective)
     shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
     shared = params.multi_strategy == ALL_OUTPUTS  # with vectors in their leaves
-    if not shape_is_open or shared or obstacle_to_levels(settled):
+    if not shape_is_open or shared or obstacle_to_levels(settled) or is_constrained(settled):
         size = replace(size, by_levels=False)
     if shared or obstacle_to_slopes(settled):
         size = replace(size, by_lines=False)

@@ -59,11 +59,7 @@ def obstacle_to_levels(params: BoostParams) -> str | None:
     """The first setting that symmetric trees do not know, or None."""
     for name, known in (
         ("tree_method", "hist"),
-        ("monotone_constraints", None),
-        ("interaction_constraints", None),
-        ("feature_penalties", None),
         ("extra_trees", False),
-        ("path_smooth", 0.0),
         ("forced_splits", None),
         ("max_conflict_rate", 0.0),
         ("bundle_order", "count"),

@@ -53,9 +53,9 @@ from hedgerow.growing.state import (
     NODE_SET,
     NODE_START,
     Rows,
-    Settings,
     State,
 )
+from hedgerow.growing.symmetric_gain import Price, worth_of
 from hedgerow.growing.symmetric_level import (
     BOTH_BUILT,
     ENTRY_FIRST,
@@ -87,7 +87,7 @@ from hedgerow.growing.symmetric_level import (
 from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
 from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.lanes import WIDTH, lane_of
-from hedgerow.kernels.monotone import Constraints
+from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, comparable, limits_of
 from hedgerow.kernels.symmetric_category import (
@@ -97,7 +97,12 @@ from hedgerow.kernels.symmetric_category import (
     order_groups,
     write_groups,
 )
-from hedgerow.kernels.symmetric_split import add_columns, best_lanes, leaf_score
+from hedgerow.kernels.symmetric_split import (
+    add_bounded_columns,
+    add_columns,
+    best_lanes,
+    leaf_score,
+)
 
 
 @kernel(inner=True)
@@ -160,22 +165,25 @@ def look_at_root(
 @kernel(inner=True)
 def add_node_gains(
     mine: tuple[int, int],
-    settings: Settings,
     rules: SplitRules,
     bins: Bins,
-    columns: np.ndarray,
+    columns: tuple[np.ndarray, np.ndarray],
     place: tuple[Wide, int],
-    node: tuple[NodeSums, Units],
-    at: IntArray,
-    allowed: np.ndarray,
+    node: tuple[NodeSums, Units, int],
+    lanes: IntArray,
     groups: tuple[IntArray, int],
     gains: FloatArray,
     sets: Sets | None,
+    asked: Constraints,
 ) -> None:
-    """Add what every cut of a thread's columns gains in one node."""
+    """Add what every cut of a thread's columns gains in one node; ``node`` with its number.
+
+    ``columns`` are a list of them, and which may be used.
+    """
     wide, slot_start = place
-    sums, units = node
-    limits = limits_of(sums, units, rules)
+    sums, units, number = node
+    at, last_bin, features = lanes[1], lanes[0], columns[0]
+    limits, bounds = limits_of(sums, units, rules), bounds_of(asked, number, sums, units, rules)
     parent, stride = leaf_score(limits), bins.stride
     cells, n_groups = groups
     for group in range(n_groups):
@@ -184,26 +192,41 @@ def add_node_gains(
             at[j] = slot_start + cells[first + j] * stride
         n_bins, lacks = cells[first + GROUP_BINS], cells[first + GROUP_LACKS] != 0
         to = group * 2 * stride * WIDTH
-        add_columns(wide, at, n_bins, stride, lacks, limits, parent, gains, to)
+        if asked.scored == 0:
+            add_columns(wide, at, n_bins, stride, lacks, limits, parent, gains, to)
+            continue
+        for j in range(WIDTH):
+            last_bin[j] = asked.last_bin[cells[first + j]]
+        order = (cells[first : first + WIDTH], last_bin, asked.sign)
+        add_bounded_columns(wide, at, n_bins, stride, limits, bounds, order, gains, to)
     if sets is not None:
-        sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
         for k in range(mine[0], mine[1]):
-            feature = np.int64(columns[k])
-            number = set_number(sets, feature)
-            if number >= 0 and (not sampled or allowed[feature] == 1):
+            feature = np.int64(features[k])
+            place_of_set = set_number(sets, feature)
+            if place_of_set >= 0 and columns[1][feature] == 1:
                 filled = filled_cells(bins, feature, False)
                 column = SetSums(slot_start + feature * stride, filled, stride)
                 add_set_gains(
-                    wide, column, sums, units, rules, sets.categories.rules, sets.places[number],
-                    sets.info[number], sets.gains[number],
+                    wide, column, sums, units, rules, sets.categories.rules,
+                    sets.places[place_of_set], sets.info[place_of_set], sets.gains[place_of_set],
+                    (asked, number),
                 )  # fmt: skip
 
 
 @kernel(inner=True)
 def find_cut(
-    stride: int, units: Units, groups: IntArray, n_groups: int, gains: FloatArray, found: IntArray
+    stride: int,
+    units: Units,
+    groups: IntArray,
+    n_groups: int,
+    gains: FloatArray,
+    found: IntArray,
+    price: Price,
+    asked: Constraints,
 ) -> None:
     """Note the best cut of a thread's columns of numbers; a score of -1 means none."""
+    unit = units.g * (units.g / units.h)
+    price = Price(price.level, price.gamma / unit)
     best, feature, bin_, missing_left = 0.0, np.int64(-1), np.int64(0), np.int64(0)
     for group in range(n_groups):
         first, to = group * GROUP_CELLS, group * 2 * stride * WIDTH
@@ -213,11 +236,14 @@ def find_cut(
         if groups[first + GROUP_LACKS] != 0:
             left = best_lanes(gains, to + stride * WIDTH, n_bins)
         for j in range(WIDTH):
-            if lane_of(right[0], j) > best:
-                best, feature = lane_of(right[0], j), groups[first + j]
+            column = groups[first + j]
+            worth = worth_of(asked, column, price, lane_of(right[0], j))
+            if worth > best:
+                best, feature = worth, column
                 bin_, missing_left = lane_of(right[1], j), np.int64(0)
-            if lane_of(left[0], j) > best:
-                best, feature = lane_of(left[0], j), groups[first + j]
+            worth = worth_of(asked, column, price, lane_of(left[0], j))
+            if worth > best:
+                best, feature = worth, column
                 bin_, missing_left = lane_of(left[1], j), np.int64(1)
     score = comparable(best, units) if feature >= 0 else -1.0
     note_split(found, score, feature, feature, bin_, missing_left, NodeSums(0, 0, 0))
@@ -226,26 +252,26 @@ def find_cut(
 @kernel(inner=True)
 def find_set(
     mine: tuple[int, int],
-    settings: Settings,
     bins: Bins,
     columns: np.ndarray,
     allowed: np.ndarray,
     units: Units,
     found: IntArray,
     sets: Sets | None,
+    price: Price,
+    asked: Constraints,
 ) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
     if sets is None:
         return
-    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     for k in range(mine[0], mine[1]):
         feature = np.int64(columns[k])
         number = set_number(sets, feature)
-        if number < 0 or (sampled and allowed[feature] == 0):
+        if number < 0 or allowed[feature] == 0:
             continue
         info = sets.info[number]
         score, place = best_set(sets.gains[number], info)
-        score /= units.scale
+        score = worth_of(asked, feature, price, score) / units.scale
         if place < 0 or not is_better(score, feature, found):
             continue
         column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)
@@ -258,14 +284,14 @@ def find_set(
 
 @kernel(inner=True)
 def search_level(
-    thread: int, state: State, level: Level, entries: IntArray, n_entries: int
+    thread: int, state: State, level: Level, entries: IntArray, n_entries: int, asked: Constraints
 ) -> None:
     """Histograms of the level's nodes, and the best cut of the thread's columns over all."""
     settings, bins, scalars = state.settings, state.bins, state.scalars
     wide, table, columns = state.wide, state.tree.table, state.columns.feature
     mine = share(scalars[IS_N_COLUMNS], thread, state.crew.n_threads)
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
-    allowed, at = state.search.allowed[0], state.search.lanes[thread, 1]
+    allowed, lanes = state.search.allowed[0], state.search.lanes[thread]
     groups, gains = level.groups[thread], level.gains[thread]
     size, n_groups = settings.n_columns * bins.stride, np.int64(0)
     for e in range(n_entries):
@@ -282,7 +308,7 @@ def search_level(
             barrier(state.crew)
         if e == 0:
             n_groups = plan_groups(
-                mine, settings, bins, columns, allowed, level.lacks, groups, gains, level.sets
+                mine, bins, columns, allowed, level.lacks, groups, gains, level.sets
             )
         for side in range(2):
             node = entry[ENTRY_FIRST + side]
@@ -291,12 +317,13 @@ def search_level(
             sums = NodeSums(table[node, NODE_G], table[node, NODE_H], table[node, NODE_COUNT])
             place = (wide, place_of_slot(table, node, side, settings.n_slots) * size)
             add_node_gains(
-                mine, settings, state.rules, bins, columns, place, (sums, units), at, allowed,
-                (groups, n_groups), gains, level.sets,
+                mine, state.rules, bins, (columns, allowed), place, (sums, units, node), lanes,
+                (groups, n_groups), gains, level.sets, asked,
             )  # fmt: skip
     found = state.search.found[thread, 0]
-    find_cut(bins.stride, units, groups, n_groups, gains, found)
-    find_set(mine, settings, bins, columns, allowed, units, found, level.sets)
+    price = Price(level.counts[LEVEL], 2.0 * state.rules.gamma)
+    find_cut(bins.stride, units, groups, n_groups, gains, found, price, asked)
+    find_set(mine, bins, columns, allowed, units, found, level.sets, price, asked)
     barrier(state.crew)
 
 
@@ -377,22 +404,25 @@ def grow_levels(thread: int, state: State, level: Level, asked: Constraints) -> 
     turn = np.int64(0)
     while True:
         if thread == 0:
-            allow_level(settings, columns, search.allowed, level, scalars, asked)
+            entries = level.entries[turn]
+            allow_level(
+                settings, columns, search.allowed, level, entries, tree.table, scalars, asked
+            )
         barrier(crew)
         # Read before the cut is chosen: behind that barrier thread 0 runs ahead.
         n_entries, n_open, n_slotless = counts[N_ENTRIES], counts[N_OPEN], counts[N_SLOTLESS]
         entries, coming = level.entries[turn], level.entries[1 - turn]
         if n_open == 0:
             return
-        search_level(thread, state, level, entries, n_entries)
+        search_level(thread, state, level, entries, n_entries, asked)
         if thread == 0:
-            choose_cut(settings, rules, tree, scalars, search.found, level, entries)
+            choose_cut(settings, rules, tree, scalars, search.found, level, entries, asked)
         barrier(crew)
         if level.choice[FOUND_FEATURE] < 0:
             return
         measure_cut(thread, state, level, entries, n_entries, n_slotless)
         if thread == 0:
-            divide_level(settings, rules, tree, scalars, level, entries, coming)
+            divide_level(settings, rules, tree, scalars, level, entries, coming, asked)
         barrier(crew)
         partition_level(
             thread, crew, state.rows, state.bins.by_column, tree.table, state.threads.counts,

@@ -20,6 +20,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.growing.batch import best_thread, write_cut
+from hedgerow.growing.branches import bound_children, keep_permitted
 from hedgerow.growing.frontier import add_children, release_slot, start_tree, take_slot
 from hedgerow.growing.gradients import units_of
 from hedgerow.growing.sampling import LEVEL_STREAM, NODE_STREAM, shuffle_front
@@ -51,13 +52,13 @@ from hedgerow.growing.state import (
     Settings,
     Tree,
 )
-from hedgerow.kernels.category_split import score_sides
+from hedgerow.growing.symmetric_gain import gain_of_node, level_factor
 from hedgerow.kernels.hashing import hash64
 from hedgerow.kernels.histogram import Bins, Wide, filled_cells
 from hedgerow.kernels.intrinsics import float_of_bits
 from hedgerow.kernels.lanes import WIDTH
 from hedgerow.kernels.monotone import Constraints
-from hedgerow.kernels.split import NodeSums, SplitRules, Units, limits_of, node_score
+from hedgerow.kernels.split import SplitRules, Units, node_score
 from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_groups
 
 # Cells of ``counts``.
@@ -148,11 +149,15 @@ def start_levels(
 
 @kernel(inner=True)
 def allow_level(
-    settings: Settings, columns: np.ndarray, allowed: np.ndarray, level: Level, scalars: IntArray,
-    asked: Constraints,
+    settings: Settings, columns: np.ndarray, allowed: np.ndarray, level: Level, entries: IntArray,
+    table: IntArray, scalars: IntArray, asked: Constraints,
 ) -> None:  # fmt: skip
-    """Draw the columns of the level; a level is also what ``colsample_bynode`` draws for."""
-    if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
+    """Draw the columns of the level; a level is also what ``colsample_bynode`` draws for.
+
+    A column may split the level if it may split each of its nodes.
+    """
+    drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    if not drawn and asked.together < 0:
         return
     order, n = allowed[2], scalars[IS_N_FEATURES]
     tree, number = scalars[IS_TREE], level.counts[LEVEL]
@@ -161,7 +166,12 @@ def allow_level(
     if settings.columns_by_level < 1.0:
         stream = LEVEL_STREAM + (tree << 8) + number
         n = shuffle_front(asked, settings.seed, stream, order, n, settings.columns_by_level)
-    if settings.columns_by_node < 1.0:
+    for e in range(level.counts[N_ENTRIES]):
+        for side in range(2):
+            node = entries[e, ENTRY_FIRST + side]
+            if node >= 0 and table[node, NODE_OPEN] == 1:
+                n = keep_permitted(asked, table, node, order, n)
+    if settings.columns_by_node < 1.0 and n > 0:
         seed = hash64(settings.seed, np.uint64(NODE_STREAM + tree), np.uint64(number))
         n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
     for j in range(allowed.shape[1]):
@@ -181,7 +191,6 @@ def set_number(sets: Sets | None, feature: int) -> int:
 @kernel(inner=True)
 def plan_groups(
     mine: tuple[int, int],
-    settings: Settings,
     bins: Bins,
     columns: np.ndarray,
     allowed: np.ndarray,
@@ -191,11 +200,10 @@ def plan_groups(
     sets: Sets | None,
 ) -> int:
     """Put a thread's columns of numbers in groups, their gains to 0; how many groups."""
-    sampled = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
     n_groups, n_lanes = np.int64(0), 0
     for k in range(mine[0], mine[1]):
         feature = np.int64(columns[k])
-        if sampled and allowed[feature] == 0:
+        if allowed[feature] == 0:
             continue
         number = set_number(sets, feature)
         if number >= 0:
@@ -253,6 +261,7 @@ def choose_cut(
     found: IntArray,
     level: Level,
     entries: IntArray,
+    asked: Constraints,
 ) -> None:
     """Take the best of what the threads have found; without a worthy one the tree is finished."""
     best, choice = best_thread(found, 0), level.choice
@@ -262,6 +271,10 @@ def choose_cut(
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     score = float_of_bits(choice[FOUND_SCORE]) * units.scale
     gain = 0.5 * score - rules.gamma
+    if asked.scored == 1 and score > 0.0:  # it has paid its price
+        gain = 0.5 * score
+        factor = level_factor(asked, choice[FOUND_FEATURE], level.counts[LEVEL])
+        score = score / factor + 2.0 * rules.gamma
     # As of single nodes: what is no more than rounding is no gain.
     noise = 1e-10 * level_score(tree, units, rules, level, entries)
     if score <= noise or not gain > 0.0 or not math.isfinite(gain):
@@ -301,39 +314,6 @@ def sum_left(
     row[NODE_H_LEFT] = h
     row[NODE_N_LEFT] = n
     return present, n_missing
-
-
-@kernel(inner=True)
-def gain_of_node(
-    row: IntArray, units: Units, rules: SplitRules, penalty: float
-) -> tuple[bool, float]:
-    """Whether the cut divides the node, whose left sums are known, and what it gains there.
-
-    ``penalty`` as of :func:`split_penalty`.
-    """
-    node = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
-    g, h, n = row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT]
-    least = rules.min_child_weight
-    if penalty < 0.0:
-        # As several columns at a time are compared: in units.
-        limits = limits_of(node, units, rules)
-        lightest = min(float(h), float(node.h - h))
-        if min(n, node.n - n) < limits.fewest or lightest < limits.lightest:
-            return False, 0.0
-        penalty, least = 0.0, 0.0
-    harder = SplitRules(
-        rules.min_samples_leaf,
-        least,
-        rules.reg_lambda + penalty,
-        rules.reg_alpha,
-        rules.gamma,
-        rules.max_delta_step,
-    )
-    score = score_sides(g, h, n, node, units, harder)
-    if score < 0.0:
-        return False, 0.0
-    parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
-    return True, 0.5 * (score - parent)
 
 
 @kernel(inner=True)
@@ -430,11 +410,13 @@ def divide_level(
     level: Level,
     entries: IntArray,
     coming: IntArray,
+    asked: Constraints,
 ) -> None:
     """Divide the open nodes of ``entries`` where the choice allows; the next level's entries."""
     table, choice, counts = tree.table, level.choice, level.counts
     units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
     penalty = split_penalty(choice, level.sets)
+    factor = level_factor(asked, choice[FOUND_FEATURE], counts[LEVEL])
     is_last = counts[LEVEL] + 1 >= settings.max_depth
     n_coming, n_open, n_slotless = np.int64(0), np.int64(0), np.int64(0)
     for e in range(counts[N_ENTRIES]):
@@ -443,12 +425,13 @@ def divide_level(
             if node < 0 or table[node, NODE_OPEN] == 0:
                 continue
             row, entry = table[node], coming[n_coming]
-            divides, gain = gain_of_node(row, units, rules, penalty)
+            divides, gain = gain_of_node(row, units, rules, penalty, node, choice, asked)
             n_coming += 1
             if divides:
-                tree.numbers[node, NUMBER_GAIN] = gain
+                tree.numbers[node, NUMBER_GAIN] = factor * gain
                 write_cut(row, choice)
                 open_pair(settings, rules, tree, scalars, node, is_last, entry)
+                bound_children(asked, units, rules, tree, node)
             else:
                 entry[ENTRY_PARENT] = -1
                 entry[ENTRY_FIRST] = node

@@ -21,6 +21,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
+from hedgerow.kernels.asked_gains import lost_on_side
 from hedgerow.kernels.category_split import (
     GROUP_G,
     GROUP_H,
@@ -35,6 +36,7 @@ from hedgerow.kernels.category_split import (
     sort_groups,
 )
 from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.monotone import Constraints, bounds_of
 from hedgerow.kernels.split import NodeSums, SplitRules, Units, node_score
 
 
@@ -113,8 +115,12 @@ def add_set_gains(
     places: IntArray,
     info: IntArray,
     gains: FloatArray,
+    bounds: tuple[Constraints, int],
 ) -> None:
-    """Add what each cut of the order gains in a node; ``places`` is the root's."""
+    """Add what each cut of the order gains in a node; ``places`` is the root's.
+
+    ``bounds`` are the constraints and the number of the node.
+    """
     n_groups, one_hot = info[N_GROUPS], info[IS_ONE_HOT] == 1
     at, filled, stride = column.at, column.filled, column.stride
     for k in range(GROUP_N + 1):
@@ -148,7 +154,33 @@ def add_set_gains(
         if places[KEY, i] == 1:
             score = score_sides(g, h, n_left, node, units, harder)
             if score >= 0.0:
-                gains[i] += score - parent
+                gains[i] += bounded_gain(score, parent, (g, h, n_left), node, units, rules, bounds)
+
+
+@kernel(inner=True)
+def bounded_gain(
+    score: float,
+    parent: float,
+    left: tuple[int, int, int],
+    node: NodeSums,
+    units: Units,
+    rules: SplitRules,
+    bounds: tuple[Constraints, int],
+) -> float:
+    """What a division gains in a node within its bounds: twice the loss that it takes away.
+
+    ``score`` and ``parent`` are those of both sides and of the node without bounds.
+    """
+    asked, number = bounds
+    if asked.scored == 0:
+        return score - parent
+    at_node = bounds_of(asked, number, node, units, rules)
+    g, h = float(node.g) * units.g, float(node.h) * units.h
+    g_left, h_left = float(left[0]) * units.g, float(left[1]) * units.h
+    lost = lost_on_side(asked, number, g_left, h_left, left[2], at_node, units, rules)
+    n_right = node.n - left[2]
+    lost += lost_on_side(asked, number, g - g_left, h - h_left, n_right, at_node, units, rules)
+    return score - lost - at_node.score * (units.g * (units.g / units.h))
 
 
 @kernel(inner=True)

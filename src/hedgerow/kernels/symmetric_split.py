@@ -34,11 +34,15 @@ from hedgerow.kernels.histogram import Wide
 from hedgerow.kernels.lanes import (
     WIDTH,
     choose,
+    gather,
     load_floats,
+    load_lanes,
     load_turned,
     spread,
     store_floats,
+    to_float,
 )
+from hedgerow.kernels.monotone import Bounds, lane_scores, lane_weights
 from hedgerow.kernels.split import Limits, is_allowed, side_score, sum_to_float
 
 
@@ -134,6 +138,81 @@ def add_lanes(
         pass_cuts(left, wide, at, n_bins, limits, parent, gains, to, also, True)
     else:
         pass_cuts(left, wide, at, n_bins, limits, parent, gains, to, also, False)
+
+
+@kernel(inner=True)
+def add_bounded_lanes(
+    wide: Wide,
+    at: IntArray,
+    n_bins: int,
+    missing_bin: int,
+    limits: Limits,
+    bounds: Bounds,
+    order: tuple[Any, Any],
+    gains: FloatArray,
+    to: int,
+    also: int,
+) -> None:
+    """:func:`add_lanes` where leaf values are bounded: a cut out of order adds nothing.
+
+    ``order`` is the sign of each column, and its last bin: the cut behind that sets missing
+    values apart, and orders nothing.  Whichever rows a node has: of all other cuts rows
+    to come may be on both sides.
+    """
+    zero, sign, last_bin = spread(0.0), order[0], order[1]
+    g_left, h_left, n_left = spread(np.int64(0)), spread(np.int64(0)), spread(np.int64(0))
+    if missing_bin >= 0:
+        b, last = missing_bin - (WIDTH - 1), WIDTH - 1
+        g_left, h_left = load_turned(wide.g, at, b)[last], load_turned(wide.h, at, b)[last]
+        n_left = load_turned(wide.n, at, b)[last]
+    for b in range(0, n_bins, WIDTH):
+        g, h = load_turned(wide.g, at, b), load_turned(wide.h, at, b)
+        n = load_turned(wide.n, at, b)
+        for k in range(WIDTH):
+            g_left, h_left, n_left = g_left + g[k], h_left + h[k], n_left + n[k]
+            g_one, h_one = to_float(g_left), to_float(h_left)
+            g_two, h_two = spread(limits.g) - g_one, spread(limits.h) - h_one
+            d_one, d_two = h_one + spread(limits.penalty), h_two + spread(limits.penalty)
+            left = lane_weights(g_one, d_one, n_left, limits, bounds)
+            right = lane_weights(g_two, d_two, spread(limits.n) - n_left, limits, bounds)
+            score = lane_scores(g_one, d_one, left, limits)
+            score = score + lane_scores(g_two, d_two, right, limits)
+            here = choose(last_bin > spread(np.int64(b + k)), sign, zero)
+            allowed = is_allowed(n_left, h_one, h_two, limits) & (here * (right - left) >= zero)
+            gain = choose(allowed, score - spread(bounds.score), zero)
+            t = to + (b + k) * WIDTH
+            store_floats(gains, t, load_floats(gains, t) + gain)
+            if also != 0:
+                store_floats(gains, t + also, load_floats(gains, t + also) + gain)
+
+
+@kernel(inner=True)
+def add_bounded_columns(
+    wide: Wide,
+    at: IntArray,
+    n_bins: int,
+    stride: int,
+    limits: Limits,
+    bounds: Bounds,
+    order: tuple[IntArray, IntArray, FloatArray],
+    gains: FloatArray,
+    to: int,
+) -> None:
+    """:func:`add_columns` where leaf values are bounded.
+
+    ``order`` are the columns, their last bins, and the signs of all columns.
+    """
+    missing, block = np.int64(0), stride * WIDTH
+    for j in range(WIDTH):
+        missing |= np.int64(wide.n[at[j] + stride - 1])
+    signs = (gather(order[2], order[0]), load_lanes(order[1], np.int64(0)))
+    also = block if missing == 0 else np.int64(0)
+    add_bounded_lanes(wide, at, n_bins, np.int64(-1), limits, bounds, signs, gains, to, also)
+    if missing != 0:
+        nowhere = np.int64(0)
+        add_bounded_lanes(
+            wide, at, n_bins, stride - 1, limits, bounds, signs, gains, to + block, nowhere
+        )
 
 
 @kernel(inner=True)
