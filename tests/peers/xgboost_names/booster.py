@@ -35,7 +35,6 @@ class Booster:
         self._start: hedgerow.Booster | None = None
         self._trained: Any = None
         self._custom: CustomLoss | None = None
-        self._per_round = 1
         self._names: Any = None
         self._types: Any = None
         for data in cache or ():
@@ -52,7 +51,6 @@ class Booster:
     def _adopt(self, other: Booster) -> None:
         self._start = self._model = other.ours if other._has_rounds() else None
         self._attributes = dict(other._attributes)
-        self._per_round = other._per_round
         self._names, self._types = other._names, other._types
         self.params = dict(other.params)
         self._metric_names = list(other._metric_names)
@@ -145,7 +143,6 @@ class Booster:
         given = by_name(self.params)
         label = dtrain.get_label()
         said = ours(given, bool((label != np.round(label)).any()), dtrain.num_col())
-        self._per_round = int(given.get("num_parallel_tree", 1))
         if fobj is not None:
             classes = int(given.get("num_class", 0) or 0)
             several = (label.ndim == 2 and label.shape[1]) or classes
@@ -170,16 +167,13 @@ class Booster:
         self._check(dtrain)
         if self._training is None:
             self._begin(dtrain, fobj)
-        elif self._per_round > 1:
-            raise ParameterError("forests of forests are not here: boost single trees")
         if self._custom is not None and fobj is not None:
             self._custom.function = fobj
         self._model = None
-        for _ in range(self._per_round):
-            try:
-                self._training.update()
-            except LossError as error:  # what the function of the user's has raised
-                raise (error.__cause__ or error) from None
+        try:
+            self._training.update()
+        except LossError as error:  # what the function of the user's has raised
+            raise (error.__cause__ or error) from None
 
     def boost(self, dtrain: DMatrix, iteration: int, grad: Any, hess: Any) -> None:
         self.update(dtrain, iteration, lambda preds, data: (grad, hess))
@@ -218,8 +212,24 @@ class Booster:
     def get_categories(self, export_to_arrow: bool = False) -> None:
         """No categories are shown."""
 
-    def get_split_value_histogram(self, *args: Any, **kwargs: Any) -> Any:
-        raise ParameterError("histograms of split values are not here")
+    def get_split_value_histogram(
+        self, feature: str, fmap: Any = "", bins: int | None = None, as_pandas: bool = True
+    ) -> Any:
+        """Upper ends of the bins that have splits, and how many."""
+        found = np.empty((0, 2))
+        named = dict(zip(self.feature_names or (), self.ours.feature_names, strict=False))
+        column = named.get(feature, feature)
+        if column in self.ours.feature_names and len(self.ours.split_values(column)):
+            most = len(np.unique(self.ours.split_values(column)))
+            counts, edges = self.ours.split_value_histogram(
+                column, most if bins is None else max(min(most, bins), 1)
+            )
+            found = np.column_stack([edges[1:], counts])[counts > 0]
+        if not as_pandas:
+            return found
+        import pandas as pd
+
+        return pd.DataFrame(found, columns=["SplitValue", "Count"])
 
     def reset(self) -> Booster:
         """Keep the model alone."""
@@ -289,18 +299,19 @@ class Booster:
         if strict and found.ndim == 1:
             found = found[:, None]
         if strict and leaf:
-            found = found.reshape(len(found), -1, model.model.forest.trees_per_round, 1)
+            found = found.reshape(
+                len(found), -1, model.model.forest.outputs_in_turn, model.model.forest.n_parallel
+            )
         return found
 
     def _rounds(self, iteration_range: Any) -> tuple[int, int | None]:
         first, end = (0, 0) if iteration_range is None else iteration_range
         total = self.ours.num_rounds
         if end == 0:
-            return first * self._per_round, None
-        end *= self._per_round
+            return first, None
         if end > total:
             raise ParameterError(f"Invalid iteration_range: there are {total} rounds.")
-        return first * self._per_round, end - first * self._per_round
+        return first, end - first
 
     def _explained(
         self, X: Any, margin: Any, interactions: bool, first: int, count: int | None, strict: bool
@@ -362,7 +373,7 @@ class Booster:
         if not self._has_rounds():
             return 0
         done = self._training.num_rounds if self._training is not None else self.ours.num_rounds
-        return done // self._per_round
+        return done
 
     def num_features(self) -> int:
         return self.ours.num_features
@@ -475,7 +486,6 @@ class Booster:
             "metrics": self._metric_names,
             "names": self._names,
             "types": self._types,
-            "per_round": self._per_round,
         }
         model = hedgerow.Booster.from_bytes(self.ours.to_bytes())
         model.set_attributes(xgboost=json.dumps(known))
@@ -501,7 +511,6 @@ class Booster:
         self.params = known.get("params", {}) | self.params
         self._metric_names = known.get("metrics", [])
         self._names, self._types = known.get("names"), known.get("types")
-        self._per_round = known.get("per_round", 1)
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
@@ -531,7 +540,7 @@ class Booster:
             raise IndexError("Layer index out of range")
         found = Booster(model_file=self)
         if first == 0 and place.step in (None, 1):
-            found._model = found._start = _first(self.ours, end * self._per_round)
+            found._model = found._start = _first(self.ours, end)
             return found
         raise ParameterError("later rounds alone are no model here: predict from a first round")
 

@@ -33,7 +33,7 @@ _DEFAULT_METRICS = {
 }
 _NOT_TRANSLATED = (
     *("eval_metric", "n_estimators", "early_stopping_rounds", "num_class", "base_score"),
-    *("num_parallel_tree", "disable_default_eval_metric", "process_type", "updater"),
+    *("disable_default_eval_metric", "process_type", "updater"),
     *("refresh_leaf", "max_bin", "missing", "enable_categorical", "feature_types"),
     "scale_pos_weight",
 )
@@ -75,7 +75,6 @@ def ours(given: Mapping[str, Any], fractions: bool = False, n_columns: int = 0) 
         kept["process_type"] = given["process_type"]  # refused, with a reason
     if "max_bin" in given and str(given.get("tree_method", "hist")) in ("hist", "auto"):
         kept["max_bin"] = int(given["max_bin"])
-    rounds = int(given.get("num_parallel_tree", 1))
     if n_columns and isinstance(kept.get("monotone_constraints"), str | list | tuple):
         signs = as_list(kept["monotone_constraints"])
         kept["monotone_constraints"] = [*signs, *([0] * (n_columns - len(signs)))]
@@ -88,9 +87,6 @@ def ours(given: Mapping[str, Any], fractions: bool = False, n_columns: int = 0) 
         said["objective"] = "cross_entropy"
     if said.get("max_depth") is None and said.get("max_leaves") is None:
         said["max_leaves"] = 65_535
-    if rounds > 1:
-        said["boosting"] = "rf"
-        said.pop("learning_rate", None)
     return said
 
 
