@@ -178,7 +178,7 @@ class BoostParams:
     def at_round(self, number: int, n_first: int = 0) -> BoostParams:
         """The same with the learning rate of round ``number``, 0 for the first.
 
-        Of the rounds before it a model that the fit goes on from has ``n_first``.
+        ``n_first`` is the number of rounds in the model that the fit continues.
         """
         if is_number(self.learning_rate):
             return self

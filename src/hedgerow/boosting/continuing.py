@@ -222,7 +222,7 @@ def _loss_text(name: str, record: Mapping[str, Any]) -> str:
 
 
 def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> None:
-    """Refuse what is asked of reading other than that the model has its columns already."""
+    """Refuse options of reading that contradict the columns of the model to continue."""
     chosen = chosen_columns(categorical, schema.names)
     had = np.array([kind == "category" for kind in schema.kinds])
     if chosen is not None and (chosen != had).any():

@@ -1,12 +1,12 @@
 """The number of rounds found by cross-validation, for a fit on all rows.
 
-``early_stopping="cv"``: the rows are divided into five folds, these are grown abreast
-until the loss of all test rows together stops falling, and the model is then trained
-on all rows for as many rounds as were best, or for fewer and larger ones.  No row is lost
-to validation, and what decides are as many rows as there are.
+``early_stopping="cv"``: the rows are divided into five folds, whose models grow side by side
+until the loss of all test rows together stops falling.  The model is then trained on all
+rows, for the best number of rounds, or for fewer and larger ones.  No row is lost to
+validation, and every row takes part in the decision.
 
 An interrupt (Ctrl-C) ends the folds, once each has done a round: the model of all rows then
-has as many rounds as were best by then.
+has the number of rounds that was best so far.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from hedgerow.params import BoostParams
 
 _STILL_FALLING = 0.8
 _FURTHER = 2.0
-"""So many times as far as the folds goes the model, if their time was over while the curve was
-falling still: the best round was in the last fifth."""
+"""Factor on the number of rounds of the model if the time of the folds ran out while their curve
+was still falling: the best round was in the last fifth."""
 
 _UNTESTED_ROUNDS = 100
 """Rounds where automatic folds cannot be drawn: of each class there is one row, say."""
@@ -89,10 +89,7 @@ class ChosenRounds:
 
 
 def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | None = None) -> None:
-    """Raise ``ParameterError`` if folds are to judge, and something speaks against it.
-
-    That are validation rows, or a model to go on from.
-    """
+    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue."""
     if stopping.by_folds and start is not None:
         raise ParameterError(
             f"early_stopping='cv' trains folds from their first round on, but {start.name} has "

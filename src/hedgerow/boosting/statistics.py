@@ -258,7 +258,7 @@ def _may_meet(pair: tuple[int, int], constraint: Any) -> bool:
 
 
 def constraints_of_inputs(params: BoostParams, inputs: Inputs | None) -> BoostParams:
-    """What is asked of columns, as what is asked of the inputs that are made of them.
+    """Translate constraints of columns to constraints of the inputs made from them.
 
     Parameters
     ----------

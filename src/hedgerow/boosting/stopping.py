@@ -63,8 +63,8 @@ class StoppingParams:
         For ``"cv"``: rounds of the model that sees all rows, for each that the folds, which
         see fewer, have found best; never more than ``n_estimators``.
     stride : float >= 1
-        For ``"cv"``: learning rate of the folds over that of the model.  A round of theirs
-        stands for as many rounds of the model; ``patience`` is in rounds of the model.
+        For ``"cv"``: learning rate of the folds over that of the model.  One round of the folds
+        equals ``stride`` rounds of the model; ``patience`` is in rounds of the model.
     easy_rounds : int >= 1 or None
         For ``"cv"``: a model of n rounds, more than these, has the square root of
         ``n * easy_rounds`` instead, whose steps are larger in proportion, but no larger than

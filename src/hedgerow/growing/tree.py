@@ -105,10 +105,9 @@ class Nodes(NamedTuple):
 class TreeOfTable(GrownTree):
     """A tree as its nodes stand in the grower's table.
 
-    A walk needs a few arrays, and most trees of a fit are never asked for more: those of
-    folds, that is.  The fields are made when the first of them is asked for, and for a
-    model those of many trees at once (:func:`joined`): to make some ten arrays of each tree
-    takes as long as to grow many a tree.
+    A walk needs a few arrays, and most trees of a fit, those of the folds, are only walked.
+    The fields are built when the first of them is read, and for a model those of many trees
+    at once (:func:`joined`): building the ten arrays of a tree can cost as much as growing it.
 
     Parameters
     ----------
