@@ -36,10 +36,10 @@ def table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 def fit_hedgerow(X: np.ndarray, y: np.ndarray, n_bins: int, trees: int, paired: bool) -> Any:
     """Seconds and the model."""
     from hedgerow import Dataset, train
-    from hedgerow.boosting import row_forms
+    from hedgerow.boosting import training_matrix
     from hedgerow.data import pairs
 
-    row_forms.may_pay = pairs.may_pay if paired else lambda matrix: False
+    training_matrix.may_pay = pairs.may_pay if paired else lambda matrix: False
     params = {"n_estimators": trees, "max_bins": n_bins, "n_jobs": 1}
     start = time.process_time()
     booster = train(params, Dataset(X, y))

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition, checksum_of
@@ -47,7 +47,7 @@ def train_ranks(
     asked = params.pop("objective", "squared_error")
     values = {name: params.pop(name) for name in PARAMETERS if name in params}
     work = TrainWork(
-        AskedLoss(asked, values, has_queries=has_queries),
+        LossSpec(asked, values, has_queries=has_queries),
         boost_params(params),
         StoppingParams(**stopping),
         eval_metric,

@@ -28,8 +28,8 @@ from hedgerow.boosting import ready as ready_module
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.checkpoint import Checkpoint, Rounds, joined, one_round
 from hedgerow.boosting.dataset import Dataset as Rows
-from hedgerow.boosting.following import INTERRUPTS
 from hedgerow.boosting.rounds import rounds
+from hedgerow.boosting.training_loop import INTERRUPTS
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError, InterruptedFitWarning, ParameterError, StorageError
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes

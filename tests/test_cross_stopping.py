@@ -22,16 +22,16 @@ from hedgerow import (
     InterruptedFitWarning,
     ParameterError,
 )
-from hedgerow.boosting import contest as contest_module
 from hedgerow.boosting import cross as cross_module
 from hedgerow.boosting import cross_stopping as cross_stopping_module
+from hedgerow.boosting import model_selection as selection_module
+from hedgerow.boosting.ensemble import Additive
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.folds import deal_observations, draw_folds
-from hedgerow.boosting.following import INTERRUPTS
-from hedgerow.boosting.modes import Additive
 from hedgerow.boosting.repeats import find_repeats
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, StoppingParams
+from hedgerow.boosting.training_loop import INTERRUPTS
 from hedgerow.boosting.watch import Watch
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
 from hedgerow.data.pairs import pair_columns
@@ -438,8 +438,8 @@ def test_an_interrupted_round_is_not_in_the_scores_of_cautious_folds(
             return super().losses(grown)
 
     monkeypatch.setattr(cross_stopping_module, "TestedRows", Looked)
-    grow = contest_module.grow_folds
-    monkeypatch.setattr(contest_module, "grow_folds", lambda *args, keep_trees: grow(*args))
+    grow = selection_module.grow_folds
+    monkeypatch.setattr(selection_module, "grow_folds", lambda *args, keep_trees: grow(*args))
     Interrupts(monkeypatch, Additive, "add", 53, after=True)
     with pytest.warns(InterruptedFitWarning):
         model = HedgerowRegressor(n_jobs=1).fit(X, y)

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from clocks import keeps_to_budget
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
+from hedgerow.boosting.budget_schedule import Pace
 from hedgerow.boosting.defaults import (
     AUTOMATIC,
     DataSize,
@@ -27,7 +28,6 @@ from hedgerow.boosting.defaults import (
     within_time,
 )
 from hedgerow.boosting.folds import draw_folds
-from hedgerow.boosting.pace import Pace
 from hedgerow.boosting.row_keys import row_keys
 from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rank_trainings
 from hedgerow import DaskHedgerowRanker, Dataset, train
-from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.queries import read_qid
 from hedgerow.boosting.stored_queries import number_queries
 from hedgerow.comm.base import Alone
@@ -122,9 +122,9 @@ def test_what_rankings_do_not_do(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="line_search"):
         train_ranks(2, parts, tmp_path, leaf_estimation="line_search")
     with pytest.raises(ParameterError, match="qid has no effect with objective 'squared_error'"):
-        AskedLoss("squared_error", has_queries=True)
+        LossSpec("squared_error", has_queries=True)
     with pytest.raises(ParameterError, match="on clusters also with rankings if qid is given"):
-        AskedLoss("lambdarank")
+        LossSpec("lambdarank")
 
 
 def test_partitions_with_other_queries_are_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import rank_trainings
 from hedgerow import Dataset, train
-from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.comm.base import Alone
 from hedgerow.distributed.modes import check_parallelism, choose_mode
@@ -157,7 +157,7 @@ def test_partitions_that_are_not_the_same_again_are_refused(tmp_path: Path) -> N
         others = cut([250, 450], X_new, y_new)
         assert len({checksum_of(part) for part in others} & {checksum_of(p) for p in parts}) == 0
     work = TrainWork(
-        AskedLoss(), boost_params(PARAMS), StoppingParams(), memory_limit=10**8,
+        LossSpec(), boost_params(PARAMS), StoppingParams(), memory_limit=10**8,
         checksums=([0, 0, 0], []),
     )  # fmt: skip
     shard = Shard(parts, (0, 1, 2), checkpoint=saved, scratch=str(tmp_path))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import engine
 from hedgerow import Dataset, train
 from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting import row_forms
+from hedgerow.boosting import training_matrix
 from hedgerow.data import read_table
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled
@@ -117,8 +117,8 @@ def model(params, train_set, validation, paired, monkeypatch):
             matrices.append(matrix)
             return pair_columns(matrix, n_threads)
 
-        patch.setattr(row_forms, "pair_columns", pair)
-        patch.setattr(row_forms, "may_pay", can_pair if paired else lambda matrix: False)
+        patch.setattr(training_matrix, "pair_columns", pair)
+        patch.setattr(training_matrix, "may_pay", can_pair if paired else lambda matrix: False)
         booster = train(params, train_set, validation)
         assert len(matrices) == int(paired), "the fit did not go the way that is tested"
     return model_to_bytes(booster.model)

@@ -11,10 +11,10 @@ import pytest
 
 from chunked import TableData
 from hedgerow import Dataset, train
-from hedgerow.boosting.asked_loss import AskedLoss
-from hedgerow.boosting.following import INTERRUPTS
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_data import TargetSurvey
+from hedgerow.boosting.training_loop import INTERRUPTS
 from hedgerow.cli.main import main
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition
@@ -187,7 +187,7 @@ def test_a_loss_that_python_computes() -> None:
 
 def on_ranks(n_ranks: int, mode: str, settings: dict, data: dict, folder) -> list[bytes]:
     given = {**SMALL, **settings}
-    loss = AskedLoss(given["objective"], {k: given[k] for k in PARAMETERS if k in given})
+    loss = LossSpec(given["objective"], {k: given[k] for k in PARAMETERS if k in given})
     known = {k: given[k] for k in given if k not in (*PARAMETERS, "objective", "n_jobs")}
     work = TrainWork(loss, boost_params(known), StoppingParams(), mode=mode, memory_limit=10**8)
     X, y = pd.DataFrame(data["X"], columns=list("abc")), data["y"]
@@ -433,7 +433,7 @@ def test_a_survey_waits_for_the_rows_with_which_a_loss_is_tried() -> None:
         def check_target(self, target, first_row=0, origin=None):
             seen.append((len(target), first_row, origin))
 
-    survey = TargetSurvey(AskedLoss(Watched()), StoppingParams(early_stopping=False), 0, True)
+    survey = TargetSurvey(LossSpec(Watched()), StoppingParams(early_stopping=False), 0, True)
     for size in (1, 0, 1):
         survey.note(np.ones(size))
     assert seen == []

@@ -28,11 +28,11 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting import following
 from hedgerow.boosting import rounds as rounds_module
+from hedgerow.boosting import training_loop
 from hedgerow.boosting.budget import Budget
-from hedgerow.boosting.following import INTERRUPTS
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.training_loop import INTERRUPTS
 from hedgerow.cli.main import main
 from hedgerow.distributed.training import _with_what_is_left
 from hedgerow.errors import DataError, DataTypeError, ParameterError
@@ -546,7 +546,7 @@ def test_a_second_interrupt_comes_through(monkeypatch) -> None:
     with pytest.raises(KeyboardInterrupt):  # as of a search, which goes on with the next fit
         model.fit(X[:, :3], Y)
     assert vars(model) == before
-    monkeypatch.setattr(following, "TWICE", 0.0)
+    monkeypatch.setattr(training_loop, "TWICE", 0.0)
     with pytest.warns(InterruptedFitWarning):
         model.fit(X[:, :3], Y)
 
@@ -595,14 +595,14 @@ def test_the_command_line_writes_the_model_of_an_interrupted_fit(
 ) -> None:
     file = tmp_path / "t.csv"
     np.savetxt(file, np.column_stack([X, Y]), delimiter=",", header="a,b,c,d,y", comments="")
-    real = following.Watch.after_round
+    real = training_loop.Watch.after_round
 
     def after_round(self, state):
         if state.n_rounds == 5:
             raise KeyboardInterrupt
         return real(self, state)
 
-    monkeypatch.setattr(following.Watch, "after_round", after_round)
+    monkeypatch.setattr(training_loop.Watch, "after_round", after_round)
     path = tmp_path / "m"
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # none is shown: one line says it all

@@ -11,13 +11,13 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, given_model
-from hedgerow.boosting.asked_loss import AskedLoss, count_classes
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.class_weights import rescaled
 from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
+from hedgerow.boosting.loss_spec import LossSpec, count_classes
 from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.row_sets import ONLY, TRAINING, check_set_names, stacked
 from hedgerow.boosting.sample import Sample
@@ -377,10 +377,10 @@ def _with_offset_of(rows: Dataset | StoredData, names: tuple[str, ...]) -> Datas
     return rows.with_offset(list(names))
 
 
-def loss_of(given: Mapping[str, Any], has_queries: bool = False) -> AskedLoss:
+def loss_of(given: Mapping[str, Any], has_queries: bool = False) -> LossSpec:
     """What is said of the loss among the parameters of :func:`train`, for rows in batches."""
     asked = given.get("objective", "squared_error")
-    return AskedLoss(asked, _loss_values(given), has_queries=has_queries)
+    return LossSpec(asked, _loss_values(given), has_queries=has_queries)
 
 
 def stopping_of(given: Mapping[str, Any]) -> StoppingParams:

@@ -21,16 +21,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.boosting.budget import Budget
-from hedgerow.boosting.contest import Contest, of_folds
+from hedgerow.boosting.budget_schedule import HIGHEST_RATE, SHORT_PATH, Pace
 from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold, deal_observations, draw_folds, lists_in_any_order
-from hedgerow.boosting.following import TWICE
-from hedgerow.boosting.pace import HIGHEST_RATE, SHORT_PATH, Pace
+from hedgerow.boosting.model_selection import Contest, of_folds
 from hedgerow.boosting.repeats import find_repeats
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.training_loop import TWICE
 from hedgerow.boosting.watch import StoppedBy
 from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError
 from hedgerow.metrics import Metric, task_of

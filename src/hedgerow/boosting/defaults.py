@@ -17,7 +17,7 @@ rounds, and small leaves on tiny tables.
 Rounds end when the loss of rows that were not trained on has stopped to fall.  Small
 tables ask the rows of every fold, larger ones those of one fold; then all rows are
 trained on.  The folds also choose between the recipe and a few alternatives to it
-(:mod:`hedgerow.boosting.alternatives`).  `benchmarks/quality` has the evidence,
+(:mod:`hedgerow.boosting.candidates`).  `benchmarks/quality` has the evidence,
 `docs/defaults.md` the figures.
 """
 
@@ -27,10 +27,16 @@ import math
 from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
-from hedgerow.boosting.alternatives import FEWEST_ROWS, MOST_LEVELS, alternatives, plain_trees
+from hedgerow.boosting.budget_schedule import (
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    SHORT_PATH,
+    USUAL_PATH,
+    Pace,
+)
+from hedgerow.boosting.candidates import FEWEST_ROWS, MOST_LEVELS, alternatives, plain_trees
 from hedgerow.boosting.data_size import DataSize
 from hedgerow.boosting.evidence import compares_rows
-from hedgerow.boosting.pace import HIGHEST_RATE, LOWEST_RATE, SHORT_PATH, USUAL_PATH, Pace
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.slopes import obstacle_to_slopes
 from hedgerow.boosting.stopping import StoppingParams
@@ -282,8 +288,8 @@ def within_time(
 
     Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
     well.  So a budget that has room for more rounds is spent on a smaller rate, which
-    follows the clock (:mod:`hedgerow.boosting.pace`).  Where there is time for folds they
-    choose as without a budget, and tell how far the model is to go; otherwise some rows
+    follows the clock (:mod:`hedgerow.boosting.budget_schedule`).  Where there is time for folds
+    they choose as without a budget, and tell how far the model is to go; otherwise some rows
     are set aside, or none where rounds are few.
 
     Parameters

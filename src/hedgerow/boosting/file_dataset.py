@@ -25,8 +25,8 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.file_rows import ReadTarget, RowReader, Rows, numeric_target
-from hedgerow.boosting.row_forms import sortable
 from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
+from hedgerow.boosting.training_matrix import sortable
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.chunk_sink import ChunkSink

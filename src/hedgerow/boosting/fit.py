@@ -23,7 +23,6 @@ from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, 
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.continuing import Start
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
-from hedgerow.boosting.following import follow
 from hedgerow.boosting.magnitudes import warn_of_no_split, warn_of_short_steps
 from hedgerow.boosting.ready import (
     FitPlan,
@@ -35,6 +34,7 @@ from hedgerow.boosting.ready import (
 )
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.training_loop import follow
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model

@@ -24,10 +24,10 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.scores import TrainingData
 from hedgerow.boosting.statistics import Encoded, choose_columns, constraints_of_inputs, encode
+from hedgerow.boosting.training_matrix import prepare_rows
 from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.schema import Schema

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.numbered import number_values
+from hedgerow.boosting.factorize import number_values
 from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
 from hedgerow.errors import DataError, ParameterError
 

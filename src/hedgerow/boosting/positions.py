@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.numbered import refuse_missing
+from hedgerow.boosting.factorize import refuse_missing
 from hedgerow.boosting.queries import with_queries
 from hedgerow.boosting.sample import Positions, Sample, check_length
 from hedgerow.errors import DataError, DataTypeError, ParameterError

@@ -13,8 +13,8 @@ from typing import Any, cast
 import numpy as np
 
 from hedgerow.arrays import IntArray
+from hedgerow.boosting.factorize import number_values
 from hedgerow.boosting.groups import check_groups, split_groups
-from hedgerow.boosting.numbered import number_values
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_rows, split_rows
 from hedgerow.errors import DataError, ParameterError

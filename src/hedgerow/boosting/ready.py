@@ -17,15 +17,14 @@ from dataclasses import dataclass, replace
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.callbacks import Callback, check_callbacks
 from hedgerow.boosting.checkpoint import Rounds
-from hedgerow.boosting.contest import with_resolved
 from hedgerow.boosting.continuing import Start, with_known_levels
 from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.magnitudes import check_differences
 from hedgerow.boosting.metric_groups import check_watched, read_groups
+from hedgerow.boosting.model_selection import with_resolved
 from hedgerow.boosting.positions import bias_record, bound, bound_to_part, check_positions
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early
 from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
-from hedgerow.boosting.row_forms import prepare_rows
 from hedgerow.boosting.row_sets import TRAINING, parts_of
 from hedgerow.boosting.sample import Sample, with_own_levels
 from hedgerow.boosting.statistics import (
@@ -36,6 +35,7 @@ from hedgerow.boosting.statistics import (
 )
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.strategy import resolve_strategy
+from hedgerow.boosting.training_matrix import prepare_rows
 from hedgerow.boosting.watch import ScoredRows, Watch, best_round_of, found_by_loss, record_of
 from hedgerow.data.statistics import Inputs
 from hedgerow.errors import DataError, ParameterError

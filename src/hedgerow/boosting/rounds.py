@@ -21,7 +21,7 @@ from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.continuing import joined
-from hedgerow.boosting.modes import Additive, Average, Dropout, Mode, make_mode, settled
+from hedgerow.boosting.ensemble import Additive, Average, Dropout, Mode, make_mode, settled
 from hedgerow.boosting.scores import Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors, resolve_strategy

@@ -28,7 +28,7 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.numbered import number_values
+from hedgerow.boosting.factorize import number_values
 from hedgerow.boosting.offsets import Offsets, names_of_offset, take_offset
 from hedgerow.boosting.positions import read_position
 from hedgerow.boosting.queries import read_qid

@@ -25,18 +25,18 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.file_rows import Rows
 from hedgerow.boosting.fit import fit
-from hedgerow.boosting.row_forms import sortable
+from hedgerow.boosting.loss_spec import check_rows_alone
 from hedgerow.boosting.row_sets import stacked
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, StorePlan, ValidRows, named_valid
+from hedgerow.boosting.training_matrix import sortable
 from hedgerow.data.column_files import LEAST_MEMORY, sort_to_files
 from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable, RowFile
 from hedgerow.data.memory import give_back_memory, shown_bytes

@@ -81,8 +81,8 @@ class StoppingParams:
         the best settings are better there.
     finest_rate : float > 0 or None
         For ``"cv"`` with a time budget: the model goes as far as the folds have found best, with
-        learning rates that follow the clock (:mod:`hedgerow.boosting.pace`), and the smallest
-        is this.  None: it has the rate and the rounds that it would have without a budget.
+        learning rates that follow the clock (:mod:`hedgerow.boosting.budget_schedule`), and this
+        is the smallest.  None: rate and rounds are those of a fit without a budget.
     is_cautious : bool
         For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
     time_budget : float > 0 or None

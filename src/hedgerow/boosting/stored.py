@@ -23,12 +23,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.boosting.asked_loss import check_rows_alone
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Recorder
-from hedgerow.boosting.following import follow
+from hedgerow.boosting.loss_spec import check_rows_alone
 from hedgerow.boosting.magnitudes import check_differences, warn_of_no_split, warn_of_short_steps
 from hedgerow.boosting.metric_groups import refuse_groups
 from hedgerow.boosting.ready import check_out_of_bag
@@ -48,6 +47,7 @@ from hedgerow.boosting.stored_rounds import (
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.boosting.stored_scores import StoredScores, Tally, offset_rows_of, rows_of
 from hedgerow.boosting.strategy import resolve_stored
+from hedgerow.boosting.training_loop import follow
 from hedgerow.boosting.watch import RoundState, ScoredRows, Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import GIVEN

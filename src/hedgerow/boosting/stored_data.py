@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fingerprint import Fingerprint
 from hedgerow.boosting.hold_out import HoldOut
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.row_sets import ONLY
 from hedgerow.boosting.sorted_data import fit_sorted
 from hedgerow.boosting.stopping import StoppingParams
@@ -50,7 +50,7 @@ class TargetSurvey:
 
     Parameters
     ----------
-    loss : AskedLoss
+    loss : LossSpec
     stopping : StoppingParams
     seed : int
     sets_aside : bool
@@ -66,7 +66,7 @@ class TargetSurvey:
 
     def __init__(
         self,
-        loss: AskedLoss,
+        loss: LossSpec,
         stopping: StoppingParams,
         seed: int,
         sets_aside: bool,

@@ -22,7 +22,7 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.checkpoint import Rounds
-from hedgerow.boosting.modes import Additive, Dropout, Mode, settled
+from hedgerow.boosting.ensemble import Additive, Dropout, Mode, settled
 from hedgerow.boosting.rounds import adds_scores
 from hedgerow.boosting.row_sets import TRAINING
 from hedgerow.boosting.scores import AddedScores
@@ -71,7 +71,7 @@ class StoredGrower(Protocol):
 
 
 class TrainScores:
-    """The training rows as :mod:`hedgerow.boosting.modes` sees them."""
+    """The training rows as :mod:`hedgerow.boosting.ensemble` sees them."""
 
     def __init__(self, grower: StoredGrower, n_outputs: int) -> None:
         self.raw: FloatArray = np.empty((n_outputs, 0))

@@ -138,7 +138,7 @@ class Watch:
         From the beginning of the fit to the end of each round; NaN for those of an
         earlier run.
     stopped_by : str
-        What ended the fit; see :mod:`hedgerow.boosting.following`.
+        What ended the fit; see :mod:`hedgerow.boosting.training_loop`.
     """
 
     objective: Objective

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.class_weights import corrected
 from hedgerow.boosting.defaults import ROUNDS
 from hedgerow.boosting.file_checks import check_parts
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
@@ -98,7 +98,7 @@ class OnCluster(HedgerowEstimator):
 
     def _work(
         self,
-        loss: AskedLoss,
+        loss: LossSpec,
         memory_limit: int | None,
         known: Labels | None = None,
     ) -> TrainWork:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hedgerow.boosting.asked_loss import AskedLoss
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.queries import check_given
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
@@ -108,7 +108,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         )
 
         def fit() -> object:
-            loss = AskedLoss(name, self._loss_values(), has_queries=True)
+            loss = LossSpec(name, self._loss_values(), has_queries=True)
             work = self._work(loss, memory_limit)
             return self._adopt(train_on_workers(client, work, tables, parallelism, resilience))
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.fingerprint import Fingerprint, settings_of
 from hedgerow.boosting.hold_out import Chosen, HoldOut
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
 from hedgerow.boosting.stored_queries import number_queries, queries_aside
@@ -53,7 +53,7 @@ class TrainWork:
 
     Attributes
     ----------
-    loss : AskedLoss
+    loss : LossSpec
     params : BoostParams
     stopping : StoppingParams
     eval_metric
@@ -74,7 +74,7 @@ class TrainWork:
         Of all partitions, for training and validation; empty: they are not compared.
     """
 
-    loss: AskedLoss
+    loss: LossSpec
     params: BoostParams
     stopping: StoppingParams
     eval_metric: MetricChoice = None

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.asked_loss import AskedLoss
 from hedgerow.boosting.checkpoint import Checkpoint, claiming
 from hedgerow.boosting.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.file_dataset import FileDataset
+from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.stored_data import TargetSurvey, fit_data
 from hedgerow.data.sources.columns import ReadColumn
@@ -155,7 +155,7 @@ def fit_files(
 
 def _fit(
     estimator: HedgerowClassifier | HedgerowRegressor,
-    loss: AskedLoss,
+    loss: LossSpec,
     data: FileDataset,
     valid: FileDataset | None,
     checkpoint: Checkpoint | None,
@@ -187,7 +187,7 @@ def _fit(
 
 def asked_loss(
     estimator: HedgerowClassifier | HedgerowRegressor, classes: AnyArray | None = None
-) -> AskedLoss:
+) -> LossSpec:
     """The loss of an estimator, for rows that are not in memory.
 
     Parameters
@@ -207,9 +207,9 @@ def asked_loss(
         assert classes is not None
         name, n_outputs = estimator._chosen_loss(classes)  # noqa: SLF001
         several = callable(name) and n_outputs > 1
-        return AskedLoss(name, values, "classes" if several else "two classes", n_outputs)
+        return LossSpec(name, values, "classes" if several else "two classes", n_outputs)
     chosen = "squared_error" if estimator.objective == "auto" else estimator.objective
-    return AskedLoss(chosen, values)
+    return LossSpec(chosen, values)
 
 
 def _check_classes(estimator: HedgerowClassifier, facts: TargetFacts) -> AnyArray:

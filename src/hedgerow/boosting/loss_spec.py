@@ -35,7 +35,7 @@ _STRATIFIED = ("logistic", "exponential", "softmax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AskedLoss:
+class LossSpec:
     """A loss for rows that are not all in memory.
 
     Attributes
@@ -205,4 +205,4 @@ def _check_object(objective: OwnObject, shown: str) -> None:
         )
 
 
-__all__ = ["AskedLoss", "check_rows_alone", "count_classes"]
+__all__ = ["LossSpec", "check_rows_alone", "count_classes"]

@@ -34,10 +34,10 @@ from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
 from hedgerow.boosting.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.following import is_second
 from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.stopping import BestRound, StoppingParams
 from hedgerow.boosting.strategy import resolve_strategy
+from hedgerow.boosting.training_loop import is_second
 from hedgerow.data.schema import Schema
 from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric

@@ -3,7 +3,7 @@
 No recipe is the best for all tables of a size: a smooth target wants common cuts and lines in
 the leaves, one of few interactions trees of four leaves, and some categories are better tried
 one by one.
-The folds are grown with each (:mod:`hedgerow.boosting.contest`), and the best goes on.
+The folds are grown with each (:mod:`hedgerow.boosting.model_selection`), and the best goes on.
 `docs/defaults.md` has the figures of each.
 """
 
