@@ -14,7 +14,7 @@ from hedgerow import Dataset, train
 from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.comm.base import Alone
-from hedgerow.distributed.modes import check_parallelism, choose_mode
+from hedgerow.distributed.parallelism import check_parallelism, choose_mode
 from hedgerow.distributed.partition import (
     Description,
     Partition,

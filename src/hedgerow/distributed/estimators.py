@@ -16,8 +16,8 @@ from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.survival import SURVIVAL
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
-from hedgerow.distributed.modes import Parallelism, check_parallelism
 from hedgerow.distributed.one_worker import FitAlone, run_alone
+from hedgerow.distributed.parallelism import Parallelism, check_parallelism
 from hedgerow.distributed.partition import Labels, add_masses, unique_labels
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers

@@ -11,7 +11,7 @@ from hedgerow.boosting.queries import check_given
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
 from hedgerow.distributed.estimators import OnCluster, refuse_offset
-from hedgerow.distributed.modes import Parallelism
+from hedgerow.distributed.parallelism import Parallelism
 from hedgerow.distributed.prediction import predict_lazily
 from hedgerow.distributed.training import train_on_workers
 from hedgerow.estimators import HedgerowRanker
@@ -76,7 +76,7 @@ class DaskHedgerowRanker(OnCluster, HedgerowRanker):
         client : distributed.Client, optional
             Default: the one made last.
         parallelism : {"auto", "data", "features"}, default="auto"
-            What is divided between workers; see :mod:`hedgerow.distributed.modes`.
+            What is divided between workers; see :mod:`hedgerow.distributed.parallelism`.
         memory_limit : int, optional
             Bytes for binned rows on each worker; default: 40% of the worker's limit.
             Labels, queries, scores and derivatives are in memory beside them: some 64

@@ -15,8 +15,8 @@ from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers
 from hedgerow.distributed.collections import Tables, persist_tables
-from hedgerow.distributed.modes import Parallelism, check_parallelism, choose_mode
 from hedgerow.distributed.one_worker import TrainAlone, run_alone
+from hedgerow.distributed.parallelism import Parallelism, check_parallelism, choose_mode
 from hedgerow.distributed.work import TrainWork
 from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.io import model_from_bytes
@@ -68,7 +68,7 @@ def train(
     categorical_features, unknown_category
         As for :class:`hedgerow.Dataset`.
     parallelism : {"auto", "data", "features"}, default="auto"
-        What is divided between workers; see :mod:`hedgerow.distributed.modes`.
+        What is divided between workers; see :mod:`hedgerow.distributed.parallelism`.
     memory_limit : int, optional
         Bytes for binned rows on each worker, the rest goes to its local directory.
         Default: 40% of the worker's memory limit.
