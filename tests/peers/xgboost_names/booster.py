@@ -217,9 +217,10 @@ class Booster:
     ) -> Any:
         """Upper ends of the bins that have splits, and how many."""
         found = np.empty((0, 2))
-        named = dict(zip(self.feature_names or (), self.ours.feature_names, strict=False))
-        column = named.get(feature, feature)
-        if column in self.ours.feature_names and len(self.ours.split_values(column)):
+        ours = self.ours.feature_names
+        theirs = self.feature_names or [f"f{k}" for k in range(len(ours))]
+        column = dict(zip(theirs, ours, strict=True)).get(feature, "")
+        if column and len(self.ours.split_values(column)):
             most = len(np.unique(self.ours.split_values(column)))
             counts, edges = self.ours.split_value_histogram(
                 column, most if bins is None else max(min(most, bins), 1)
