@@ -19,6 +19,7 @@ from hedgerow import (
 from hedgerow.convert.settings.catboost import CATBOOST
 from hedgerow.convert.settings.lightgbm import LIGHTGBM
 from hedgerow.convert.settings.names import name_hint
+from hedgerow.convert.settings.rules import united
 from hedgerow.convert.settings.xgboost import XGBOOST
 
 FUNCTIONS = [from_lightgbm_params, from_xgboost_params, from_catboost_params]
@@ -288,3 +289,24 @@ def test_categories_of_few_rows_are_split_by_as_in_xgboost() -> None:
     params = from_xgboost_params({"n_estimators": 30, "max_cat_to_onehot": 1}).params
     found = train(params, rows).predict(rows.X)
     np.testing.assert_allclose(found, level, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"monotone_penalty": 2.0}, {"monotone_penalty": 2.0}),
+        ({"ms_penalty": 2.0}, {"monotone_penalty": 2.0}),
+        ({"objective": "fair", "fair_c": 2.0}, {"objective": "fair", "delta": 2.0}),
+        ({"extra_tree": True}, {"extra_trees": True}),
+        ({"path_smooth": 1.0}, {"path_smooth": 1.0}),
+        ({"fs": "cuts.json"}, {"forced_splits": "cuts.json"}),
+    ],
+    ids=str,
+)
+def test_what_lightgbm_has_for_growth_is_translated(given, said) -> None:
+    assert dict(from_lightgbm_params(given, defaults=False).params) == said
+
+
+def test_no_rule_hides_another() -> None:
+    with pytest.raises(ValueError, match="stand twice: b"):
+        united({"a": 1, "b": 2}, {"b": 3})

@@ -9,8 +9,9 @@ import pytest
 
 import hedgerow
 
+ROOT = Path(__file__).resolve().parents[1]
 SOURCES = Path(hedgerow.__file__).parent
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = ROOT / "docs"
 
 PRIVATE = {
     "alternatives": "candidates",
@@ -36,7 +37,7 @@ def test_pages_do_not_name_modules_that_are_gone() -> None:
     gone = {}
     for page in DOCS.glob("*.md"):
         for name in re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`", page.read_text("utf-8")):
-            places = (SOURCES / name, SOURCES.parents[1] / name)
+            places = (SOURCES / name, ROOT / name)
             if not any(place.exists() for place in places):
                 gone.setdefault(page.name, []).append(name)
     assert gone == {}

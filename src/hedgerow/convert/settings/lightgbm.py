@@ -15,6 +15,7 @@ from hedgerow.convert.settings.rules import (
     choice,
     limit,
     of_the_loss,
+    united,
 )
 from hedgerow.convert.settings.rules import translate as _translate
 from hedgerow.errors import ParameterError
@@ -144,7 +145,6 @@ _RULES: dict[str, Rule] = {
         ),
         Rule(note=f"random_state is the one seed; {_UNLIKE}."),
     ),
-    **OTHERS,
 }
 
 _ALIASES: dict[str, tuple[str, ...]] = {
@@ -182,19 +182,17 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     ),
     "monotone_constraints": ("mc", "monotone_constraint", "monotonic_cst"),
     "linear_tree": ("linear_trees",),
-    "extra_trees": ("extra_tree",),
-    "forcedsplits_filename": ("fs", "forced_splits_filename", "forced_splits_file"),
-    "monotone_penalty": ("monotone_splits_penalty", "ms_penalty", "mc_penalty"),
     "drop_rate": ("rate_drop",),
     "is_unbalance": ("unbalance", "unbalanced_sets"),
     "enable_bundle": ("is_enable_bundle", "bundle"),
     "verbosity": ("verbose",),
     "device_type": ("device",),
-    **OTHER_ALIASES,
 }
 
 LIGHTGBM = Library(
-    "LightGBM", _RULES, {other: name for name, others in _ALIASES.items() for other in others}
+    "LightGBM",
+    united(_RULES, OTHERS),
+    {other: name for name, others in united(_ALIASES, OTHER_ALIASES).items() for other in others},
 )
 
 

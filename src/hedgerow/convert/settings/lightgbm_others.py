@@ -21,13 +21,11 @@ OTHERS: dict[str, Rule] = {
     "bagging_by_query": Rule(note="rows are drawn, not queries."),
     "pos_bagging_fraction": Rule(harmless=(1, 1.0), note="classes are drawn alike."),
     "neg_bagging_fraction": Rule(harmless=(1, 1.0), note="classes are drawn alike."),
-    "monotone_penalty": Rule(harmless=(0, 0.0), note="constrained columns may split anywhere."),
     "cegb_tradeoff": Rule(harmless=(1, 1.0), note="use gamma and feature_penalties."),
     **dict.fromkeys(
         ("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled"),
         Rule(harmless=(None, "", [], ()), note="use feature_penalties."),
     ),
-    "fair_c": Rule(note="it is of the objective 'fair', which is not here."),
     "poisson_max_delta_step": Rule(note="use max_delta_step."),
     "forcedbins_filename": Rule(harmless=(None, ""), note="give the cuts as forced_bins."),
     "uniform_drop": Rule(note="trees are dropped uniformly."),
@@ -35,11 +33,10 @@ OTHERS: dict[str, Rule] = {
     "refit_decay_rate": Rule(note="it is an argument of refit."),
     "snapshot_freq": Rule(harmless=(-1, 0, None), note="use checkpoint."),
     "metric_freq": Rule(note="every round is scored."),
-    "pred_early_stop": Rule(harmless=(False,), note="all trees are asked."),
     **dict.fromkeys(
         (
-            *("pred_early_stop_freq", "pred_early_stop_margin", "predict_raw_score"),
-            *("predict_leaf_index", "predict_contrib", "predict_disable_shape_check"),
+            *("predict_raw_score", "predict_leaf_index", "predict_contrib"),
+            "predict_disable_shape_check",
             *("start_iteration_predict", "num_iteration_predict"),
         ),
         _OF_PREDICTIONS,

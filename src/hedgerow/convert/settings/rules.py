@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.objectives import PARAMETERS
 
 Values = dict[str, Any]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,23 @@ class Library:
         if name in self.rules:
             return name
         return self.aliases.get(name)
+
+
+def united(*tables: Mapping[str, Value]) -> dict[str, Value]:
+    """One table of several.
+
+    Raises
+    ------
+    ValueError
+        If a name stands in two of them: the second would hide the first.
+    """
+    found: dict[str, Value] = {}
+    for table in tables:
+        twice = sorted(found.keys() & table.keys())
+        if twice:
+            raise ValueError(f"names that stand twice: {', '.join(twice)}.")
+        found.update(table)
+    return found
 
 
 def translate(library: Library, params: Mapping[str, Any], defaults: bool) -> Translation:
