@@ -9,16 +9,17 @@ just in time   Numba compiles the kernel when it is first called and keeps the c
           (:mod:`~hedgerow.compile.just_in_time`): for losses of the user's, and where no library
           fits.
 
-===============  ==========================================================================
-``kernels``      :class:`Kernel` and :class:`Intrinsic`: what stands in the modules
-``policy``       ``HEDGEROW_COMPILE`` and the processor that code is made for
-``library``      finds, checks and loads the built library
-``digests``      what a kernel depends on, as a digest
-``variants``     the argument types for which kernels are built: one list, ``variants.txt``
-``just_in_time`` Numba, with its private interfaces: the only module that knows them
-``unpack``       LLVM code that takes Python arguments apart for a built kernel
-``build``        compiles the list and links the library: run by the build of the package
-===============  ==========================================================================
+==================  ==========================================================================
+``kernels``         :class:`Kernel` and :class:`Intrinsic`: what stands in the modules
+``policy``          ``HEDGEROW_COMPILE`` and the processor that code is made for
+``library``         finds, checks and loads the built library
+``digests``         what a kernel depends on, as a digest
+``variants``        the argument types for which kernels are built: one list, ``variants.txt``
+``just_in_time``    Numba, with its private interfaces: the only module that knows them
+``entry_code``      LLVM code of entries: what Python calls to run a built kernel
+``read_arguments``  LLVM code that reads the arguments of a call, shared by all entries
+``build``           compiles the list and links the library: run by the build of the package
+==================  ==========================================================================
 """
 
 from hedgerow.compile.kernels import Intrinsic, Kernel, entry_of, kernel

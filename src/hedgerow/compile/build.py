@@ -136,7 +136,7 @@ def _object_folder(system: str, level: str) -> Path:
 
     toolchain = hashlib.blake2b(digest_size=6)
     toolchain.update(repr((SYSTEMS[system], LEVELS[level])).encode())
-    for name in ("unpack.py", "just_in_time.py", "library.py"):
+    for name in ("entry_code.py", "read_arguments.py", "just_in_time.py", "library.py"):
         toolchain.update(Path(__file__).with_name(name).read_bytes())
     name = f"{just_in_time.VERSIONS}-{toolchain.hexdigest()}"
     return just_in_time.cache_root() / "objects" / name

@@ -42,7 +42,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import NativeLowering
 
-from hedgerow.compile import digests, progress, unpack
+from hedgerow.compile import digests, entry_code, progress
 from hedgerow.compile.kernels import Kernel
 
 _CHECKED = "-bounds-checked" if numba.config.BOUNDSCHECK else ""
@@ -346,7 +346,7 @@ def build_entry(
     kernel : Kernel
     argument_types : tuple of Numba types
     symbol : str
-        Name of the entry (:mod:`hedgerow.compile.unpack` says how it is called).
+        Name of the entry (:mod:`hedgerow.compile.entry_code` says how it is called).
     target : Target
         The process must run with the same features in ``NUMBA_CPU_FEATURES``.
 
@@ -361,7 +361,7 @@ def build_entry(
     codegen = _codegen(target)
     entry = codegen.create_library(symbol)
     module = entry.create_ir_module(symbol)
-    unpack.write_entry(module, compiled, symbol)
+    entry_code.write_entry(module, compiled, symbol)
     entry.add_ir_module(module)
     codegen.adopt(compiled.library._get_module_for_linking())  # noqa: SLF001
     entry.add_linking_library(compiled.library)
@@ -384,7 +384,7 @@ def build_support(build: str, target: Target) -> bytes:
     codegen = _codegen(target)
     support = codegen.create_library("hedgerow_support")
     module = support.create_ir_module("hedgerow_support")
-    unpack.write_support(module, build)
+    entry_code.write_support(module, build)
     support.add_ir_module(module)
     support.finalize()
     code: bytes = support.emit_native_object()
@@ -397,5 +397,5 @@ def _hide_all_but(module: Any, symbol: str) -> None:
         if item.is_declaration:
             # Numba's frexp and ldexp are those of C, in a library of its own.
             item.name = item.name.removeprefix("numba_")
-        elif item.name not in (symbol, unpack.TABLE):
+        elif item.name != symbol:
             item.linkage = "internal"

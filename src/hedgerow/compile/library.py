@@ -37,7 +37,7 @@ FOLDER = Path(__file__).parents[1] / "built"
 MANIFEST = "manifest.json"
 FORMAT = 1
 
-# What the code of an entry (:mod:`hedgerow.compile.unpack`) looks up, in this order.
+# What the code of an entry (:mod:`hedgerow.compile.entry_code`) looks up, in this order.
 FUNCTIONS = (
     "PyTuple_Size",
     "PyTuple_GetItem",

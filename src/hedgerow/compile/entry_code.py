@@ -1,0 +1,160 @@
+"""LLVM code of entries: what Python calls to run a kernel.
+
+An entry is a function of the interpreter's C interface, of which
+:mod:`hedgerow.compile.library` makes a built-in function::
+
+    PyObject *entry(PyObject *self, PyObject *arguments)
+
+    self        None to run the kernel; True to ask only whether the types fit
+    arguments   the tuple of the call
+
+    returns what the kernel returns (or True), NotImplemented for arguments of other
+    types, NULL with an exception set
+
+It has the arguments read (:mod:`hedgerow.compile.read_arguments`), gives the interpreter's
+lock back, and calls the kernel.  A call takes less time than one of Numba's dispatcher
+(``benchmarks/calls.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.np import arrayobj
+
+from hedgerow.compile.read_arguments import (
+    BYTE,
+    EXCEPTION,
+    FITS,
+    INT,
+    POINTER,
+    STATE,
+    VOID,
+    WORD,
+    Interpreter,
+    declare_reader,
+    declare_table,
+    n_words_of,
+    program_of,
+    write_reader,
+)
+
+
+def write_entry(module: Any, compiled: Any, symbol: str) -> None:
+    """Define the entry of a compiled kernel in an LLVM module."""
+    context, signature = compiled.target_context, compiled.signature
+    function = ir.Function(module, ir.FunctionType(POINTER, [POINTER, POINTER]), symbol)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    asked, arguments = function.args
+    python = Interpreter(builder, declare_table(module))
+    words = _read(builder, python, types.Tuple(signature.args), arguments)
+    with builder.if_then(python.is_object(asked, "True"), likely=False):
+        builder.ret(python.new_reference("True"))
+    values = [_value_of(context, builder, kind, words) for kind in signature.args]
+
+    thread = python.call("PyEval_SaveThread", POINTER)
+    kernel_type = context.call_conv.get_function_type(signature.return_type, signature.args)
+    kernel = ir.Function(module, kernel_type, compiled.fndesc.llvm_func_name)
+    status, value = context.call_conv.call_function(
+        builder, kernel, signature.return_type, signature.args, values
+    )
+    python.call("PyEval_RestoreThread", VOID, thread)
+    with builder.if_then(builder.not_(status.is_ok), likely=False):
+        text = context.insert_const_string(module, f"the kernel of {symbol} failed")
+        python.call("PyErr_SetString", VOID, python.object("RuntimeError"), text)
+        builder.ret(ir.Constant(POINTER, None))
+    builder.ret(_object_of(builder, python, signature.return_type, value))
+
+
+def write_support(module: Any, build: str) -> None:
+    """Define what the entries of a library share, and the name of the build."""
+    table = declare_table(module)
+    table.initializer = ir.Constant(table.value_type, None)
+    write_reader(module, table)
+    text = bytearray(build.encode() + b"\0")
+    name = ir.GlobalVariable(module, ir.ArrayType(BYTE, len(text)), "hedgerow_build")
+    name.initializer = ir.Constant(name.value_type, text)
+
+
+def _read(builder: Any, python: Interpreter, kind: Any, arguments: Any) -> Iterator[Any]:
+    """Have the arguments read; places of the words, unless the entry ends here."""
+    module = builder.module
+    code = bytearray(program_of(kind))
+    program = cgutils.global_constant(
+        module, "program", ir.Constant(ir.ArrayType(BYTE, len(code)), code)
+    )
+    n_words = n_words_of(kind)
+    words = cgutils.alloca_once(builder, WORD, size=WORD(max(n_words, 1)))
+    state = cgutils.alloca_once(builder, STATE)
+    builder.store(builder.bitcast(program, POINTER), builder.gep(state, [INT(0), INT(0)]))
+    builder.store(words, builder.gep(state, [INT(0), INT(1)]))
+    status = builder.call(declare_reader(module), [arguments, state])
+    with builder.if_then(builder.icmp_signed("!=", status, INT(FITS)), likely=False):
+        with builder.if_then(builder.icmp_signed("==", status, INT(EXCEPTION))):
+            builder.ret(ir.Constant(POINTER, None))
+        builder.ret(python.new_reference("NotImplemented"))
+    return (builder.gep(words, [WORD(k)]) for k in range(n_words))
+
+
+def _value_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:
+    """The next value of one of Numba's types, from the words of the reader."""
+    if isinstance(kind, types.BaseTuple):
+        values = [_value_of(context, builder, item, words) for item in kind.types]
+        return context.make_tuple(builder, kind, values)
+    if isinstance(kind, types.NoneType):
+        return context.get_dummy_value()
+    if isinstance(kind, types.Array):
+        return _array_of(context, builder, kind, words)
+    word = builder.load(next(words))
+    if isinstance(kind, types.Float):
+        number = builder.bitcast(word, ir.DoubleType())
+        return number if kind == types.float64 else builder.fptrunc(number, ir.FloatType())
+    if kind == types.boolean:
+        return builder.icmp_unsigned("!=", word, WORD(0))
+    return word if kind.bitwidth == 64 else builder.trunc(word, ir.IntType(kind.bitwidth))
+
+
+def _array_of(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:
+    """An array that owns nothing: the caller's object holds the memory."""
+    element = context.get_data_type(kind.dtype)
+    data = builder.bitcast(next(words), element.as_pointer().as_pointer())
+    array = arrayobj.make_array(kind)(context, builder)
+    arrayobj.populate_array(
+        array,
+        data=builder.load(data),
+        shape=[builder.load(next(words)) for _ in range(kind.ndim)],
+        strides=[builder.load(next(words)) for _ in range(kind.ndim)],
+        itemsize=WORD(context.get_abi_sizeof(element)),
+        meminfo=None,
+    )
+    return array._getvalue()  # noqa: SLF001  (Numba's way)
+
+
+def _object_of(builder: Any, python: Interpreter, kind: Any, value: Any) -> Any:
+    """The Python object for what a kernel returns."""
+    if isinstance(kind, types.NoneType):
+        return python.new_reference("None")
+    if isinstance(kind, types.BaseTuple):
+        made = python.call("PyTuple_New", POINTER, WORD(len(kind.types)))
+        items = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+        for k, (item_kind, item) in enumerate(items):
+            number = _object_of(builder, python, item_kind, item)
+            python.call("PyTuple_SetItem", INT, made, WORD(k), number)
+        return made
+    if isinstance(kind, types.Literal):
+        kind = kind.literal_type
+    if isinstance(kind, types.Float):
+        number = value if kind == types.float64 else builder.fpext(value, ir.DoubleType())
+        return python.call("PyFloat_FromDouble", POINTER, number)
+    if kind == types.boolean:
+        return python.call("PyBool_FromLong", POINTER, builder.zext(value, WORD))
+    if not isinstance(kind, types.Integer):
+        raise TypeError(f"a kernel that Python calls cannot return {kind}")
+    extend = builder.sext if kind.signed else builder.zext
+    word = value if kind.bitwidth == 64 else extend(value, WORD)
+    make = "PyLong_FromLongLong" if kind.signed else "PyLong_FromUnsignedLongLong"
+    return python.call(make, POINTER, word)
