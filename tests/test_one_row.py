@@ -15,6 +15,7 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.model import engine_tables
 from test_concurrency import in_child
 
 CITIES = ["Oslo", "Rome", "Kiel", "Bonn", "Turin"]
@@ -275,13 +276,11 @@ def test_forked_children_predict_while_threads_do() -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_child_forked_during_the_first_prediction_is_not_stuck(monkeypatch) -> None:
     # What a model computes once is being computed by a thread when the child is made.
-    from hedgerow.model import predict
-
     booster = fitted("plain", "squared_error").booster_
     expected = booster.predict_one(odd_rows()[0])
     fresh = pickle.loads(pickle.dumps(booster))
     inside, go_on = threading.Event(), threading.Event()
-    find_splits = predict.find_splits
+    find_splits = engine_tables.find_splits
 
     def slowly(forest):
         if threading.current_thread() is not threading.main_thread():
@@ -289,7 +288,7 @@ def test_a_child_forked_during_the_first_prediction_is_not_stuck(monkeypatch) ->
             go_on.wait(60)
         return find_splits(forest)
 
-    monkeypatch.setattr(predict, "find_splits", slowly)
+    monkeypatch.setattr(engine_tables, "find_splits", slowly)
     thread = threading.Thread(target=fresh.predict_one, args=(odd_rows()[0],))
     thread.start()
     assert inside.wait(60)

@@ -7,11 +7,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_predict as naive
+from hedgerow import Dataset, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.errors import DataError, DataTypeError
 from hedgerow.kernels.keys import keys_of_floats
@@ -97,8 +99,10 @@ def random_thresholds(rng: np.random.Generator, kind: str, values: np.ndarray) -
 def forced(forest: Forest, kind: str, engine: str) -> Predictor:
     """A predictor that takes the named engine for batches."""
     predictor = Predictor(forest, [kind_of(kind)] * forest.n_features)
-    predictor.__dict__["_mask_cost"] = 1.0
-    predictor.__dict__["_walk_cost"] = 2.0 if engine == "mask" else 0.5
+    predictor._tables.__dict__["mask_cost"] = 1.0
+    predictor._tables.__dict__["walk_cost"] = 0.5 if engine == "walk" else 2.0
+    predictor._tables.__dict__["rank_cost"] = 0.0 if engine == "ranks" else 1.0
+    predictor._tables.__dict__["rank_gain"] = 0.5
     return predictor
 
 
@@ -138,7 +142,7 @@ leaf_counts = st.one_of(st.integers(1, 5), st.sampled_from([31, 32, 33, 63, 64, 
 def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, n_rows):
     forest, values = case(seed, kind, rounds * n_outputs, n_rows, n_outputs)
     expected = naive.raw_scores(forest, values)
-    for engine in ("mask", "walk"):
+    for engine in ("mask", "ranks", "walk"):
         predictor = forced(forest, kind, engine)
         assert same_bits(predictor.raw_scores(values), expected)
         assert same_bits(predictor.raw_scores(values, n_threads=3), expected)
@@ -146,6 +150,36 @@ def test_engines_equal_naive_walk(seed, kind, rounds, n_outputs, n_rows):
         first, stop = len(rounds) // 2, forest.n_trees
         part = predictor.raw_scores(values, 1, first, stop)
         assert same_bits(part, naive.raw_scores(forest, values, first, stop))
+
+
+def test_ranks_stand_beside_sets_of_categories():
+    rng = np.random.default_rng(5)
+    numbers = rng.choice([0.5, np.nan, *rng.normal(size=40)], (600, 4))
+    frame = pd.DataFrame(numbers, columns=list("abcd"))
+    frame["town"] = rng.choice(list("stuvwxyz"), 600)
+    frame["street"] = rng.integers(0, 90, 600).astype(str)
+    y = frame.a.fillna(3) * (frame.town > "v") + rng.normal(size=600)
+    params = {"n_estimators": 30, "max_cat_to_onehot": 1}
+    found = {}
+    for engine in ("mask", "ranks", "walk"):
+        booster = train(params, Dataset(frame, y.to_numpy()))
+        predictor = booster._predictor
+        assert 0 < predictor.forest.has_sets.sum() < (predictor.forest.feature >= 0).sum()
+        predictor._tables.__dict__.update(
+            forced(predictor.forest, "float64", engine)._tables.__dict__
+        )
+        found[engine] = booster.predict(frame)
+    assert same_bits(found["mask"], found["walk"])
+    assert same_bits(found["ranks"], found["walk"])
+
+
+def test_ranks_are_taken_where_they_pay():
+    """The tables of float64 rows have keys of 32 bits for many trees, of 64 for a few."""
+    forest, _ = case(11, "float64", [31] * 400, n_rows=50)
+    predictor = Predictor(forest, ["float"] * forest.n_features)
+    assert predictor._tables.masks(False, 1.0)[0][2].dtype == np.int32
+    assert predictor._tables.masks(False, 1 / 400)[0][2].dtype == np.int64
+    assert predictor._tables.masks(True, 1.0)[1] is None
 
 
 @settings(max_examples=30, deadline=None)
@@ -191,7 +225,7 @@ def test_many_features_use_smaller_blocks():
     thresholds = keys_of_floats(rng.standard_normal(50))
     forest = random_forest(rng, [32] * 100, thresholds, 3000)
     expected = naive.raw_scores(forest, values[:50])
-    for engine in ("mask", "walk"):
+    for engine in ("mask", "ranks", "walk"):
         predictor = forced(forest, "float32", engine)
         assert same_bits(predictor.raw_scores(values, 2)[:, :50].copy(), expected)
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from hedgerow.arrays import AnyArray, FloatArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import SPARE_WORDS, line_start, words_as
-from hedgerow.kernels.predict import fill_keys, fill_set_keys
+from hedgerow.kernels.table_keys import fill_keys, fill_set_keys
 
 FUSED = 3
 """Levels asked at once; trees are padded to a multiple, with questions that all answer by no."""

@@ -29,10 +29,10 @@ def fill_keys_of_row(
     slots: IntArray,
     keys: AnyArray,
 ) -> None:
-    """Write the key of each slot; see :func:`hedgerow.kernels.predict.fill_keys`.
+    """Write the key of each slot; see :func:`hedgerow.kernels.table_keys.fill_keys`.
 
     Column c has the bits ``words[c]``, of which ``codings[coding_of[c]]`` makes a key.  Slots
-    below 0 are sets of categories, as in :func:`hedgerow.kernels.predict.fill_set_keys`.
+    below 0 are sets of categories, as in :func:`hedgerow.kernels.table_keys.fill_set_keys`.
     """
     bins, bins_start, sets = categories
     for slot in range(np.uint64(len(slots))):
@@ -105,7 +105,7 @@ def add_one_row(
     tables : tuple
         :class:`hedgerow.model.layout.WalkTables` as a plain tuple.
     categories : tuple
-        See :func:`hedgerow.kernels.predict.fill_set_keys`.
+        See :func:`hedgerow.kernels.table_keys.fill_set_keys`.
     space : uint64 (n_trees + n_slots,)
         Scratch space of this call alone.
     leaves : tuple

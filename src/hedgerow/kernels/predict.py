@@ -5,11 +5,13 @@ Glossary
 rows     ``(bits, coding, origin, row_step, column_step)``: the values of a table
          as a flat array of integers of their width; the value of row r, column c
          is ``bits[origin + r * row_step + c * column_step]``
-coding   how a key is made from bits, see :func:`fill_keys`
+coding   how a key is made from bits, see :func:`hedgerow.kernels.table_keys.fill_keys`
 slot     one column as keys, with missing values either lowest (they go left
          wherever the slot is asked) or highest (they go right); a column whose
          splits send missing values both ways has two slots.  Each set of
          categories is a slot, too: its key is 0 for the rows in the set, else 1
+rank     how many of the thresholds of its column are below a key: as good as the key, and
+         half as wide as 64 bits (:func:`hedgerow.kernels.table_keys.fill_ranks`)
 part     at most 32 exits of a tree, numbered from left to right; an exit is a
          leaf or the top of another part
 mask     32 bits a row: the exits of a part that the row may still take
@@ -51,6 +53,7 @@ from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.intrinsics import SPARE_WORDS, line_start, trailing_zeros, words_as
 from hedgerow.kernels.slopes import add_lines
+from hedgerow.kernels.table_keys import Ranks, fill_keys, fill_ranks, fill_set_keys
 
 EXITS = 32
 """Exits of a part: bits of a mask."""
@@ -75,69 +78,6 @@ _ALL = np.uint32(0xFFFFFFFF)
 _ONE = np.uint64(1)
 _LINK_BITS = np.uint64(32)
 _LOW_BITS = np.uint64(0xFFFFFFFF)
-
-
-@kernel(inner=True)
-def fill_set_keys(
-    slots: IntArray,
-    first_row: int,
-    n_rows: int,
-    keys: AnyArray,
-    row_step_out: int,
-    slot_step_out: int,
-    categories: tuple[Any, ...],
-) -> None:
-    """The part of :func:`fill_keys` for sets of categories, which are negative slots.
-
-    ``categories`` is ``(bins, bins_start, sets)``: slot ``-1 - s`` asks whether the
-    bin of row r, ``bins[bins_start[s] + r]``, is in ``sets[4 s : 4 s + 4]``.
-    """
-    bins, bins_start, sets = categories
-    for slot in range(np.uint64(len(slots))):
-        if slots[slot] >= 0:
-            continue
-        number = np.uint64(-1 - slots[slot])
-        start, words = np.uint64(bins_start[number]), np.uint64(4) * number
-        out = slot * slot_step_out
-        for i in range(n_rows):
-            bin_ = np.uint64(bins[start + first_row + i])
-            word = sets[words + (bin_ >> np.uint64(6))]
-            outside = _ONE - ((word >> (bin_ & np.uint64(63))) & _ONE)
-            keys[out + i * row_step_out] = outside
-
-
-@kernel(inline=True, inner=True)
-def fill_keys(
-    rows: tuple[Any, ...],
-    slots: IntArray,
-    first_row: int,
-    n_rows: int,
-    keys: AnyArray,
-    row_step_out: int,
-    slot_step_out: int,
-) -> None:
-    """Write the keys of ``n_rows`` rows: row i, slot s to ``i * row_step_out + s * slot_step_out``.
-
-    ``coding`` is ``[shift, flip, minus_zero, bottom, top, lowest, highest]`` in the
-    width of the bits.  A float's key is its bits, with the lower ones flipped if it
-    is negative (``flip``; 0 for integers, which are their own keys); the key of -0.0
-    becomes that of 0.0; outside ``bottom .. top`` is a NaN or ``MISSING_KEY``.
-    """
-    bits, coding, origin, row_step, column_step = rows
-    shift, flip, minus_zero = coding[0], coding[1], coding[2]
-    bottom, top = coding[3], coding[4]
-    for slot in range(np.uint64(len(slots))):
-        # A set of categories is filled in afterwards; until then it stands for column 0.
-        start = origin + (max(slots[slot], 0) >> 1) * column_step
-        missing = coding[np.uint64(5) + np.uint64(slots[slot] & 1)]
-        out = slot * slot_step_out
-        for i in range(n_rows):
-            here = start + np.int64(first_row + i) * row_step
-            key = bits[np.uint64(here)]
-            key = key ^ ((key >> shift) & flip)
-            key = key if key != minus_zero else key ^ key
-            key = key if (key >= bottom) & (key <= top) else missing
-            keys[out + i * row_step_out] = key
 
 
 @kernel(inner=True)
@@ -222,7 +162,7 @@ def clear_exits(
 
 def mask_space(n_slots: int, most_parts: int, block: int) -> npt.NDArray[np.uint64]:
     """Scratch space for one call of :func:`add_masked_trees`."""
-    return np.empty((2 * n_slots + most_parts + 1) * block // 2 + SPARE_WORDS, np.uint64)
+    return np.empty((2 * n_slots + most_parts + 3) * block // 2 + SPARE_WORDS, np.uint64)
 
 
 def walk_space(n_slots: int, block: int, n_rows: int) -> npt.NDArray[np.uint64]:
@@ -243,6 +183,7 @@ def add_masked_trees(
     categories: tuple[Any, ...],
     space: AnyArray,
     leaves: tuple[Any, ...],
+    ranks: Ranks | None,
 ) -> None:
     """Add trees ``first_tree .. stop_tree`` to the scores of rows ``start .. stop``.
 
@@ -257,11 +198,13 @@ def add_masked_trees(
         Rows worked on side by side, a multiple of 16.
     start, stop, first_tree, stop_tree : int
     categories : tuple
-        See :func:`fill_set_keys`; without sets if no column is a category.
+        See :func:`hedgerow.kernels.table_keys.fill_set_keys`; no sets: no column is a category.
     space : uint64
         Scratch space from :func:`mask_space`, of this call alone.
     leaves : tuple
         What leaves hold, if not one number each: see :func:`add_leaves`.
+    ranks : Ranks or None
+        Where thresholds are ranks (int32) and ``bits`` is int64; None: thresholds are keys.
     """
     slots, slot, threshold, clear, part_start, tree_part, hops = tables[:7]
     value, node, onward, most_parts = tables[7:]
@@ -273,10 +216,15 @@ def add_masked_trees(
     first = line_start(space)
     keys = words_as(space, first, n_keys, threshold.dtype)
     masks = words_as(space, first + n_keys, n_masks, np.uint32)
-    exits = words_as(space, first + n_keys + (n_masks >> _ONE), block, np.uint32)
+    n_taken = n_keys + (n_masks >> _ONE)
+    exits = words_as(space, first + n_taken, block, np.uint32)
+    wide_keys = words_as(space, first + n_taken + (block >> _ONE), block, rows[0].dtype)
     for row in range(np.uint64(start), stop, block):
         n = min(block, stop - row)
-        fill_keys(rows, slots, row, n, keys, _ONE, block)
+        if ranks is None:
+            fill_keys(rows, slots, row, n, keys, _ONE, block)
+        else:
+            fill_ranks(rows, slots, ranks, row, n, keys, block, wide_keys)
         if has_sets:
             fill_set_keys(slots, row, n, keys, _ONE, block, categories)
         for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):

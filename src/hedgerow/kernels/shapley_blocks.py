@@ -19,7 +19,6 @@ import numpy as np
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.lanes import WIDTH, spread, store_floats
-from hedgerow.kernels.predict import fill_keys, fill_set_keys
 from hedgerow.kernels.shapley import (
     BLOCK,
     FACTORS,
@@ -31,6 +30,7 @@ from hedgerow.kernels.shapley import (
 )
 from hedgerow.kernels.shapley_rows import answer_row, walk_row
 from hedgerow.kernels.slopes import Slopes
+from hedgerow.kernels.table_keys import fill_keys, fill_set_keys
 
 MOST_CONDITIONS = 10
 """Conditions of a tree up to which it may have a table."""

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hedgerow.arrays import MISSING_KEY, MISSING_KEY_32, AnyArray, FloatArray, IntArray
 from hedgerow.kernels.keys import float32_threshold_keys
 from hedgerow.kernels.predict import EXITS, FUSED
+from hedgerow.kernels.table_keys import Ranks
 from hedgerow.model.forest import MISSING_BIN, UNKNOWN_BIN, Forest
 
 Uint64Array = npt.NDArray[np.uint64]
@@ -39,7 +40,7 @@ CODINGS = {
     ),
     np.dtype(np.int64): _coding(np.int64, 0, 0, MISSING_KEY + 1, _LARGEST),
 }
-"""For each type of values, how :func:`hedgerow.kernels.predict.fill_keys` makes keys."""
+"""For each type of values, how :func:`hedgerow.kernels.table_keys.fill_keys` makes keys."""
 
 
 class Splits(NamedTuple):
@@ -219,6 +220,29 @@ def narrow_thresholds(threshold: IntArray) -> npt.NDArray[np.int32]:
     finite = np.clip(np.where(threshold == -1, -2, threshold), lowest, highest)
     keys = float32_threshold_keys(finite)
     return np.where(threshold < lowest, np.int32(MISSING_KEY_32), keys)
+
+
+def rank_thresholds(forest: Forest, splits: Splits) -> tuple[npt.NDArray[np.int32], Ranks]:
+    """The rank of each node's threshold among those of its column, and what ranks keys.
+
+    Keys of sets of categories are 0 and 1, and stay as they are.
+    """
+    slots = splits.slots
+    column = np.where(slots < 0, slots, slots >> 1)
+    first = np.searchsorted(column, column)  # the first slot of the column: slots are sorted
+    inner = np.flatnonzero(forest.feature >= 0)
+    inner = inner[slots[splits.slot[inner]] >= 0]
+    pairs = np.column_stack((first[splits.slot[inner]], splits.threshold[inner]))
+    distinct, number = np.unique(pairs, axis=0, return_inverse=True)
+    n_cuts = np.bincount(distinct[:, 0], minlength=len(slots))
+    padded = 2 ** np.ceil(np.log2(n_cuts + 1)).astype(np.int64) - 1
+    start = np.concatenate(([0], np.cumsum(padded)))
+    rank = np.arange(len(distinct)) - (np.cumsum(n_cuts) - n_cuts)[distinct[:, 0]]
+    cuts = np.full(start[-1], _LARGEST)
+    cuts[start[distinct[:, 0]] + rank] = distinct[:, 1]
+    threshold = np.zeros(len(splits.tree), dtype=np.int32)
+    threshold[inner] = rank[number.reshape(-1)]
+    return threshold, Ranks(cuts, start.astype(np.uint64))
 
 
 def walk_tables(forest: Forest, splits: Splits, threshold: AnyArray) -> WalkTables:

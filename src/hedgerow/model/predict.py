@@ -37,19 +37,10 @@ from hedgerow.kernels.predict import (
 )
 from hedgerow.kernels.slopes import lines_at, no_slopes, writable_slopes
 from hedgerow.model.categories import CategoryReader
+from hedgerow.model.engine_tables import EngineTables
 from hedgerow.model.forest import Forest, asked_columns, renumbered
-from hedgerow.model.layout import (
-    CODINGS,
-    MaskTables,
-    Splits,
-    WalkTables,
-    find_splits,
-    flat_view,
-    mask_tables,
-    narrow_thresholds,
-    walk_tables,
-)
-from hedgerow.model.levels import LevelTables, level_tables
+from hedgerow.model.layout import CODINGS, flat_view
+from hedgerow.model.levels import LevelTables
 from hedgerow.model.one_row import RowScorer
 from hedgerow.once import once
 from hedgerow.threads import run_blocks
@@ -58,7 +49,7 @@ Rows: TypeAlias = tuple[AnyArray, AnyArray, int, int, int]
 """A table as the kernels take it; see :mod:`hedgerow.kernels.predict`."""
 
 CategoryArguments: TypeAlias = tuple[BinArray, IntArray, npt.NDArray[np.uint64]]
-"""See :func:`hedgerow.kernels.predict.fill_set_keys`."""
+"""See :func:`hedgerow.kernels.table_keys.fill_set_keys`."""
 
 NO_CATEGORIES: CategoryArguments = (
     np.zeros(0, dtype=np.uint8),
@@ -126,6 +117,7 @@ class Predictor:
             no_slopes(0) if self._slopes is None else self._slopes,
         )
         self._base_score = np.array(forest.base_score, dtype=np.float64)
+        self._tables = EngineTables(forest)
         self._kinds = kinds
         self._codings = codings_of(kinds)
 
@@ -244,14 +236,14 @@ class Predictor:
             return leaves
         rows, categories, stops, _ = self._batch(values)
         leaves = np.empty((len(values), self._n_trees), dtype=np.int32)
-        tables = self._walk32 if rows[0].itemsize == 4 else self._walk64
-        block, n_slots = self._block(WALK_BLOCK, 8), len(self._splits.slots)
+        tables = self._tables.walk32 if rows[0].itemsize == 4 else self._tables.walk64
+        block, n_slots = self._block(WALK_BLOCK, 8), len(self._tables.splits.slots)
 
         def task(start: int, stop: int) -> None:
             space = walk_space(n_slots, block, stop - start)
             find_leaves(rows, tables, leaves, block, start, stop, categories, space)
 
-        run_blocks(task, len(values), n_threads, self._rows_per_thread(self._walk_cost))
+        run_blocks(task, len(values), n_threads, self._rows_per_thread(self._tables.walk_cost))
         if stops is not None:
             leaves[stops[0]] = stops[1] - self.forest.tree_start[:-1]
         return leaves
@@ -277,7 +269,7 @@ class Predictor:
                 block = table.dense(columns, first, min(first + step, stop))
                 task(compact, block, first)
 
-        run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self._walk_cost))
+        run_blocks(blocks, table.n_rows, n_threads, self._rows_per_thread(self._tables.walk_cost))
 
     def _staged_sparse(self, table: SparseTable, n_threads: int) -> Iterator[FloatArray]:
         """Spread the columns of one tree at a time."""
@@ -336,34 +328,35 @@ class Predictor:
         n_rows, leaves = scores.shape[1], (*self._leaves, numbers)
         narrow = rows[0].itemsize == 4
         if n_rows < FEW_ROWS:
-            walk = self._walk32 if narrow else self._walk64
+            walk = self._tables.walk32 if narrow else self._tables.walk64
             part = (scores, WALK_BLOCK, 0, n_rows, first_tree, stop_tree, categories)
             space = walk_space(len(walk[0]), WALK_BLOCK, n_rows)
             add_walked_trees(rows, walk, *part, space, leaves)
             return
-        levels = self._levels32 if narrow else self._levels64
+        levels = self._tables.levels32 if narrow else self._tables.levels64
         if levels is not None:
             self._add_levels(levels, batch, scores, n_threads, first_tree, stop_tree)
             return
-        mask_cost = self._mask_cost * (1 + BLOCK_COST / n_rows)
-        masked = mask_cost <= self._walk_cost
+        mask_cost = self._tables.mask_cost * (1 + BLOCK_COST / n_rows)
+        masked = mask_cost <= self._tables.walk_cost
+        share = (stop_tree - first_tree) / max(1, self._n_trees)
         if masked:
-            masks = self._mask32 if narrow else self._mask64
-            block = self._block(min(BLOCK, n_rows + 15), 4 if narrow else 8)
+            masks, ranks = self._tables.masks(narrow, share)
+            block = self._block(min(BLOCK, n_rows + 15), masks[2].itemsize)
         else:
-            walk = self._walk32 if narrow else self._walk64
+            walk = self._tables.walk32 if narrow else self._tables.walk64
             block = self._block(WALK_BLOCK, 8)
 
         def task(start: int, stop: int) -> None:
             part = (scores, block, start, stop, first_tree, stop_tree, categories)
             if masked:
                 space = mask_space(len(masks[0]), masks[-1], block)
-                add_masked_trees(rows, masks, *part, space, leaves)
+                add_masked_trees(rows, masks, *part, space, leaves, ranks)
             else:
                 space = walk_space(len(walk[0]), block, stop - start)
                 add_walked_trees(rows, walk, *part, space, leaves)
 
-        cost = min(mask_cost, self._walk_cost) * (stop_tree - first_tree) / max(1, self._n_trees)
+        cost = min(mask_cost, self._tables.walk_cost) * share
         run_blocks(task, n_rows, n_threads, self._rows_per_thread(cost))
 
     def _add_levels(
@@ -387,12 +380,12 @@ class Predictor:
 
     def _block(self, rows: int, key_bytes: int) -> int:
         """Rows of a block: as given, or fewer where the keys would leave the cache."""
-        row_bytes = key_bytes * max(1, len(self._splits.slots))
+        row_bytes = key_bytes * max(1, len(self._tables.splits.slots))
         return max(16, min(rows, KEY_MEMORY // row_bytes) // 16 * 16)
 
     def _rows_per_thread(self, cost: float) -> int:
         """Fewest rows worth a thread, at ``cost`` nanoseconds for each row."""
-        return 1 + int(THREAD_WORK / (1.0 + cost + len(self._splits.slots)))
+        return 1 + int(THREAD_WORK / (1.0 + cost + len(self._tables.splits.slots)))
 
     @once
     def _compact(self) -> tuple[IntArray, Predictor]:
@@ -408,59 +401,11 @@ class Predictor:
     def of_one_row(self) -> RowScorer:
         """What scores single rows."""
         reader = self._category_reader
-        return RowScorer(self.forest, self._kinds, self._walk64, self._leaves, reader)
+        return RowScorer(self.forest, self._kinds, self._tables.walk64, self._leaves, reader)
 
     @once
     def _category_reader(self) -> CategoryReader | None:
         return None if self.forest.categories is None else CategoryReader(self.forest)
-
-    @once
-    def _splits(self) -> Splits:
-        return find_splits(self.forest)
-
-    @once
-    def _walk_cost(self) -> float:
-        """About how many nanoseconds the walk takes for a row."""
-        return float(0.6 * self._walk64[5].sum() + 1.0 * self._n_trees)
-
-    @once
-    def _mask_cost(self) -> float:
-        """About how many nanoseconds the mask engine takes for a row."""
-        tables = self._mask64
-        return float(len(tables[1]) / 60 + 0.4 * self._n_trees + 1.0 * tables[6].sum())
-
-    # The kernels take plain tuples: a named one costs a microsecond a call.
-
-    @once
-    def _walk32(self) -> tuple[AnyArray, ...]:
-        return tuple(self._walk(narrow_thresholds(self._splits.threshold)))
-
-    @once
-    def _walk64(self) -> tuple[AnyArray, ...]:
-        return tuple(self._walk(self._splits.threshold))
-
-    @once
-    def _levels32(self) -> LevelTables | None:
-        threshold = narrow_thresholds(self._splits.threshold)
-        return level_tables(self.forest, self._splits, threshold)
-
-    @once
-    def _levels64(self) -> LevelTables | None:
-        return level_tables(self.forest, self._splits, self._splits.threshold)
-
-    @once
-    def _mask32(self) -> tuple[Any, ...]:
-        return tuple(self._mask(narrow_thresholds(self._splits.threshold)))
-
-    @once
-    def _mask64(self) -> tuple[Any, ...]:
-        return tuple(self._mask(self._splits.threshold))
-
-    def _walk(self, threshold: AnyArray) -> WalkTables:
-        return walk_tables(self.forest, self._splits, threshold)
-
-    def _mask(self, threshold: AnyArray) -> MaskTables:
-        return mask_tables(self.forest, self._splits, threshold)
 
 
 def codings_of(kinds: Sequence[ColumnKind]) -> Mapping[Any, AnyArray]:
