@@ -10,7 +10,7 @@ from typing import Any, Self
 from hedgerow.booster import Booster
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.ready import FitPlan, make_ready, plan_of
-from hedgerow.boosting.rounds import BoostState, resolve
+from hedgerow.boosting.rounds import BoostState, resolve, rounds
 from hedgerow.boosting.statistics import constraints_of_inputs
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, ValidRows
@@ -126,7 +126,7 @@ class Training:
         self._rates: list[float] = []
         self._state: BoostState | None = None
         self._closed = False
-        self._rounds = self._ready.rounds()
+        self._rounds = rounds(self._ready.rows, ready=self._ready.watch.begin_rounds)
 
     def _plan_of(self, given: Mapping[str, Any]) -> FitPlan:
         asked = self._asked
@@ -231,14 +231,8 @@ class Training:
         changed = replace(self._params, **params)
         changed = resolve_constraints(resolve(changed, objective), schema, objective)
         changed = resolve_strategy(changed, objective)
-        of_trees = constraints_of_inputs(changed, self._ready.inputs)
         self._params = changed
-        if self._state is not None:
-            self._state.asked = of_trees
-            return
-        self._rounds.close()
-        self._ready = replace(self._ready, params=of_trees)
-        self._rounds = self._ready.rounds()
+        self._ready.rows.set_params(constraints_of_inputs(changed, self._ready.inputs))
 
     def booster(self) -> Booster:
         """The model of the rounds so far.

@@ -53,10 +53,10 @@ class StoredScores:
     def __init__(
         self, sample: StoredSample, base: FloatArray, n_threads: int, *, averages: bool = False
     ) -> None:
-        self.raw: FloatArray = np.empty((len(base), 0))
         self._store, self._base = sample.store, base
         self._n_threads, self._averages = n_threads, averages
         self._waiting: list[tuple[GrownTree, int]] = []
+        self._n_added = 0
         self._store.begin(len(base), False)
         for chunk in self._store.chunks(uses=_START):
             chunk.work.raw[:] = 0.0 if averages else self._start_of(chunk)
@@ -69,9 +69,11 @@ class StoredScores:
         if factor != 1.0:
             tree = tree.with_values(factor * tree.value)
         self._waiting.append((tree, output))
+        self._n_added += 1
 
-    def visit(self, n_rounds: int) -> Iterator[tuple[Chunk, FloatArray]]:
-        """Each chunk with its raw scores after ``n_rounds`` rounds; all must be visited."""
+    def visit(self) -> Iterator[tuple[Chunk, FloatArray]]:
+        """Each chunk with its raw scores after the rounds so far; all must be visited."""
+        n_rounds = self._n_added // len(self._base)
         for chunk in self._store.chunks(uses=_ADD):
             raw = chunk.work.raw
             for tree, output in self._waiting:
