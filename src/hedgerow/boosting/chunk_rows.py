@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.arrays import RowArray
-from hedgerow.boosting.rounds import adds_scores, threads_for
+from hedgerow.boosting.rounds import FitRows, adds_scores, threads_for
 from hedgerow.boosting.row_sets import TRAINING
 from hedgerow.boosting.stored_leaves import LeafQuantiles
 from hedgerow.boosting.stored_queries import whole_queries
@@ -38,8 +38,8 @@ from hedgerow.objectives.whole import merged
 from hedgerow.params import BoostParams
 
 
-class ChunkRows:
-    """Rows in chunks; a :class:`hedgerow.boosting.rounds.FitRows`.
+class ChunkRows(FitRows):
+    """Rows in chunks; methods are those of :class:`hedgerow.boosting.rounds.FitRows`.
 
     Parameters
     ----------
@@ -62,9 +62,6 @@ class ChunkRows:
         See :class:`hedgerow.growing.chunk_grower.ChunkGrower`.
     """
 
-    first = None
-    """Trees of a model to go on from are added to rows in memory."""
-
     def __init__(
         self,
         data: StoredSample,
@@ -77,7 +74,7 @@ class ChunkRows:
         ranks: Communicator,
         mode: GrowMode,
     ) -> None:
-        self.objective, self.params = objective, params
+        self.objective, self.params, self.first = objective, params, None
         self.spec = data.store.spec
         self.n_features = self.n_columns = self.spec.n_features
         self.n_rows = n_rows[TRAINING]
@@ -100,25 +97,13 @@ class ChunkRows:
             if name != TRAINING
         }
         self.validation = tuple(self._sets.values())
-        self._grower: ChunkGrower | None = None
+        self.train = TrainScores(stay=averages)
         self._leaves: LeafQuantiles | None = None
         self._left_out: LeftOut | None = None
 
-    @property
-    def train(self) -> TrainScores:
-        """Raw scores of the training rows, in their chunks."""
-        return TrainScores(self)  # made anew: rows that hold it would wait for the collector
-
-    @property
-    def grower(self) -> ChunkGrower:
-        """What grows trees, once :meth:`begin` has made it."""
-        assert self._grower is not None
-        return self._grower
-
     def begin(self) -> None:
-        """Make what grows trees, before the first round."""
         data, params, n_threads = self._data, self.params, self._n_threads
-        self._grower = grower = ChunkGrower(
+        self.train.made = grower = ChunkGrower(
             data.store,
             self.objective,
             params,
@@ -135,34 +120,29 @@ class ChunkRows:
             )
 
     def close(self) -> None:
-        """End the helpers."""
-        if self._grower is not None:
-            self._grower.close()
+        if self.train.made is not None:
+            self.train.made.close()
 
     def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
-        self.grower.set_rate(rate)
+        self.train.grower.set_rate(rate)
 
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``, leaf values included."""
-        found = self.grower.grow(tree, output)
+        found = self.train.grower.grow(tree, output)
         if self._leaves is not None:
             found = self._leaves.search(found, output, params)
         if params.oob_score and output == 0:
-            self._left_out = LeftOut(self.grower, self.objective, self._others)
+            self._left_out = LeftOut(self.train.grower, self.objective, self._others)
             if len(self.base) > 1:  # before the next tree adds this one
-                self.grower.settle(before=self._left_out.before)
+                self.train.grower.settle(before=self._left_out.before)
         return found
 
     def rows_without_tree(self) -> RowArray | None:
-        """Training rows to whose scores the grower does not add the tree; None: all."""
         return NO_ROWS if adds_scores(self.params) else None
 
     def replay(self, number: int) -> None:
         """Nothing comes with the trees: losses that learn beside them need rows in memory."""
 
     def end_round(self) -> float | None:
-        """By how much the loss of the rows that were left out has fallen, if it is asked for."""
         left_out, tally = self._left_out, self._tallies.get(TRAINING)
         if left_out is None and tally is None:
             return None
@@ -174,11 +154,10 @@ class ChunkRows:
                 tally.add(chunk.target, chunk.work.raw, chunk.weight)
 
         first = left_out.before if left_out is not None and len(self.base) == 1 else None
-        self.grower.settle(before=first, after=after)
+        self.train.grower.settle(before=first, after=after)
         return None if left_out is None else left_out.improvement()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
-        """Scores after the last round, by name of the rows and metric."""
         for name, scores in self._sets.items():
             for chunk, raw in scores.visit():
                 self._tallies[name].add(chunk.target, raw, chunk.weight)
@@ -188,23 +167,35 @@ class ChunkRows:
         """Means over the trees that did not see a row are kept of rows in memory only."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class TrainScores:
-    """Raw scores of the training rows, to which their grower adds the trees."""
+    """Raw scores of the training rows, to which their grower adds the trees.
 
-    rows: ChunkRows
+    Attributes
+    ----------
+    stay : bool
+        Whether they stay as they are at the start, where the trees of a forest are grown.
+    made : ChunkGrower or None
+        None before the first round.
+    """
+
+    stay: bool
+    made: ChunkGrower | None = None
+
+    @property
+    def grower(self) -> ChunkGrower:
+        """What grows trees, and adds them to the scores when it next visits the chunks."""
+        assert self.made is not None
+        return self.made
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
     ) -> None:
-        """Add ``factor`` times the tree's value to each row; ``rows`` must be empty.
-
-        Those of a random forest stay as they are at the start, where its trees are grown.
-        """
+        """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
         assert len(rows) == 0
-        if self.rows.params.boosting != "rf":
+        if not self.stay:
             scaled = tree if factor == 1.0 else tree.with_values(factor * tree.value)
-            self.rows.grower.add(scaled, output)
+            self.grower.add(scaled, output)
 
 
 class LeftOut:

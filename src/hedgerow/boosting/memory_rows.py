@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.leaf_steps import with_steps
-from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
+from hedgerow.boosting.rounds import FitRows, adds_scores, resolve, threads_for
 from hedgerow.boosting.scores import MeanScores, Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
@@ -99,8 +99,8 @@ class ScoredRows:
         return evaluate(self.metrics, objective, self.target, own, self.weight)
 
 
-class MemoryRows:
-    """Rows in memory; a :class:`hedgerow.boosting.rounds.FitRows`.
+class MemoryRows(FitRows):
+    """Rows in memory; the methods are those of :class:`hedgerow.boosting.rounds.FitRows`.
 
     Parameters
     ----------
@@ -159,22 +159,13 @@ class MemoryRows:
         if self.params.boosting == "rf":
             self.train = MeanScores(self._scores)
             self.unseen = None if self.unseen is None else MeanScores(self.unseen)
+        self.validation = () if self.unseen is None else (self.unseen,)
+        self.all_rows = AllRows.of(data.target, data.weight)
         self._grower: Grower | None = None
         self._outside: RowArray = NO_ROWS
         self._searched_at, self._loss_before = self._grown_at, 0.0
 
-    @property
-    def validation(self) -> Sequence[Scores | MeanScores]:
-        """Raw scores of the validation rows, if there are some."""
-        return () if self.unseen is None else (self.unseen,)
-
-    @property
-    def all_rows(self) -> AllRows:
-        """Targets and weights of the training rows."""
-        return AllRows.of(self.data.target, self.data.weight)
-
     def begin(self) -> None:
-        """Make what grows trees, before the first round."""
         self._grower = _make_grower(
             self.data, self._grown_at, self.objective, self.params, self._n_threads
         )
@@ -187,18 +178,15 @@ class MemoryRows:
             self.begin()
 
     def close(self) -> None:
-        """End the helpers."""
         if self._grower is not None:
             self._grower.close()
             self._grower = None
 
     def set_rate(self, rate: float) -> None:
-        """Set the factor on the values of the trees to come."""
         assert self._grower is not None
         self._grower.set_rate(rate)
 
     def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
-        """Grow tree number ``tree`` for ``output``, leaf values included."""
         assert self._grower is not None
         found = self._grower.grow(tree, output)
         self._outside = self._grower.rows_outside()
@@ -212,23 +200,19 @@ class MemoryRows:
         return found
 
     def rows_without_tree(self) -> RowArray | None:
-        """Training rows to whose scores the grower has not added the tree; None: all."""
         return self._outside if adds_scores(self.params) else None
 
     def replay(self, number: int) -> None:
-        """Note what comes with the trees of round ``number`` that an earlier run has grown."""
         self._relearn(self._grown_at, number)
         if self.params.oob_score and isinstance(self.train, MeanScores):
             self.train.outside = _rows_outside(number, self.data.matrix.n_rows, self.params)
 
     def end_round(self) -> float | None:
-        """By how much the loss of the rows that were left out has fallen, if it is asked for."""
         if not self.params.oob_score or self.params.boosting != "gbdt":
             return None
         return self._loss_before - self._loss_outside()
 
     def scores(self) -> Mapping[str, Mapping[str, float]]:
-        """Scores after the last round, by name of the rows and metric."""
         found = {}
         for part in self.scored:
             known = self.train if part.of_training else self.unseen
@@ -237,7 +221,6 @@ class MemoryRows:
         return found
 
     def out_of_bag(self) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
-        """Target, raw scores and weight of rows by the trees that did not see them."""
         if not isinstance(self.train, MeanScores):
             return None
         rows, raw = self.train.out_of_bag()

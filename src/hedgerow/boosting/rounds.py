@@ -52,51 +52,43 @@ time.
 
 
 class FitRows(Protocol):
-    """The rows of a fit, wherever they are, with what grows trees on them and scores them."""
+    """The rows of a fit, wherever they are, with what grows trees on them and scores them.
 
-    @property
-    def objective(self) -> Objective:
-        """Bound to the rows."""
+    Attributes
+    ----------
+    objective : Objective
+        Bound to the rows.
+    params : BoostParams
+        Settings of the rounds to come, resolved.
+    n_rows : int
+        Training rows of all ranks, as the user has given them.
+    n_features, n_columns : int
+        Columns that trees may split, and of the bins; 0 where trees are not grown on bins.
+    spec : BinSpec or None
+        The bins that trees are grown on, if they are.
+    base : float64 (n_outputs,)
+        Raw score before the first tree.
+    first : Forest or None
+        Trees of a model that the fit begins with.
+    train : AddedScores
+        Raw scores of the training rows.
+    validation : sequence of AddedScores
+        Those of each set of validation rows.
+    all_rows : AllRows
+        Targets and weights of the training rows.
+    """
 
-    @property
-    def params(self) -> BoostParams:
-        """Settings of the rounds to come, resolved."""
-
-    @property
-    def n_rows(self) -> int:
-        """Training rows of all ranks, as the user has given them."""
-
-    @property
-    def n_features(self) -> int:
-        """Columns that trees may split."""
-
-    @property
-    def n_columns(self) -> int:
-        """Columns of the bins; 0 where trees are not grown on bins."""
-
-    @property
-    def spec(self) -> BinSpec | None:
-        """The bins that trees are grown on, if they are."""
-
-    @property
-    def base(self) -> FloatArray:
-        """Raw score before the first tree, float64 (n_outputs,)."""
-
-    @property
-    def first(self) -> Forest | None:
-        """Trees of a model that the fit begins with."""
-
-    @property
-    def train(self) -> AddedScores:
-        """Raw scores of the training rows."""
-
-    @property
-    def validation(self) -> Sequence[AddedScores]:
-        """Raw scores of the sets of validation rows."""
-
-    @property
-    def all_rows(self) -> AllRows:
-        """Targets and weights of the training rows."""
+    objective: Objective
+    params: BoostParams
+    n_rows: int
+    n_features: int
+    n_columns: int
+    spec: BinSpec | None
+    base: FloatArray
+    first: Forest | None
+    train: AddedScores
+    validation: Sequence[AddedScores]
+    all_rows: AllRows
 
     def begin(self) -> None:
         """Make what grows trees, before the first round."""
