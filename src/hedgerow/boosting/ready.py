@@ -350,7 +350,7 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
     elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
-        kept, aside = split_sample(train, objective, stopping.validation_fraction, plan.params.seed)
+        kept, aside = split_sample(train, objective, stopping, plan.params.seed)
         train, validation = train.take(kept), train.take(aside)
         lenient = True  # a category that only rows set aside have is no mistake of the user
     if start is None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.comm.base import Communicator
+from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.row_store import GIVEN, Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
@@ -184,9 +184,7 @@ class Tally:
         return np.ascontiguousarray(flat.reshape(-1, n_outputs).T)
 
     def _gather(self, parts: Sequence[FloatArray]) -> FloatArray:
-        own = np.concatenate([np.zeros(0), *parts]).astype("<f8", copy=False).tobytes()
-        found = self._rows.communicator.allgather(own)
-        return np.concatenate([np.frombuffer(part, dtype="<f8") for part in found])
+        return gather_numbers(np.concatenate([np.zeros(0), *parts]), self._rows.communicator)
 
 
 def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:

@@ -16,13 +16,13 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.fingerprint import Fingerprint, settings_of
-from hedgerow.boosting.hold_out import Chosen, HoldOut
+from hedgerow.boosting.hold_out import Chosen, HoldOut, queries_aside
 from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
-from hedgerow.boosting.stored_queries import number_queries, queries_aside
+from hedgerow.boosting.stored_queries import number_queries
 from hedgerow.boosting.stored_sample import Choose, StoredSample, StoredSamples, StorePlan
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import Asked, Roles, Source
@@ -177,8 +177,7 @@ class TrainWork:
             if stopping.early_stopping == "auto":  # a single query cannot be divided
                 stopping = replace(stopping, early_stopping=False)
             return _Asked(stopping, None, query)
-        sizes = [int(part) for part in others.allgather(str(len(query)).encode("ascii"))]
-        before, chosen = sum(sizes[: others.rank]), aside
+        chosen, (before, _) = aside, count_rows(len(query), others)
 
         def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
             return chosen[first_row - before : first_row - before + len(target)]
@@ -215,27 +214,20 @@ class TrainWork:
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
         """As the targets of all ranks say."""
         if not self.loss.counts_classes:
-            own = target[:TRIED].astype("<f8").tobytes()
-            parts = [np.frombuffer(part, dtype="<f8") for part in others.allgather(own)]
-            return self.loss.make(np.concatenate(parts)[:TRIED])
+            return self.loss.make(gather_numbers(target[:TRIED], others)[:TRIED])
         largest = int(min(max(target.max(initial=0.0), 0.0), 2.0**53))
         found = others.allreduce(np.array([largest], dtype=np.int64), "max")
-        n_rows = others.allreduce(np.array([len(target)], dtype=np.int64))
-        return self.loss.make(
-            target, float(found[0]), int(n_rows[0]), labelled="DaskHedgerowClassifier"
-        )
+        n_rows = count_rows(len(target), others)[1]
+        return self.loss.make(target, float(found[0]), n_rows, labelled="DaskHedgerowClassifier")
 
     def _set_aside(self, target: FloatArray, others: Communicator) -> Chosen | None:
         """Which rows are for validation, if the fit may stop early."""
         stopping = self.stopping
-        counts = [int(part) for part in others.allgather(str(len(target)).encode("ascii"))]
-        if stopping.by_out_of_bag or not stopping.is_on(sum(counts), False):
+        before, n_rows = count_rows(len(target), others)
+        if stopping.by_out_of_bag or not stopping.is_on(n_rows, False):
             return None
         hold_out = HoldOut(
-            stopping.validation_fraction,
-            self.loss.stratifies,
-            self.params.seed,
-            sum(counts[: others.rank]),
+            stopping.validation_fraction, self.loss.stratifies, self.params.seed, before
         )
         hold_out.add(target)
         return hold_out.finish(others)
