@@ -346,19 +346,15 @@ def _train_stored(
 ) -> Booster:
     """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
     # Most trainings are of tables in memory, and need not wait for these imports.
-    from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+    from hedgerow.boosting.stored_data import fit_data
 
     names = dataset.offset_names if isinstance(dataset, Dataset) else ()
     sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}
     with claiming(checkpoint):
-        survey = TargetSurvey(loss_of(given), stopping, trees.seed, not sets)
-        dataset.survey(survey.note, trees, survey.may_set_aside)
-        objective, set_aside = survey.finish()
         model = fit_data(
             dataset,
-            objective,
+            loss_of(given),
             trees,
-            set_aside,
             valid=sets,
             stopping=stopping,
             eval_metric=given.get("eval_metric"),

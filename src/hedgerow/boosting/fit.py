@@ -21,7 +21,7 @@ from hedgerow.boosting.budget import Budget, budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.continuing import Start
-from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.fingerprint import Fingerprint, contents_of, fingerprint
 from hedgerow.boosting.ready import (
     FitPlan,
     check_out_of_bag,
@@ -117,8 +117,10 @@ def fit(
 
     def describe() -> Fingerprint:
         named = plan.metrics if plan.is_scored else ()
+        contents = contents_of(train, validation, named, plan.n_threads)
+        sets = () if validation is None or validation.sets is None else validation.sets.names
         found = fingerprint(
-            train, validation, objective, plan.params, plan.stopping, named, plan.n_threads
+            contents, train.n_rows, objective, plan.params, plan.stopping, named, sets
         )
         return found if start is None else start.identified(found, plan.params)
 

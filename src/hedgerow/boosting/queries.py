@@ -162,15 +162,9 @@ def check_queries(
         return
     for sample, name in ((train, "qid"), (validation, "qid of the validation rows")):
         if sample is not None and sample.query is None:
-            raise DataError(
-                f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
-                "missing: give the query of each row."
-            )
+            raise without_queries(objective, name)
     if params.oob_score or stopping.by_out_of_bag:
-        raise ParameterError(
-            "rows that a round leaves out are parts of queries, which cannot be scored: use "
-            "oob_score=False, and validation rows for early stopping."
-        )
+        raise rows_of_queries()
     query = cast(IntArray, train.query)
     if len(query) > 1 and len(np.unique(query)) == len(query):
         warnings.warn(
@@ -179,6 +173,22 @@ def check_queries(
             UserWarning,
             stacklevel=2,
         )
+
+
+def without_queries(objective: Objective, name: str) -> DataError:
+    """What is wrong if rows to be put in order come without ``name``, their queries."""
+    return DataError(
+        f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
+        "missing: give the query of each row."
+    )
+
+
+def rows_of_queries() -> ParameterError:
+    """What is wrong if single rows of queries are to be judged."""
+    return ParameterError(
+        "rows that a round leaves out are parts of queries, which cannot be scored: use "
+        "oob_score=False, and validation rows for early stopping."
+    )
 
 
 def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.queries import read_qid
+from hedgerow.boosting.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.boosting.stored_sample import StoredSample
 from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.row_store import GIVEN, Chunk
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataTypeError
 from hedgerow.kernels.ranking import QueryRows
 from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.queries import first_seen, query_rows
@@ -141,17 +141,11 @@ def metrics_of_all(
     if not isinstance(objective, RankingLoss):
         return tuple(metrics)
     if by_rows:
-        raise ParameterError(
-            "rows that a round leaves out are parts of queries, which cannot be scored: use "
-            "oob_score=False, and validation rows for early stopping."
-        )
+        raise rows_of_queries()
     if not scored:
         return tuple(metrics)
     if watched.query is None:
-        raise DataError(
-            f"objective {objective.name!r} puts the rows of each query in order, but qid of the "
-            "validation rows is missing: give the query of each row."
-        )
+        raise without_queries(objective, "qid of the validation rows")
     query = gather_numbers(watched.query, others)
     return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
 
