@@ -10,13 +10,11 @@ from typing import Any, Self
 from hedgerow.booster import Booster
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.ready import FitPlan, make_ready, plan_of
-from hedgerow.boosting.rounds import BoostState, resolve, rounds
+from hedgerow.boosting.rounds import BoostState, resolved, rounds
 from hedgerow.boosting.statistics import constraints_of_inputs
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, ValidRows
-from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -228,9 +226,7 @@ class Training:
         if rate is not None and not is_number(rate) and not callable(rate):
             raise ParameterError(f"learning_rate must be a number or a function; got {rate!r}.")
         objective, schema = self._asked.objective, self._asked.train.table.schema
-        changed = replace(self._params, **params)
-        changed = resolve_constraints(resolve(changed, objective), schema, objective)
-        changed = resolve_strategy(changed, objective)
+        changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed
         self._ready.rows.set_params(constraints_of_inputs(changed, self._ready.inputs))
 

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray, RowArray
 from hedgerow.boosting.leaf_steps import with_steps
-from hedgerow.boosting.rounds import FitRows, adds_scores, resolve, threads_for
+from hedgerow.boosting.rounds import FitRows, adds_scores, resolved, threads_for
 from hedgerow.boosting.scores import MeanScores, Scores, TrainingData
 from hedgerow.boosting.stopping import hash_rows
-from hedgerow.boosting.strategy import holds_vectors, resolve_strategy
+from hedgerow.boosting.strategy import holds_vectors
 from hedgerow.boosting.symmetric import is_symmetric
 from hedgerow.boosting.vector_leaves import with_searched
 from hedgerow.data import BinnedMatrix
@@ -28,7 +28,6 @@ from hedgerow.data.bins import BinSpec
 from hedgerow.data.blocks import ColumnBlocks
 from hedgerow.data.mapped_table import MappedTable
 from hedgerow.data.schema import Schema
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.exact import ExactGrower
 from hedgerow.growing.grower import TreeGrower
 from hedgerow.growing.sampling import ROW_STREAM
@@ -135,8 +134,7 @@ class MemoryRows(FitRows):
         first: Forest | None = None,
         scored: Sequence[ScoredRows] = (),
     ) -> None:
-        params = resolve_constraints(resolve(params, objective), _schema_of(data), objective)
-        self.params = resolve_strategy(params, objective)
+        self.params = resolved(params, objective, _schema_of(data))
         self.data, self.objective, self.first, self.scored = data, objective, first, scored
         matrix = data.matrix
         self.n_rows, self.n_features = matrix.n_rows // data.n_copies, matrix.n_features

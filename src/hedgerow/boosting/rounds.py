@@ -27,9 +27,11 @@ from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.continuing import joined
 from hedgerow.boosting.ensemble import Additive, Mode, make_mode, settled
 from hedgerow.boosting.scores import AddedScores
-from hedgerow.boosting.strategy import trees_of_round
+from hedgerow.boosting.strategy import resolve_strategy, trees_of_round
 from hedgerow.data.bins import BinSpec
+from hedgerow.data.schema import Schema
 from hedgerow.errors import LossError, ParameterError
+from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.growing.tree import GrownTree
 from hedgerow.model.forest import Forest
 from hedgerow.objectives import Objective
@@ -306,10 +308,19 @@ def resolve(params: BoostParams, objective: Objective) -> BoostParams:
     return replace(params, leaf_estimation=estimation, learning_rate=rate)
 
 
+def resolved(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+    """Settings as trees are grown by them: without names of columns, and without ``"auto"``.
+
+    To do it again changes nothing.
+    """
+    params = resolve_constraints(resolve(params, objective), schema, objective)
+    return resolve_strategy(params, objective)
+
+
 def adds_scores(params: BoostParams) -> bool:
     """Whether the grower may add a tree to the scores of its rows as it stands."""
     alone = params.num_parallel_tree == 1
     return alone and params.boosting == "gbdt" and params.leaf_estimation != "line_search"
 
 
-__all__ = ["BoostState", "FitRows", "adds_scores", "resolve", "rounds", "threads_for"]
+__all__ = ["BoostState", "FitRows", "adds_scores", "resolve", "resolved", "rounds", "threads_for"]

@@ -30,13 +30,15 @@ from hedgerow.boosting.loss_spec import check_rows_alone
 from hedgerow.boosting.magnitudes import check_differences
 from hedgerow.boosting.metric_groups import refuse_groups
 from hedgerow.boosting.ready import check_out_of_bag
-from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.rounds import resolved
 from hedgerow.boosting.row_sets import ONLY, TRAINING
+from hedgerow.boosting.slopes import refuse_stored_slopes
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_queries import metrics_of_all
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.boosting.strategy import resolve_stored
+from hedgerow.boosting.strategy import holds_vectors
+from hedgerow.boosting.symmetric import refuse_stored
 from hedgerow.boosting.training_loop import grow_forest
 from hedgerow.boosting.watch import Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
@@ -44,7 +46,6 @@ from hedgerow.data.row_store import GIVEN
 from hedgerow.data.schema import Schema
 from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunk_exchange import GrowMode
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -120,7 +121,7 @@ def fit_stored(
     check_rows_alone(objective, train.query is not None)
     ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
-    params = resolved(params, objective, train.schema)
+    params = resolve_stored(params, objective, train.schema)
     metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
     sets = _by_name(validation)
     for sample in (train, *sets.values()):  # a store has chunks for a fit only
@@ -182,10 +183,17 @@ def _watch_of(
     )
 
 
-def resolved(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
-    """Settings of a fit over rows in chunks, without names of columns."""
-    params = resolve_constraints(resolve(params, objective), schema, objective)
-    return resolve_stored(params, objective)
+def resolve_stored(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+    """:func:`resolved` for rows in chunks, whose trees have one output each."""
+    refuse_stored(params)
+    refuse_stored_slopes(params)
+    params = resolved(params, objective, schema)
+    if holds_vectors(params):
+        raise AllRowsNeededError(
+            "multi_strategy='multi_output_tree' needs all rows in memory: give the rows as a "
+            "table, or use multi_strategy='one_output_per_tree'."
+        )
+    return params
 
 
 def _row_metrics(asked: MetricChoice, objective: Objective) -> tuple[Metric, ...]:

@@ -21,7 +21,7 @@ from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.row_sets import ONLY
 from hedgerow.boosting.sorted_data import fit_sorted
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored import fit_stored, resolved
+from hedgerow.boosting.stored import fit_stored, resolve_stored
 from hedgerow.boosting.stored_fingerprint import stored_contents
 from hedgerow.boosting.stored_sample import (
     Choose,
@@ -201,7 +201,7 @@ def fit_data(
 
         def describe() -> Fingerprint:
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
-            named = resolved(params, objective, train.schema)
+            named = resolve_stored(params, objective, train.schema)
             contents = stored_contents(train, validation)
             return fingerprint(contents, train.n_rows, objective, named, asked, metrics)
 

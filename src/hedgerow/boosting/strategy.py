@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hedgerow.boosting.slopes import check_slopes, refuse_stored_slopes
-from hedgerow.boosting.symmetric import is_symmetric, refuse_stored, resolve_symmetric
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.boosting.slopes import check_slopes
+from hedgerow.boosting.symmetric import is_symmetric, resolve_symmetric
+from hedgerow.errors import ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
 
@@ -99,16 +99,3 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
 def trees_of_round(params: BoostParams, n_outputs: int) -> int:
     """How many trees a round grows."""
     return params.num_parallel_tree * (1 if holds_vectors(params) else n_outputs)
-
-
-def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
-    """:func:`resolve_strategy` for rows in parts, whose trees have one output each."""
-    refuse_stored(params)
-    refuse_stored_slopes(params)
-    params = resolve_strategy(params, objective)
-    if params.multi_strategy == ALL_OUTPUTS:
-        raise AllRowsNeededError(
-            "multi_strategy='multi_output_tree' needs all rows in memory: give the rows as a "
-            "table, or use multi_strategy='one_output_per_tree'."
-        )
-    return params
