@@ -18,7 +18,7 @@ from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.loss_spec import LossSpec, count_classes
-from hedgerow.boosting.offsets import with_offset_columns
+from hedgerow.boosting.offsets import check_both_offset, with_offset_columns
 from hedgerow.boosting.row_sets import ONLY, TRAINING, check_set_names, stacked
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -302,9 +302,7 @@ def _with_like_offset(valid: Dataset, dataset: Dataset) -> Dataset:
     """Validation rows whose offset is in the columns in which that of the others is."""
     if dataset.offset_names and valid.offset is None:
         valid = valid.with_offset(list(dataset.offset_names))
-    if (valid.offset is None) != (dataset.offset is None):
-        which = "validation" if valid.offset is None else "training"
-        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+    check_both_offset(dataset.offset is not None, valid.offset is not None)
     return valid
 
 

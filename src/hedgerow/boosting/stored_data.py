@@ -16,10 +16,12 @@ from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.fit import fit
 from hedgerow.boosting.hold_out import HoldOut
 from hedgerow.boosting.loss_spec import LossSpec
+from hedgerow.boosting.offsets import check_both_offset
 from hedgerow.boosting.row_sets import ONLY
-from hedgerow.boosting.sorted_data import fit_sorted
+from hedgerow.boosting.sorted_data import sorted_rows
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored, resolve_stored
 from hedgerow.boosting.stored_fingerprint import stored_contents
@@ -192,10 +194,12 @@ def fit_data(
         objective=objective,
     )
     if params.tree_method != "hist":
-        return fit_sorted(
-            data, objective, plan, valid=sets, stopping=asked, eval_metric=eval_metric,
-            callbacks=callbacks, progress=progress, n_jobs=n_jobs, checkpoint=checkpoint,
-        )  # fmt: skip
+        with sorted_rows(data, objective, plan, sets) as (seen, unseen):
+            return fit(
+                seen, objective, params, validation=unseen, stopping=asked,
+                eval_metric=eval_metric, callbacks=callbacks, progress=progress, n_jobs=n_jobs,
+                checkpoint=checkpoint,
+            )  # fmt: skip
     with ExitStack() as stack:
         train, validation = _binned(data, sets, plan, stack)
 
@@ -235,15 +239,9 @@ def _binned(
     for name, rows in valid.items():
         given = _validation(rows, replace(plan, set_aside=None, trained=train))
         stack.callback(given.close)
-        _check_offsets(train, given.train)
+        check_both_offset(train.has_offset, given.train.has_offset)
         validation[name] = given.train
     return train, validation
-
-
-def _check_offsets(train: StoredSample, valid: StoredSample) -> None:
-    if valid.has_offset != train.has_offset:
-        which = "training" if valid.has_offset else "validation"
-        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
 
 
 def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
