@@ -201,7 +201,7 @@ def fit_data(
                 checkpoint=checkpoint,
             )  # fmt: skip
     with ExitStack() as stack:
-        train, validation = _binned(data, sets, plan, stack)
+        train, validation = binned(data, sets, plan, stack)
 
         def describe() -> Fingerprint:
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
@@ -224,7 +224,7 @@ def fit_data(
             )
 
 
-def _binned(
+def binned(
     data: StoredData,
     valid: Mapping[str, Dataset | StoredData],
     plan: StorePlan,
@@ -267,4 +267,4 @@ def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
     return StoredSamples(StoredSample(store, sample.offset is not None))
 
 
-__all__ = ["TargetSurvey", "fit_data"]
+__all__ = ["TargetSurvey", "binned", "fit_data"]

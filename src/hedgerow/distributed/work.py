@@ -18,10 +18,12 @@ from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.fingerprint import Fingerprint, settings_of
 from hedgerow.boosting.hold_out import Chosen, HoldOut, queries_aside
 from hedgerow.boosting.loss_spec import LossSpec
+from hedgerow.boosting.row_sets import ONLY
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
+from hedgerow.boosting.stored_data import binned
 from hedgerow.boosting.stored_queries import number_queries
-from hedgerow.boosting.stored_sample import Choose, StoredSample, StoredSamples, StorePlan
+from hedgerow.boosting.stored_sample import Choose, StoredSample, StorePlan
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
@@ -118,17 +120,14 @@ class TrainWork:
                 set_aside=asked.set_aside,
                 n_threads=n_threads,
             )
-            samples = data.stored(plan)
-            stack.callback(samples.close)
-            seen, validation = asked.with_queries(samples)
+            valid = {}
             if self.has_validation:
-                more = dataset(shard.more, shard.more_numbers)
-                given = more.stored(replace(plan, set_aside=None, trained=samples.train))
-                stack.callback(given.close)
-                validation = given.train
-                if self.loss.has_queries:
-                    query = _queries(shard.more, shard.more_numbers, others)
-                    validation = replace(validation, query=query)
+                valid[ONLY] = dataset(shard.more, shard.more_numbers)
+            train, sets = binned(data, valid, plan, stack)
+            seen, validation = asked.with_queries(train, sets.get(ONLY))
+            if validation is not None and self.has_validation and self.loss.has_queries:
+                query = _queries(shard.more, shard.more_numbers, others)
+                validation = replace(validation, query=query)
             checkpoint = Checkpoint(
                 ClusterStore(shard.checkpoint, shard.save), self.checkpoint_every
             )
@@ -252,15 +251,17 @@ class _Asked:
     query: IntArray | None = None
     aside: npt.NDArray[np.bool_] | None = None
 
-    def with_queries(self, samples: StoredSamples) -> tuple[StoredSample, StoredSample | None]:
+    def with_queries(
+        self, train: StoredSample, validation: StoredSample | None
+    ) -> tuple[StoredSample, StoredSample | None]:
         """Training and validation rows, which know their queries if there are any."""
         if self.query is None:
-            return samples.train, samples.validation
-        if self.aside is None or samples.validation is None:
-            return replace(samples.train, query=self.query), samples.validation
+            return train, validation
+        if self.aside is None or validation is None:
+            return replace(train, query=self.query), validation
         return (
-            replace(samples.train, query=self.query[~self.aside]),
-            replace(samples.validation, query=self.query[self.aside]),
+            replace(train, query=self.query[~self.aside]),
+            replace(validation, query=self.query[self.aside]),
         )
 
 
