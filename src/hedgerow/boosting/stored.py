@@ -26,19 +26,17 @@ from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Recorder
 from hedgerow.boosting.chunk_rows import ChunkRows
+from hedgerow.boosting.file_checks import check_trees
 from hedgerow.boosting.loss_spec import check_rows_alone
 from hedgerow.boosting.magnitudes import check_differences
 from hedgerow.boosting.metric_groups import refuse_groups
 from hedgerow.boosting.ready import check_out_of_bag
 from hedgerow.boosting.rounds import resolved
 from hedgerow.boosting.row_sets import ONLY, TRAINING
-from hedgerow.boosting.slopes import refuse_stored_slopes
 from hedgerow.boosting.statistics import choose_columns
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_queries import metrics_of_all
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.boosting.strategy import holds_vectors
-from hedgerow.boosting.symmetric import refuse_stored
 from hedgerow.boosting.training_loop import grow_forest
 from hedgerow.boosting.watch import Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
@@ -184,15 +182,10 @@ def _watch_of(
 
 
 def resolve_stored(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
-    """:func:`resolved` for rows in chunks, whose trees have one output each."""
-    refuse_stored(params)
-    refuse_stored_slopes(params)
+    """:func:`resolved` for rows in chunks, which do not grow all kinds of trees."""
+    check_trees(params)
     params = resolved(params, objective, schema)
-    if holds_vectors(params):
-        raise AllRowsNeededError(
-            "multi_strategy='multi_output_tree' needs all rows in memory: give the rows as a "
-            "table, or use multi_strategy='one_output_per_tree'."
-        )
+    check_trees(params)  # "auto" is decided
     return params
 
 

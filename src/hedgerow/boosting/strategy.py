@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from hedgerow.boosting.slopes import check_slopes
 from hedgerow.boosting.symmetric import is_symmetric, resolve_symmetric
@@ -70,25 +72,26 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     )
 
 
+_OF_VECTORS: Mapping[str, Any] = {
+    "boosting": "gbdt",
+    "tree_method": "hist",
+    "sampling": "uniform",
+    "monotone_constraints": None,
+    "feature_penalties": None,
+    "extra_trees": False,
+    "path_smooth": 0.0,
+    "forced_splits": None,
+    "max_conflict_rate": 0.0,
+    "bundle_order": "count",
+    "linear_leaves": False,
+}
+
+
 def obstacle_to_vectors(params: BoostParams) -> str | None:
     """The first setting that trees with vectors do not know, or None."""
-    for name, known in (
-        ("boosting", "gbdt"),
-        ("tree_method", "hist"),
-        ("sampling", "uniform"),
-        ("monotone_constraints", None),
-        ("feature_penalties", None),
-        ("extra_trees", False),
-        ("path_smooth", 0.0),
-        ("forced_splits", None),
-        ("max_conflict_rate", 0.0),
-        ("bundle_order", "count"),
-        ("linear_leaves", False),
-    ):
-        value = getattr(params, name)
-        if value is not known and value != known:
-            shown = "" if known is None else f"={value!r}"
-            return f"{name}{shown}"
+    other = params.first_unlike(_OF_VECTORS)
+    if other is not None:
+        return other
     if is_symmetric(params):
         return "grow_policy='symmetric'"
     if params.bundle_features is True:
