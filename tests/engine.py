@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import aligned_zeros
-from hedgerow.boosting.rounds import TrainingData, rounds
+from hedgerow.boosting import rounds as loop
+from hedgerow.boosting.memory_rows import MemoryRows
+from hedgerow.boosting.scores import TrainingData
 from hedgerow.data import Table, bin_table, fit_bins, read_table
 from hedgerow.growing import state as layout
 from hedgerow.growing.gradients import SMALL_FIT, choose_packing, pack_block
@@ -329,6 +331,11 @@ def tree_bytes(trees):
     return b"".join(getattr(tree, name).tobytes() for tree in trees for name in TREE_FIELDS)
 
 
+def rounds(data, objective, params, validation=None, n_threads=1, earlier=None):
+    """The boosting loop over rows in memory."""
+    return loop.rounds(MemoryRows(data, objective, params, validation, n_threads), earlier)
+
+
 @dataclass(frozen=True)
 class Fit:
     """A finished run of the boosting loop."""
@@ -366,7 +373,8 @@ def boost(
     loss = make_objective(objective, n_outputs)
     with contextlib.closing(rounds(data, loss, params, validation, n_threads)) as states:
         *_, last = states
-        return Fit(last.freeze(), last.train_raw, last.validation_raw, table.schema.kinds)
+        unseen = None if last.rows.unseen is None else last.rows.unseen.raw
+        return Fit(last.freeze(), last.rows.train.raw, unseen, table.schema.kinds)
 
 
 def leaf_rows(tree, matrix):

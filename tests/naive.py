@@ -411,3 +411,21 @@ def boost(
 def ulps_apart(a, b):
     """Number of float64 steps between positive numbers."""
     return np.abs(np.asarray(a).view(np.int64) - np.asarray(b).view(np.int64))
+
+
+# -- rows set aside ----------------------------------------------------------------
+
+
+def rows_aside(hashes, target, fraction, stratify):
+    """Of each class, the rows with the smallest hashes; row numbers, ascending."""
+    labels = sorted(set(target.tolist())) if stratify else [None]
+    classes = [[i for i, y in enumerate(target.tolist()) if label in (None, y)] for label in labels]
+    counts = [min(round(fraction * len(rows)), len(rows) - 1) for rows in classes]
+    if sum(counts) == 0:
+        if len(max(classes, key=len)) < 2:
+            raise ValueError("none can be set aside")
+        counts[max(range(len(classes)), key=lambda k: len(classes[k]))] = 1
+    found = []
+    for rows, count in zip(classes, counts, strict=True):
+        found += sorted(rows, key=lambda i: hashes[i])[:count]
+    return sorted(found)

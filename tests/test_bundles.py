@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_bundles as naive
-from engine import TREE_FIELDS
+from engine import TREE_FIELDS, rounds
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.boosting.rounds import TrainingData, rounds
+from hedgerow.boosting.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
 from hedgerow.data.bundles import (
     BundleRules,

@@ -22,13 +22,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import engine
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting import fit as fit_module
 from hedgerow.boosting import ready as ready_module
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.checkpoint import Checkpoint, Rounds, joined, one_round
 from hedgerow.boosting.dataset import Dataset as Rows
-from hedgerow.boosting.rounds import rounds
+from hedgerow.boosting.memory_rows import MemoryRows
 from hedgerow.boosting.training_loop import INTERRUPTS
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError, InterruptedFitWarning, ParameterError, StorageError
@@ -207,36 +208,36 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(name, tmp_path) -> None:
 def test_replayed_scores_have_the_same_bits(name, monkeypatch) -> None:
     params, data, valid = FITS[name]()
     seen = []
-    real = rounds_module.rounds
 
-    def spy(*arguments, ready):
-        seen.append(arguments)
-        return real(*arguments, ready=ready)
+    class Spied(MemoryRows):
+        def __init__(self, *given):
+            seen.append(given)
+            super().__init__(*given)
 
-    monkeypatch.setattr(ready_module, "rounds", spy)
+    monkeypatch.setattr(ready_module, "MemoryRows", Spied)
     train(params, data, valid)
     rows, objective, trees, unseen, n_threads, *_ = seen[0]
+
+    def state_of(state) -> list[bytes]:
+        found = [state.rows.train.raw]
+        found += [] if state.rows.unseen is None else [state.rows.unseen.raw]
+        found += (state.rows.out_of_bag() or ())[:2]
+        return [array.tobytes() for array in found]
+
     done, scores = [], []
-    with closing(rounds(rows, objective, trees, unseen, n_threads)) as states:
+    with closing(engine.rounds(rows, objective, trees, unseen, n_threads)) as states:
         for state in states:
             improvement = state.oob_improvement[-1] if state.oob_improvement else np.nan
             done.append(
                 one_round(state.n_rounds - 1, state.newest(), state.base_score, [], improvement)
             )
-            scores.append([state.train_raw.tobytes(), state.out_of_bag()])
-            if state.validation_raw is not None:
-                scores[-1].append(state.validation_raw.tobytes())
+            scores.append(state_of(state))
     for n_rounds in (1, 5, len(done)):
         earlier = joined(done[:n_rounds])
-        with closing(rounds(rows, objective, trees, unseen, 1, earlier)) as states:
+        with closing(engine.rounds(rows, objective, trees, unseen, 1, earlier)) as states:
             state = next(states)
             assert state.n_rounds == n_rounds
-            assert state.train_raw.tobytes() == scores[n_rounds - 1][0]
-            if state.out_of_bag() is not None:
-                for one, other in zip(state.out_of_bag(), scores[n_rounds - 1][1], strict=True):
-                    assert one.tobytes() == other.tobytes()
-            if state.validation_raw is not None:
-                assert state.validation_raw.tobytes() == scores[n_rounds - 1][2]
+            assert state_of(state) == scores[n_rounds - 1]
 
 
 def test_number_of_threads_may_change(tmp_path, monkeypatch) -> None:

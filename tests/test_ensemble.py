@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 import engine
 from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRegressor, load, train
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.rounds import TrainingData, rounds
+from hedgerow.boosting.scores import TrainingData
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.sampling import ROW_STREAM
 from hedgerow.kernels.hashing import hash64
@@ -187,17 +187,17 @@ def test_oob_improvement_is_that_of_the_rows_left_out(name, n_classes) -> None:
     base = objective.initial_score(y.astype(float), None)
     before = np.repeat(base[:, None], len(y), axis=1)
     limit = int(0.6 * 2.0**63) << 1
-    with contextlib.closing(rounds(data, objective, params)) as states:
+    with contextlib.closing(engine.rounds(data, objective, params)) as states:
         for number, state in enumerate(states):
             stream = np.uint64(ROW_STREAM + number)
             hashes = [hash64(np.uint64(0), stream, np.uint64(row)) for row in range(len(y))]
             outside = np.flatnonzero(np.array(hashes) >= np.uint64(limit))
             losses = [
                 objective.loss(y[outside].astype(float), raw[:, outside], None)
-                for raw in (before, state.train_raw)
+                for raw in (before, state.rows.train.raw)
             ]
             assert state.oob_improvement[number] == pytest.approx(losses[0] - losses[1], abs=1e-12)
-            before = state.train_raw.copy()
+            before = state.rows.train.raw.copy()
     assert state.oob_improvement[0] > 0
     forest = state.freeze()
     in_sample = forest.count[forest.tree_start[:-1]]
@@ -250,7 +250,7 @@ def boosted(X, y, n_classes=2, n_threads=1, validation=None, **params):
     matrix = engine.binned(X)
     data = TrainingData(matrix, y.astype(float))
     unseen = None if validation is None else TrainingData(matrix, y.astype(float))
-    states = rounds(data, objective, BoostParams(**{**SMALL, **params}), unseen, n_threads)
+    states = engine.rounds(data, objective, BoostParams(**{**SMALL, **params}), unseen, n_threads)
     with contextlib.closing(states):
         *_, last = states
         return last
@@ -273,8 +273,8 @@ def test_scores_of_the_fit_are_those_of_the_model(mode, n_classes) -> None:
     state = boosted(X, y, n_classes, validation=True, **mode)
     predictor = engine.Predictor(state.freeze(), ["float"] * X.shape[1])
     raw = predictor.raw_scores(X)
-    np.testing.assert_allclose(raw, state.train_raw, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(raw, state.validation_raw, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(raw, state.rows.unseen.raw, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -314,10 +314,10 @@ def test_dart_that_stops_early_goes_back_to_the_factors_of_then() -> None:
     states = []
     objective = make_objective("logistic")
     params = BoostParams(**SMALL, boosting="dart", drop_rate=0.5, skip_drop=0.0)
-    run = rounds(TrainingData(engine.binned(X), y.astype(float)), objective, params)
+    run = engine.rounds(TrainingData(engine.binned(X), y.astype(float)), objective, params)
     with contextlib.closing(run):
         for state in run:
-            states.append(state.train_raw.copy())
+            states.append(state.rows.train.raw.copy())
         for n in (1, 5, 11):
             predictor = engine.Predictor(state.freeze(n), ["float"] * 5)
             np.testing.assert_allclose(predictor.raw_scores(X), states[n - 1], rtol=0, atol=1e-12)

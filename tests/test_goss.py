@@ -15,8 +15,8 @@ import engine
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting import rounds as rounds_module
 from hedgerow.boosting.fit import fit
-from hedgerow.boosting.rounds import TrainingData, rounds
 from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.scores import TrainingData
 from hedgerow.boosting.stopping import StoppingParams, hash_rows
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.table import Table
@@ -379,7 +379,7 @@ def boosted(X, y, n_classes, n_threads=1, **params):
     data = TrainingData(engine.binned(X), y)
     chosen = {"min_samples_leaf": 3, "n_estimators": 8, "max_leaves": 6, **params}
     with contextlib.closing(
-        rounds(data, objective, BoostParams(**chosen), data, n_threads)
+        engine.rounds(data, objective, BoostParams(**chosen), data, n_threads)
     ) as states:
         *_, last = states
         return last
@@ -392,8 +392,8 @@ def test_scores_of_the_fit_are_those_of_the_model(mode, sampling, n_classes) -> 
     X, y = table(400, n_classes=n_classes)
     state = boosted(X, y, n_classes, **mode, **sampling)
     raw = engine.Predictor(state.freeze(), ["float"] * X.shape[1]).raw_scores(X)
-    np.testing.assert_allclose(raw, state.train_raw, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(raw, state.validation_raw, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(raw, state.rows.train.raw, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(raw, state.rows.unseen.raw, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["absolute_error", "logistic", "quantile"])
@@ -406,7 +406,9 @@ def test_line_search_minimises_the_weighted_loss_of_the_sample(loss, settings) -
     )
     matrix = engine.binned(X)
     own = np.random.default_rng(3).gamma(1.0, size=len(y)) + 0.01
-    with contextlib.closing(rounds(TrainingData(matrix, y, own), objective, params)) as states:
+    with contextlib.closing(
+        engine.rounds(TrainingData(matrix, y, own), objective, params)
+    ) as states:
         *_, state = states
         forest = state.freeze()
     base = objective.initial_score(y, own)

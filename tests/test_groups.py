@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.boosting.groups import read_groups, split_groups
-from hedgerow.boosting.stopping import StoppingParams, hash_numbers, hash_rows, split_rows
+from hedgerow.boosting.hold_out import split_rows
+from hedgerow.boosting.stopping import StoppingParams, hash_numbers, hash_rows
 from hedgerow.cli.main import main
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 

@@ -40,9 +40,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
+from hedgerow.boosting import memory_rows
 from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting import watch as watch_module
-from hedgerow.boosting.stopping import split_rows
+from hedgerow.boosting.hold_out import split_rows
 from hedgerow.data import bins as bins_module
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
 from hedgerow.data import matrix as matrix_module
@@ -305,13 +305,13 @@ def fit(path, X, y, objective, weight=None, offset=None, valid=None, spy=None, *
     data = Dataset(X, y, weight, offset, **path.data)
     if spy is None:
         return train({"objective": objective, **given_}, data, valid)
-    evaluate = watch_module.evaluate
+    evaluate = memory_rows.evaluate
 
     def watch(metrics, objective_, target, raw, weight_):
         spy.append(raw.copy())
         return evaluate(metrics, objective_, target, raw, weight_)
 
-    with mock.patch.object(watch_module, "evaluate", watch):
+    with mock.patch.object(memory_rows, "evaluate", watch):
         return train({"objective": objective, "eval_metric": "loss", **given_}, data, valid)
 
 
@@ -492,6 +492,7 @@ def test_scores_of_validation_rows_are_predictions(path, data, seed, policy) -> 
     valid = Dataset(X_val, y_val)
     booster = fit(path, X, y, objective, valid=valid, spy=kept, **STOP, **policy)
     stages = booster.staged_raw_scores(X_val, n_jobs=1)
+    assert kept
     for scores, predicted in zip(kept, stages, strict=False):
         np.testing.assert_array_equal(scores, predicted)
 
@@ -510,6 +511,7 @@ def test_scores_of_rows_set_aside_are_predictions(path, data, seed, policy) -> N
         lenient = Path(path.make, path.params, {})  # a prediction would refuse such rows
     booster = fit(lenient, X, y, objective, spy=kept, **STOP, **policy)
     stages = booster.staged_raw_scores(take(X, aside), n_jobs=1)
+    assert kept
     for scores, predicted in zip(kept, stages, strict=False):
         np.testing.assert_array_equal(scores, predicted)
 

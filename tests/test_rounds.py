@@ -12,7 +12,7 @@ import engine
 import naive
 import naive_predict
 from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting.rounds import TrainingData, rounds
+from hedgerow.boosting.scores import TrainingData
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 
@@ -86,8 +86,8 @@ def loss_curve(loss, n_outputs, params, n_rows=5000):
     X, y = data(loss, n_rows)
     objective = make_objective(loss, n_outputs)
     training = TrainingData(engine.binned(X), y)
-    with contextlib.closing(rounds(training, objective, params)) as states:
-        return [objective.loss(y, state.train_raw, None) for state in states]
+    with contextlib.closing(engine.rounds(training, objective, params)) as states:
+        return [objective.loss(y, state.rows.train.raw, None) for state in states]
 
 
 @pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
@@ -100,7 +100,9 @@ def test_every_state_counts_its_rounds_and_freezes_any_of_them() -> None:
     X, y = data("softmax", 300)
     params = BoostParams(n_estimators=5, min_samples_leaf=5)
     training = TrainingData(engine.binned(X), y)
-    with contextlib.closing(rounds(training, make_objective("softmax", 3), params)) as states:
+    with contextlib.closing(
+        engine.rounds(training, make_objective("softmax", 3), params)
+    ) as states:
         for number, state in enumerate(states, start=1):
             assert state.n_rounds == number
             assert state.freeze().n_rounds == number
@@ -113,7 +115,7 @@ def test_rounds_closed_early_leave_no_thread(n_threads) -> None:
     X, y = data("logistic", 2000)
     training = TrainingData(engine.binned(X), y)
     before = set(threading.enumerate())
-    states = rounds(training, make_objective("logistic"), BoostParams(), n_threads=n_threads)
+    states = engine.rounds(training, make_objective("logistic"), BoostParams(), n_threads=n_threads)
     next(states)
     # One helper less than threads: the caller is one of them.
     assert len(set(threading.enumerate()) - before) == n_threads - 1
@@ -129,7 +131,9 @@ def test_an_error_of_the_reader_leaves_no_thread() -> None:
 
     def read():
         loss = make_objective("logistic")
-        with contextlib.closing(rounds(training, loss, BoostParams(), n_threads=3)) as states:
+        with contextlib.closing(
+            engine.rounds(training, loss, BoostParams(), n_threads=3)
+        ) as states:
             for state in states:
                 if state.n_rounds == 2:
                     raise RuntimeError("enough")
@@ -145,9 +149,9 @@ def test_helpers_sleep_between_rounds_and_wake_up() -> None:
     params = BoostParams(n_estimators=3)
     pause = threading.Event()
     with contextlib.closing(
-        rounds(training, make_objective("squared_error"), params, n_threads=3)
+        engine.rounds(training, make_objective("squared_error"), params, n_threads=3)
     ) as states:
         for state in states:
             pause.wait(0.05)
-            last = state.train_raw
+            last = state.rows.train.raw
     np.testing.assert_array_equal(last, engine.boost(X, y, params).train_raw)

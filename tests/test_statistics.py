@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.booster import Booster
 from hedgerow.boosting.fit import fit
+from hedgerow.boosting.hold_out import split_rows
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.statistics import (
     MOST_PAIRS,
@@ -21,7 +22,7 @@ from hedgerow.boosting.statistics import (
     encode,
     without_unused,
 )
-from hedgerow.boosting.stopping import StoppingParams, split_rows
+from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.data.recode import drop_unused_levels
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.statistics import ROWS, TARGET

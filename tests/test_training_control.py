@@ -28,8 +28,7 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting import training_loop
+from hedgerow.boosting import memory_rows, training_loop
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.training_loop import INTERRUPTS
@@ -199,13 +198,13 @@ def test_a_budget_that_is_not_needed_changes_nothing() -> None:
 
 def test_what_comes_before_the_first_round_is_no_round(monkeypatch) -> None:
     fitted()  # compiled
-    real = rounds_module.TreeGrower.__init__
+    real = memory_rows.TreeGrower.__init__
 
     def slow(self, *arguments, **named) -> None:
         real(self, *arguments, **named)
         time.sleep(0.5)
 
-    monkeypatch.setattr(rounds_module.TreeGrower, "__init__", slow)
+    monkeypatch.setattr(memory_rows.TreeGrower, "__init__", slow)
     model = fitted(time_budget=0.9)  # less than twice as long
     assert model.n_iter_ == SMALL["n_estimators"]
 

@@ -19,16 +19,14 @@ from hedgerow.boosting.metric_groups import read_groups, refuse_several
 from hedgerow.boosting.offsets import with_offset_columns
 from hedgerow.boosting.positions import check_positions
 from hedgerow.boosting.queries import check_queries, read_qid
-from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.rounds import resolved
 from hedgerow.boosting.row_sets import ONLY, TRAINING
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData
-from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.splits import folds_of
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, make_metrics, task_of
 from hedgerow.threads import resolve_threads
 from hedgerow.training import asked_fit, check_datasets, check_names, stopping_of
@@ -170,8 +168,7 @@ def cv(
     _check(dataset, asked_stopping, stratified)
     asked = asked_fit(given, dataset, None)
     objective, sample = asked.objective, asked.train
-    trees = resolve_constraints(resolve(asked.params, objective), sample.table.schema, objective)
-    trees = resolve_strategy(trees, objective)
+    trees = resolved(asked.params, objective, sample.table.schema)
     check_queries(sample, None, objective, trees, asked_stopping)
     check_positions(sample, objective, trees)
     kept = sample.without_zero_weights()

@@ -194,6 +194,14 @@ class BoostParams:
             return self
         return replace(self, learning_rate=self.rate_of_trees(number, n_first))
 
+    def first_unlike(self, known: Mapping[str, Any]) -> str | None:
+        """The first setting with another value than the ``known`` one, for messages."""
+        for name, wanted in known.items():
+            value = getattr(self, name)
+            if value is not wanted and value != wanted:
+                return name if wanted is None else f"{name}={value!r}"
+        return None
+
     def with_rounds(self, n_rounds: int) -> BoostParams:
         """The same for the first ``n_rounds`` rounds alone."""
         rate = self.learning_rate

@@ -10,13 +10,11 @@ from typing import Any, Self
 from hedgerow.booster import Booster
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.ready import FitPlan, make_ready, plan_of
-from hedgerow.boosting.rounds import BoostState, resolve
+from hedgerow.boosting.rounds import BoostState, resolved, rounds
 from hedgerow.boosting.statistics import constraints_of_inputs
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredData, ValidRows
-from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
@@ -126,7 +124,7 @@ class Training:
         self._rates: list[float] = []
         self._state: BoostState | None = None
         self._closed = False
-        self._rounds = self._ready.rounds()
+        self._rounds = rounds(self._ready.rows, ready=self._ready.watch.begin_rounds)
 
     def _plan_of(self, given: Mapping[str, Any]) -> FitPlan:
         asked = self._asked
@@ -228,17 +226,9 @@ class Training:
         if rate is not None and not is_number(rate) and not callable(rate):
             raise ParameterError(f"learning_rate must be a number or a function; got {rate!r}.")
         objective, schema = self._asked.objective, self._asked.train.table.schema
-        changed = replace(self._params, **params)
-        changed = resolve_constraints(resolve(changed, objective), schema, objective)
-        changed = resolve_strategy(changed, objective)
-        of_trees = constraints_of_inputs(changed, self._ready.inputs)
+        changed = resolved(replace(self._params, **params), objective, schema)
         self._params = changed
-        if self._state is not None:
-            self._state.asked = of_trees
-            return
-        self._rounds.close()
-        self._ready = replace(self._ready, params=of_trees)
-        self._rounds = self._ready.rounds()
+        self._ready.rows.set_params(constraints_of_inputs(changed, self._ready.inputs))
 
     def booster(self) -> Booster:
         """The model of the rounds so far.

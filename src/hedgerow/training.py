@@ -18,7 +18,7 @@ from hedgerow.boosting.continuing import Start, check_reading
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.fit import fit
 from hedgerow.boosting.loss_spec import LossSpec, count_classes
-from hedgerow.boosting.offsets import with_offset_columns
+from hedgerow.boosting.offsets import check_both_offset, with_offset_columns
 from hedgerow.boosting.row_sets import ONLY, TRAINING, check_set_names, stacked
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
@@ -302,9 +302,7 @@ def _with_like_offset(valid: Dataset, dataset: Dataset) -> Dataset:
     """Validation rows whose offset is in the columns in which that of the others is."""
     if dataset.offset_names and valid.offset is None:
         valid = valid.with_offset(list(dataset.offset_names))
-    if (valid.offset is None) != (dataset.offset is None):
-        which = "validation" if valid.offset is None else "training"
-        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+    check_both_offset(dataset.offset is not None, valid.offset is not None)
     return valid
 
 
@@ -346,19 +344,15 @@ def _train_stored(
 ) -> Booster:
     """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
     # Most trainings are of tables in memory, and need not wait for these imports.
-    from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+    from hedgerow.boosting.stored_data import fit_data
 
     names = dataset.offset_names if isinstance(dataset, Dataset) else ()
     sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}
     with claiming(checkpoint):
-        survey = TargetSurvey(loss_of(given), stopping, trees.seed, not sets)
-        dataset.survey(survey.note, trees, survey.may_set_aside)
-        objective, set_aside = survey.finish()
         model = fit_data(
             dataset,
-            objective,
+            loss_of(given),
             trees,
-            set_aside,
             valid=sets,
             stopping=stopping,
             eval_metric=given.get("eval_metric"),

@@ -22,10 +22,8 @@ with the same factors (of DART, too, whose rounds take trees out and put them
 back).  These are the same additions of the same floats, so the scores have the same
 bits, and with them every later tree, whatever the number of threads.
 
-To record another loop over rounds (of chunks, of several processes): make a
-:class:`Recorder` within :func:`recording`, add the trees of ``recorder.earlier`` to
-the scores as if they had just been grown, and :meth:`Recorder.note` each round after
-that.
+Rows in memory, in files and on ranks are recorded by one loop
+(:mod:`hedgerow.boosting.training_loop`).
 """
 
 from __future__ import annotations

@@ -33,11 +33,13 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.fold_rows import FoldData, FoldRows, Weigh
 from hedgerow.boosting.folds import Fold
+from hedgerow.boosting.memory_rows import MemoryRows, ScoredRows
 from hedgerow.boosting.positions import bound, bound_to_part
 from hedgerow.boosting.rounds import BoostState, rounds
-from hedgerow.boosting.row_sets import TRAINING
+from hedgerow.boosting.row_sets import ONLY, TRAINING
+from hedgerow.boosting.scores import MeanScores, Scores
 from hedgerow.boosting.stopping import BestRound, StoppingParams
-from hedgerow.boosting.watch import ScoredRows, Watch, best_round_of
+from hedgerow.boosting.watch import Watch, best_round_of
 from hedgerow.data.statistics import Inputs
 from hedgerow.errors import LossError
 from hedgerow.metrics import Metric
@@ -293,6 +295,7 @@ class _FoldFit:
         self._states: Generator[BoostState, None, None] | None = None
         self._state: BoostState | None = None
         self._data: FoldData | None = None
+        self._rows: MemoryRows | None = None
         self.curve: list[float] = []
         self.mass = 0.0
 
@@ -307,9 +310,9 @@ class _FoldFit:
             raise LossError(f"fold {self._number}, {error}") from error.__cause__
         name = self._watch.metrics[0].name
         self.curve.append(self._watch.history[self._watch.rows][name][-1])
-        if state.adds_up and state.validation_raw is not None:
+        if state.adds_up:
             best = self._watch.best
-            self._recent.note(state.validation_raw, self.best_round if best is None else best.round)
+            self._recent.note(self._unseen.raw, self.best_round if best is None else best.round)
         return ended or state.n_rounds == self._shared.params.n_estimators
 
     def _begin(self) -> Generator[BoostState, None, None]:
@@ -321,23 +324,32 @@ class _FoldFit:
         )  # fmt: skip
         asked = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
         limits = None if stopping.pooled else stopping.limits
+        test = data.test
+        scored = [ScoredRows(ONLY, metrics, test.target, test.weight, slice(0, test.n_rows))]
+        if shared.of_train:
+            seen, place = data.train, slice(0, data.train.n_rows)
+            own = bound_to_part(shared.of_train, seen, objective)
+            scored.append(ScoredRows(TRAINING, own, seen.target, seen.weight, place, True))
         self._watch = Watch(
             objective=objective,
-            metrics=metrics,
-            sample=data.test,
-            rows="validation",
+            scored={part.name: part.metrics for part in scored},
             best=best_round_of(metrics[0], asked, limits),
             by_out_of_bag=stopping.by_out_of_bag,
             callbacks=(),
             n_rounds=data.params.n_estimators,
         )
-        if shared.of_train:
-            seen, place = data.train, slice(0, data.train.n_rows)
-            own = bound_to_part(shared.of_train, seen, objective)
-            part = ScoredRows(TRAINING, own, seen.target, seen.weight, place, True)
-            self._watch.further = (part,)
         self.mass = _mass(data)
-        return rounds(data.seen, objective, data.params, data.unseen, shared.n_threads)
+        self._rows = MemoryRows(
+            data.seen, objective, data.params, data.unseen, shared.n_threads, scored=scored
+        )
+        return rounds(self._rows)
+
+    @property
+    def _unseen(self) -> Scores | MeanScores:
+        """Raw scores of the test rows."""
+        assert self._rows is not None
+        assert self._rows.unseen is not None
+        return self._rows.unseen
 
     def finish(
         self,
@@ -363,14 +375,12 @@ class _FoldFit:
             watch.stopped_by = "time_budget"
         kept = watch.n_kept
         if not interrupted and (watch.best is not None or kept == state.n_rounds):
-            watch.note_forest(state, data.seen)
+            watch.note_forest(state)
         if data.train.n_rows < 2 * data.params.min_samples_leaf:
             kept = 0  # no tree has a split
-        recent = self._recent.after(kept)
-        raw = state.validation_scores(kept, interrupted) if recent is None else recent
-        raw = np.ascontiguousarray(raw)
-        scored = watch.score(raw)
-        watch.sample, watch.further = None, ()
+        raw = np.ascontiguousarray(self._scores_after(kept, interrupted))
+        assert self._rows is not None
+        scored = self._rows.scored[0].score(watch.objective, raw)
         forest = state.freeze(kept if self._shared.keep_trees else 0)
         grown = GrownFold(
             forest, data.inputs, data.seen.n_copies, raw, watch, data.params,
@@ -379,11 +389,27 @@ class _FoldFit:
         self.close()
         return grown
 
+    def _scores_after(self, n_rounds: int, interrupted: bool) -> FloatArray:
+        """Raw scores of the test rows by the first ``n_rounds`` rounds alone.
+
+        If a round was ``interrupted``, a part of it may be in the scores that are kept up.
+        """
+        state, recent = self._state, self._recent.after(n_rounds)
+        assert state is not None
+        if recent is not None:
+            return recent
+        if n_rounds == state.n_rounds and state.adds_up and not interrupted:
+            return self._unseen.raw
+        scores = self._unseen.restarted(state.base_score)
+        for number, tree in enumerate(state.trees(n_rounds)):
+            scores.add(tree, number % len(state.base_score))
+        return scores.raw
+
     def close(self) -> None:
         """End the threads of the grower, and let go of the rows."""
         if self._states is not None:
             self._states.close()
-        self._states = self._state = self._data = None
+        self._states = self._state = self._data = self._rows = None
         self._recent = _Recent()
 
 

@@ -20,12 +20,13 @@ rf     every tree is grown at the start scores on its own sample; the model is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from hedgerow.arrays import FloatArray, RowArray
-from hedgerow.boosting.scores import AddedScores, Scores
+from hedgerow.arrays import RowArray
+from hedgerow.boosting.scores import AddedScores
 from hedgerow.boosting.stopping import hash_rows
 from hedgerow.boosting.strategy import trees_of_round
 from hedgerow.growing.tree import GrownTree
@@ -49,21 +50,13 @@ def settled(tree: GrownTree, objective: Objective, params: BoostParams) -> Grown
 
 
 class Mode(Protocol):
-    """How the trees of a fit are added up.
+    """How the trees of a fit are added up."""
 
-    Attributes
-    ----------
-    grown_at : float64 (n_outputs, n_rows)
-        Scores at which the gradients of the next round are taken.
-    """
-
-    grown_at: FloatArray
-
-    def start_round(self, number: int) -> None:
-        """Prepare ``grown_at`` for round ``number``."""
+    def start_round(self, number: int, params: BoostParams) -> None:
+        """Bring the scores to where round ``number`` takes its gradients."""
 
     def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
-        """Take a new tree; ``rows`` are those still without it, None for all."""
+        """Take a new tree; ``rows`` of training are still without it, None for all."""
 
     def end_round(self) -> None:
         """Bring the scores up to date with the trees of the round."""
@@ -79,15 +72,19 @@ class Additive:
     """Gradient boosting."""
 
     def __init__(
-        self, train: AddedScores, validation: AddedScores | None, params: BoostParams
+        self,
+        train: AddedScores,
+        validation: Sequence[AddedScores],
+        params: BoostParams,
+        n_outputs: int,
     ) -> None:
-        self.grown_at = train.raw
         self._train, self._validation = train, validation
         self._trees: list[GrownTree] = []
-        self._per_round = trees_of_round(params, len(train.raw))
+        self._n_outputs = n_outputs
+        self._per_round = trees_of_round(params, n_outputs)
         self._waits = params.num_parallel_tree > 1
 
-    def start_round(self, number: int) -> None:
+    def start_round(self, number: int, params: BoostParams) -> None:
         """Nothing to prepare: the gradients are those at the scores."""
 
     def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
@@ -98,15 +95,15 @@ class Additive:
     def end_round(self) -> None:
         if self._waits:
             for place, tree in enumerate(self.newest()):
-                self._join(tree, place % len(self.grown_at), None)
+                self._join(tree, place % self._n_outputs, None)
 
     def _join(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
         if rows is None:
             self._train.add(tree, output)
         elif len(rows) > 0:
             self._train.add(tree, output, rows)
-        if self._validation is not None:
-            self._validation.add(tree, output)
+        for scores in self._validation:
+            scores.add(tree, output)
 
     def trees(self, n_rounds: int) -> list[GrownTree]:
         return self._trees[: n_rounds * self._per_round]
@@ -115,16 +112,27 @@ class Additive:
         return self._trees[-self._per_round :]
 
 
+class Average(Additive):
+    """Random forest: scores that take the mean of the trees that are added to them."""
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        return [tree.with_values(tree.value / n_rounds) for tree in super().trees(n_rounds)]
+
+
 class Dropout:
     """DART."""
 
     def __init__(
-        self, train: AddedScores, validation: AddedScores | None, params: BoostParams
+        self,
+        train: AddedScores,
+        validation: Sequence[AddedScores],
+        params: BoostParams,
+        n_outputs: int,
     ) -> None:
-        self.grown_at = train.raw
-        self._sets = [train] if validation is None else [train, validation]
+        self._sets = [train, *validation]
         self._params = params
-        self._per_round = trees_of_round(params, len(train.raw))
+        self._n_outputs = n_outputs
+        self._per_round = trees_of_round(params, n_outputs)
         self._trees: list[GrownTree] = []
         self._factor = np.zeros(0)  # one for each round
         # What each round did to the factors: early stopping goes back to them.
@@ -132,11 +140,8 @@ class Dropout:
         self._dropped = np.zeros(0, dtype=np.int64)
         self._new: list[GrownTree] = []
 
-    def set_params(self, params: BoostParams) -> None:
-        """Take other settings for the rounds to come."""
+    def start_round(self, number: int, params: BoostParams) -> None:
         self._params = params
-
-    def start_round(self, number: int) -> None:
         self._dropped = self._draw(number)
         self._add_dropped(-1.0)
 
@@ -151,7 +156,7 @@ class Dropout:
         self._factor = np.append(self._factor, 1.0 / share)
         for place, tree in enumerate(self._new):
             for scores in self._sets:
-                scores.add(tree, place % len(self.grown_at), factor=1.0 / share)
+                scores.add(tree, place % self._n_outputs, factor=1.0 / share)
         self._trees += self._new
         self._new = []
 
@@ -193,59 +198,14 @@ class Dropout:
             first = number * self._per_round
             for place, tree in enumerate(self._trees[first : first + self._per_round]):
                 for scores in self._sets:
-                    scores.add(tree, place % len(self.grown_at), factor=sign * self._factor[number])
+                    scores.add(tree, place % self._n_outputs, factor=sign * self._factor[number])
 
 
-class Average:
-    """Random forest; keeps the mean over the trees that did not see a row, too."""
-
-    def __init__(self, train: Scores, validation: Scores | None) -> None:
-        self.grown_at = train.raw.copy()
-        self._sets = [train] if validation is None else [train, validation]
-        self._start = [scores.raw.copy() for scores in self._sets]
-        self._sum = [np.zeros_like(scores.raw) for scores in self._sets]
-        self._unseen = np.zeros_like(train.raw)
-        self._n_unseen = np.zeros(train.raw.shape[1], dtype=np.int64)
-        self._trees: list[GrownTree] = []
-
-    def start_round(self, number: int) -> None:
-        """Nothing to prepare: the gradients are those at the start."""
-
-    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
-        for scores, total in zip(self._sets, self._sum, strict=True):
-            scores.add_to(total[output], tree)
-        self._trees.append(tree)
-
-    def leave_out(self, tree: GrownTree, output: int, rows: RowArray) -> None:
-        """Note the tree's values of the rows that it was not grown on."""
-        if len(rows) > 0:
-            self._sets[0].add_to(self._unseen[output], tree, rows)
-            if output == 0:
-                self._n_unseen[rows] += 1
-
-    def end_round(self) -> None:
-        n_rounds = len(self._trees) // len(self.grown_at)
-        for scores, start, total in zip(self._sets, self._start, self._sum, strict=True):
-            np.add(start, total / n_rounds, out=scores.raw)
-
-    def trees(self, n_rounds: int) -> list[GrownTree]:
-        kept = self._trees[: n_rounds * len(self.grown_at)]
-        return [tree.with_values(tree.value / n_rounds) for tree in kept]
-
-    def newest(self) -> list[GrownTree]:
-        return self._trees[-len(self.grown_at) :]
-
-    def out_of_bag(self) -> tuple[RowArray, FloatArray]:
-        """Rows that some tree did not see, and their raw scores by these trees."""
-        rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
-        mean = self._unseen[:, rows] / self._n_unseen[rows]
-        return rows, self._start[0][:, rows] + mean
-
-
-def make_mode(params: BoostParams, train: Scores, validation: Scores | None) -> Mode:
-    """The mode that ``params.boosting`` names."""
+def make_mode(
+    train: AddedScores, validation: Sequence[AddedScores], params: BoostParams, n_outputs: int
+) -> Mode:
+    """The mode that ``params.boosting`` names, for these scores."""
     if params.boosting == "dart":
-        return Dropout(train, validation, params)
-    if params.boosting == "rf":
-        return Average(train, validation)
-    return Additive(train, validation, params)
+        return Dropout(train, validation, params, n_outputs)
+    kind = Average if params.boosting == "rf" else Additive
+    return kind(train, validation, params, n_outputs)

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from hedgerow.boosting.slopes import refuse_stored_slopes
-from hedgerow.boosting.symmetric import refuse_stored
+from hedgerow.boosting.strategy import ALL_OUTPUTS, ONE_OUTPUT
 from hedgerow.data.sparse import AnyTable
 from hedgerow.errors import AllRowsNeededError, DataError
 from hedgerow.growing.chunk_setup import check
 from hedgerow.growing.stored_exact import check_supported
 from hedgerow.params import BoostParams
+
+_NEED_ALL_ROWS = (
+    ("grow_policy", "symmetric", "use grow_policy='depthwise' or 'leafwise'"),
+    ("linear_leaves", True, "use linear_leaves=False"),
+    ("multi_strategy", ALL_OUTPUTS, f"use multi_strategy={ONE_OUTPUT!r}"),
+)
+
+
+def check_trees(params: BoostParams) -> None:
+    """Refuse trees that only a table in memory grows.
+
+    Raises
+    ------
+    AllRowsNeededError
+    """
+    for name, value, instead in _NEED_ALL_ROWS:
+        if getattr(params, name) == value:
+            raise AllRowsNeededError(
+                f"{name}={value!r} needs all rows in memory: give the rows as a table, or "
+                f"{instead}."
+            )
+    if params.forced_splits is not None:
+        raise AllRowsNeededError(
+            "forced_splits need all rows in memory: give the rows as a table, or leave them out."
+        )
 
 
 def check_bundles(params: BoostParams) -> None:
@@ -38,8 +62,7 @@ def check_parts(data: object, params: BoostParams, init_model: object = None) ->
     if further:
         named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
         raise AllRowsNeededError(f"{named}: trees of rows in parts do not know it.")
-    refuse_stored(params)
-    refuse_stored_slopes(params)
+    check_trees(params)
     check_bundles(params)
     if params.tree_method == "hist":
         check(params, "data")

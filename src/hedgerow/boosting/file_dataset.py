@@ -27,7 +27,7 @@ from hedgerow.boosting.file_checks import check_backoff, check_bundles
 from hedgerow.boosting.file_rows import ReadTarget, RowReader, Rows, numeric_target
 from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
 from hedgerow.boosting.training_matrix import sortable
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.comm.base import Alone, Communicator, count_rows
 from hedgerow.data.bins import BinSpec, fit_bins
 from hedgerow.data.chunk_sink import ChunkSink
 from hedgerow.data.disk_store import DiskStore
@@ -313,7 +313,7 @@ class FileDataset(Dataset):
         """Training rows on the ranks before and of all ranks; the largest weight of all."""
         counted = self._counted
         assert counted is not None
-        largest, n_train, row = 0.0, 0, self._rows_before(counted.n_rows)[0]
+        largest, n_train, row = 0.0, 0, count_rows(counted.n_rows, self.communicator)[0]
         weights = None if counted.weights is None else counted.weights.read()
         for target in counted.targets.read():
             chosen = _chosen(plan, row, target)
@@ -321,24 +321,19 @@ class FileDataset(Dataset):
             n_train += len(target) - int(chosen.sum())
             if weights is not None:
                 largest = max(largest, float(next(weights)[~chosen].max(initial=0.0)))
-        first, total = self._rows_before(n_train)
+        first, total = count_rows(n_train, self.communicator)
         if counted.weights is None:
             return first, total, None
         # Positive floats are in the order of their bits.
         bits = np.array([largest]).view(np.int64)
         return first, total, float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
 
-    def _rows_before(self, n_rows: int) -> tuple[int, int]:
-        """Sums of a number of rows over the ranks before this one, and over all."""
-        counts = [int(part) for part in self.communicator.allgather(str(n_rows).encode("ascii"))]
-        return sum(counts[: self.communicator.rank]), sum(counts)
-
     def _divided(
         self, plan: StorePlan, n_outputs: int | None = None
     ) -> Iterator[tuple[Rows, npt.NDArray[np.bool_]]]:
         """All rows, and of each batch which rows are set aside."""
         assert self._counted is not None
-        row = self._rows_before(self._counted.n_rows)[0]
+        row = count_rows(self._counted.n_rows, self.communicator)[0]
         for rows in self._reader.read(n_outputs=n_outputs):
             yield rows, _chosen(plan, row, rows.target)
             row += rows.n_rows
@@ -423,12 +418,12 @@ class FileDataset(Dataset):
                 n_train += self._append(train, spec, table, rows, ~chosen, plan.n_threads)
                 if aside is not None:
                     n_aside += self._append(aside, spec, table, rows, chosen, plan.n_threads)
-            before = self._rows_before(n_train)[0] if is_strict else first_row
+            before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
             stored = StoredSample(self._finished(train, before, plan), has_offset)
             if aside is None:
                 return StoredSamples(stored)
             try:
-                first = self._rows_before(n_aside)[0]
+                first = count_rows(n_aside, self.communicator)[0]
                 return StoredSamples(
                     stored, StoredSample(self._finished(aside, first, plan), has_offset)
                 )

@@ -101,40 +101,47 @@ def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 
 def fingerprint(
-    train: Sample,
-    validation: Sample | None,
+    contents: Mapping[str, str],
+    n_rows: int,
     objective: Objective,
     params: BoostParams,
     stopping: StoppingParams,
     metrics: Sequence[Metric],
-    n_threads: int = 1,
+    sets: Sequence[str] = (),
 ) -> Fingerprint:
-    """The fingerprint of a fit in memory.
+    """The fingerprint of a fit.
 
     Parameters
     ----------
-    train, validation : Sample
-        As the user gave them, before rows are set aside.
+    contents : mapping from str to str
+        Of the rows: :func:`contents_of`, or :func:`stored_contents
+        <hedgerow.boosting.stored_fingerprint.stored_contents>` of chunks.
+    n_rows : int
+        Rows that were given.
     objective : Objective
     params : BoostParams
         Resolved: without names of columns.
     stopping : StoppingParams
     metrics : sequence of Metric
         Those whose scores are kept.
-    n_threads : int, default=1
-        Threads for the digests.
+    sets : sequence of str
+        Names of validation rows that stand one behind the other.
     """
+    rows = {"rows": str(n_rows)} | ({"validation_sets": _text(list(sets))} if sets else {})
+    return Fingerprint(settings_of(objective, params, stopping, metrics) | rows, contents)
+
+
+def contents_of(
+    train: Sample, validation: Sample | None, metrics: Sequence[Metric], n_threads: int = 1
+) -> dict[str, str]:
+    """Digests of rows in memory as the user gave them, before rows are set aside."""
     contents = _contents_of(train, "", n_threads)
     if validation is not None:
         contents |= _contents_of(validation, "_val", n_threads)
     for metric in metrics:
         if isinstance(metric.function, GroupScores):
             contents[f"groups of {metric.name}"] = array_digest(metric.function.codes, n_threads)
-    settings = settings_of(objective, params, stopping, metrics)
-    rows = {"rows": str(train.n_rows)}
-    if validation is not None and validation.sets is not None:
-        rows["validation_sets"] = _text(list(validation.sets.names))
-    return Fingerprint(settings | rows, contents)
+    return contents
 
 
 def settings_of(

@@ -16,17 +16,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 
 from hedgerow.boosting.budget import Budget, budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Checkpoint, Recorder, recording
 from hedgerow.boosting.continuing import Start
-from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
-from hedgerow.boosting.magnitudes import warn_of_no_split, warn_of_short_steps
+from hedgerow.boosting.fingerprint import Fingerprint, contents_of, fingerprint
 from hedgerow.boosting.ready import (
     FitPlan,
-    Ready,
     check_out_of_bag,
     check_plan,
     make_ready,
@@ -34,12 +31,10 @@ from hedgerow.boosting.ready import (
 )
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.training_loop import follow
+from hedgerow.boosting.training_loop import grow_forest
 from hedgerow.metrics import MetricChoice
-from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.whole import AllRows
 from hedgerow.params import BoostParams
 
 
@@ -122,8 +117,10 @@ def fit(
 
     def describe() -> Fingerprint:
         named = plan.metrics if plan.is_scored else ()
+        contents = contents_of(train, validation, named, plan.n_threads)
+        sets = () if validation is None or validation.sets is None else validation.sets.names
         found = fingerprint(
-            train, validation, objective, plan.params, plan.stopping, named, plan.n_threads
+            contents, train.n_rows, objective, plan.params, plan.stopping, named, sets
         )
         return found if start is None else start.identified(found, plan.params)
 
@@ -142,33 +139,11 @@ def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Mod
         return plan.finish(plan.start.model)
     ready = make_ready(plan, budget)
     with ready.watch.assembling(ready.assemble):
-        forest = _grow(ready, recorder)
+        forest = grow_forest(ready.rows, ready.watch, recorder)
     watch, chosen = ready.watch, ready.chosen
     if watch.stopped_by == "rounds" and chosen is not None:
         watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
     return ready.assemble(forest)
-
-
-def _grow(ready: Ready, recorder: Recorder | None) -> Forest:
-    """Run the rounds; the forest up to the best of them."""
-    earlier = None if recorder is None else recorder.earlier
-    if earlier is not None:
-        earlier = earlier.head(ready.params.n_estimators)
-    params, watch, seen, objective = ready.params, ready.watch, ready.data, ready.objective
-    states = ready.rounds(earlier)
-    with closing(states):
-        if seen.matrix.n_rows // seen.n_copies < 2 * params.min_samples_leaf:  # no split
-            state = next(states)
-            return state.freeze(state.n_first)
-        state = follow(states, watch, recorder)
-        if watch.stopped_by != "interrupt":
-            watch.note_forest(state, seen)
-        forest = state.freeze(watch.n_kept)
-    if ready.first is None:
-        rows = AllRows.of(seen.target, seen.weight)
-        warn_of_no_split(forest, objective, params, rows)
-        warn_of_short_steps(forest, objective, params, rows)
-    return forest
 
 
 __all__ = ["Sample", "StoppingParams", "check_out_of_bag", "fit"]

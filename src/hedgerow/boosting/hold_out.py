@@ -1,9 +1,8 @@
 """Which rows are set aside for validation, told while rows pass by once.
 
-The rows are those that :func:`hedgerow.boosting.stopping.split_rows` chooses in
-memory: of each class the share with the smallest hashes of their numbers.  To know
-the largest of these hashes it would take all hashes of a class, or only those near
-where it must lie::
+They are of each class the share with the smallest hashes of their numbers; of a ranking
+whole queries.  To know the largest of these hashes it would take all hashes of a class, or
+only those near where it must lie::
 
     hashes of a class, as shares of 1        fraction
     0 .......................................[....|....]...................... 1
@@ -23,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.stopping import VALIDATION_STREAM, hash_rows
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_rows
+from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.errors import DataError
 
 _DEVIATIONS = 12.0
@@ -130,9 +129,8 @@ class HoldOut:
         )
 
     def _values_of_all(self, communicator: Communicator) -> list[float]:
-        own = np.array(sorted(self._classes), dtype="<f8").tobytes()
-        found = [np.frombuffer(part, dtype="<f8") for part in communicator.allgather(own)]
-        return np.unique(np.concatenate(found)).tolist()
+        own = np.array(sorted(self._classes), dtype=np.float64)
+        return np.unique(gather_numbers(own, communicator)).tolist()
 
 
 def _limit(known: _Class, count: int, communicator: Communicator) -> int:
@@ -141,8 +139,7 @@ def _limit(known: _Class, count: int, communicator: Communicator) -> int:
     lows = communicator.allreduce(np.array([known.low >> 1, -(known.high >> 1)]), "max")
     known.narrow(2 * int(lows[0]) + 2, -2 * int(lows[1]))
     n_below = int(communicator.allreduce(np.array([known.n_below], dtype=np.int64))[0])
-    parts = communicator.allgather(known.kept.astype("<u8").tobytes())
-    kept = np.sort(np.concatenate([np.frombuffer(part, dtype="<u8") for part in parts]))
+    kept = np.sort(gather_numbers(known.kept, communicator))
     if count == 0:
         return 0
     place = count - n_below - 1
@@ -191,3 +188,86 @@ class Chosen:
             return np.asarray(hashes <= self.limits[0])
         place = np.searchsorted(self.values, target)
         return np.asarray((hashes <= self.limits[place]) & (self.counts[place] > 0))
+
+
+def split_rows(
+    target: FloatArray, fraction: float, stratify: bool, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Choose validation rows of a table in memory.
+
+    Parameters
+    ----------
+    target : array of shape (n_rows,)
+    fraction : float in (0, 1)
+        Share of the rows for validation: at least one, at most all but one.
+    stratify : bool
+        Take this share of each class; a class never goes to validation whole.
+    seed : int
+
+    Returns
+    -------
+    train, validation : int64 arrays
+        Row numbers, ascending.
+
+    Raises
+    ------
+    DataError
+        If no row can be set aside.
+    """
+    hold_out = HoldOut(fraction, stratify, seed)
+    hold_out.add(target)
+    chosen = hold_out.finish()(0, target)
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def queries_aside(
+    query: IntArray, stopping: StoppingParams, seed: int, others: Communicator
+) -> npt.NDArray[np.bool_] | None:
+    """Which rows of this rank are set aside for early stopping: whole queries, or None.
+
+    A query is chosen by a hash of seed and its place in the order in which queries first
+    occur: at least one, at most all but one.
+
+    Parameters
+    ----------
+    query : int64 (n_rows,)
+        Number of each row's query; ascending as queries first occur among the rows of all
+        ranks, of which some may have been left out.
+    stopping : StoppingParams
+    seed : int
+    others : Communicator
+
+    Raises
+    ------
+    DataError
+        If there is only one query, and rows must be set aside.
+    """
+    if stopping.by_out_of_bag or not stopping.is_on(count_rows(len(query), others)[1], False):
+        return None
+    # Numbers ascend as queries first occur; those whose rows have weight 0 are not there.
+    there = np.unique(gather_numbers(np.unique(query), others))
+    first = _first_rows(query, there, others)
+    place = np.empty(len(there), dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(len(there))
+    if len(there) < 2:
+        if isinstance(stopping.early_stopping, str):
+            return None
+        raise DataError(
+            "early stopping sets queries aside, but there is only one: give validation rows "
+            "(X_val, y_val, qid_val) or use early_stopping=False."
+        )
+    count = min(max(1, round(stopping.validation_fraction * len(there))), len(there) - 1)
+    order = np.argsort(hash_rows(seed, VALIDATION_STREAM, len(there)), kind="stable")
+    return np.isin(place[np.searchsorted(there, query)], order[:count])
+
+
+def _first_rows(query: IntArray, there: IntArray, others: Communicator) -> IntArray:
+    """Number of the first row of each query, among those of all ranks."""
+    before, _ = count_rows(len(query), others)
+    found = np.full(len(there), -(2**62), dtype=np.int64)
+    own, first = np.unique(query, return_index=True)
+    found[np.searchsorted(there, own)] = -(before + first)
+    return -others.allreduce(found, "max")
+
+
+__all__ = ["Chosen", "HoldOut", "queries_aside", "split_rows"]

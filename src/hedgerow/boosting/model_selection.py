@@ -34,12 +34,10 @@ from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds
 from hedgerow.boosting.evidence import BEYOND_CHANCE, TestedRows
 from hedgerow.boosting.fold_rows import FoldRows
 from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.rounds import resolved
 from hedgerow.boosting.stopping import BestRound, StoppingParams
-from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.boosting.training_loop import is_second
 from hedgerow.data.schema import Schema
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric
 from hedgerow.objectives import Objective
 from hedgerow.params import BoostParams
@@ -337,8 +335,7 @@ def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective
     """The same with alternatives that are complete, as those of the model are."""
 
     def complete(params: BoostParams) -> BoostParams:
-        params = resolve_constraints(resolve(params, objective), schema, objective)
-        return resolve_strategy(params, objective)
+        return resolved(params, objective, schema)
 
     alternatives = tuple(complete(each) for each in stopping.alternatives)
     plain = None if stopping.plain is None else complete(stopping.plain)

@@ -52,6 +52,13 @@ def with_offset_columns(model: Model, names: Sequence[str]) -> Model:
     return replace(model, training={**model.training, RECORD: list(names)})
 
 
+def check_both_offset(train: bool, validation: bool) -> None:
+    """Raise ``DataError`` unless training and validation rows have offsets, or neither."""
+    if train != validation:
+        which = "validation" if train else "training"
+        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+
+
 def take_offset(X: Any, names: Sequence[str]) -> tuple[Any, FloatArray]:
     """The features of a table, and its columns of offsets, all finite."""
     rest, columns = take_columns(X, names, "offset")
@@ -149,9 +156,7 @@ class Offsets:
                     "offset_val out."
                 )
             return Offsets(*take_offset(rows.X, self.names), self.names)
-        if (self.values is None) != (rows.offset is None):
-            which = "validation" if rows.offset is None else "training"
-            raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+        check_both_offset(self.values is not None, rows.offset is not None)
         return Offsets(rows.X, rows.offset)
 
     def on(self, sample: Sample, n_outputs: int, name: str = "offset") -> Sample:

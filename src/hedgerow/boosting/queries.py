@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import IntArray
 from hedgerow.boosting.factorize import number_values
 from hedgerow.boosting.groups import check_groups, split_groups
+from hedgerow.boosting.hold_out import queries_aside, split_rows
 from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_rows, split_rows
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.comm.base import Alone
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.metrics import Metric, scored_as, task_of
 from hedgerow.metrics.queries import first_seen, query_rows
@@ -159,15 +162,9 @@ def check_queries(
         return
     for sample, name in ((train, "qid"), (validation, "qid of the validation rows")):
         if sample is not None and sample.query is None:
-            raise DataError(
-                f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
-                "missing: give the query of each row."
-            )
+            raise without_queries(objective, name)
     if params.oob_score or stopping.by_out_of_bag:
-        raise ParameterError(
-            "rows that a round leaves out are parts of queries, which cannot be scored: use "
-            "oob_score=False, and validation rows for early stopping."
-        )
+        raise rows_of_queries()
     query = cast(IntArray, train.query)
     if len(query) > 1 and len(np.unique(query)) == len(query):
         warnings.warn(
@@ -176,6 +173,22 @@ def check_queries(
             UserWarning,
             stacklevel=2,
         )
+
+
+def without_queries(objective: Objective, name: str) -> DataError:
+    """What is wrong if rows to be put in order come without ``name``, their queries."""
+    return DataError(
+        f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
+        "missing: give the query of each row."
+    )
+
+
+def rows_of_queries() -> ParameterError:
+    """What is wrong if single rows of queries are to be judged."""
+    return ParameterError(
+        "rows that a round leaves out are parts of queries, which cannot be scored: use "
+        "oob_score=False, and validation rows for early stopping."
+    )
 
 
 def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:
@@ -189,27 +202,16 @@ def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -
 
 
 def split_sample(
-    train: Sample, objective: Objective, fraction: float, seed: int
+    train: Sample, objective: Objective, stopping: StoppingParams, seed: int
 ) -> tuple[IntArray, IntArray]:
-    """Rows to train on and rows to set aside; of a ranking whole queries, else whole groups.
-
-    A query is chosen by a hash of seed and its number: at least one, at most all but one.
-    """
+    """Rows to train on and rows to set aside; of a ranking whole queries, else whole groups."""
+    fraction = stopping.validation_fraction
     if train.query is None:
         stratify = task_of(objective) != "regression" and train.target.ndim == 1
         if train.group is not None:
             return split_groups(train.group, train.target, fraction, stratify, seed)
         return split_rows(train.target, fraction, stratify, seed)
-    codes = first_seen(train.query)
-    n_queries = int(codes.max()) + 1
-    if n_queries < 2:
-        raise DataError(
-            "early stopping sets queries aside, but there is only one: give validation rows "
-            "(X_val, y_val, qid_val) or use early_stopping=False."
-        )
-    count = min(max(1, round(fraction * n_queries)), n_queries - 1)
-    order = np.argsort(hash_rows(seed, VALIDATION_STREAM, n_queries), kind="stable")
-    aside = np.isin(codes, order[:count])
+    aside = cast("npt.NDArray[np.bool_]", queries_aside(train.query, stopping, seed, Alone()))
     return np.flatnonzero(~aside), np.flatnonzero(aside)
 
 

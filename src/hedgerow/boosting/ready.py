@@ -6,27 +6,28 @@
       |
     Ready     rows as trees are grown on them, loss and metrics bound to them, a watch
       |
-    rounds    boosting.fit, to the end; hedgerow.Training, one by one
+    rounds    boosting.training_loop, to the end; hedgerow.Training, one by one
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.callbacks import Callback, check_callbacks
-from hedgerow.boosting.checkpoint import Rounds
 from hedgerow.boosting.continuing import Start, with_known_levels
 from hedgerow.boosting.cross_stopping import ChosenRounds, check_folds, choose_rounds
 from hedgerow.boosting.magnitudes import check_differences
+from hedgerow.boosting.memory_rows import MemoryRows, ScoredRows
 from hedgerow.boosting.metric_groups import check_watched, read_groups
 from hedgerow.boosting.model_selection import with_resolved
 from hedgerow.boosting.positions import bias_record, bound, bound_to_part, check_positions
 from hedgerow.boosting.queries import check_queries, split_sample, stops_early
-from hedgerow.boosting.rounds import BoostState, TrainingData, resolve, rounds
+from hedgerow.boosting.rounds import resolve
 from hedgerow.boosting.row_sets import TRAINING, parts_of
 from hedgerow.boosting.sample import Sample, with_own_levels
+from hedgerow.boosting.scores import TrainingData
 from hedgerow.boosting.statistics import (
     Encoded,
     constraints_of_inputs,
@@ -36,7 +37,7 @@ from hedgerow.boosting.statistics import (
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.boosting.training_matrix import prepare_rows
-from hedgerow.boosting.watch import ScoredRows, Watch, best_round_of, found_by_loss, record_of
+from hedgerow.boosting.watch import Watch, best_round_of, found_by_loss, record_of
 from hedgerow.data.statistics import Inputs
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.growing.constraints import resolve_constraints
@@ -134,45 +135,22 @@ class Ready:
 
     Attributes
     ----------
-    data, unseen : TrainingData
-        Rows to train on and, if there are some, validation rows.
-    first : Forest or None
-        Trees to begin with.
-    objective : Objective
-        Bound to the rows.
-    params : BoostParams
-        For the columns that trees split.
+    rows : MemoryRows
+        Rows to train on and to watch, with settings for the columns that trees split.
     watch : Watch
     chosen : ChosenRounds or None
         What folds have told.
-    n_threads : int
     assemble : callable
         Makes the model of a forest.
     inputs : Inputs or None
         What trees split, where it is not the columns of the table as they are.
     """
 
-    data: TrainingData
-    unseen: TrainingData | None
-    first: Forest | None
-    objective: Objective
-    params: BoostParams
+    rows: MemoryRows
     watch: Watch
     chosen: ChosenRounds | None
-    n_threads: int
     assemble: Callable[[Forest], Model]
     inputs: Inputs | None = None
-
-    def rounds(self, earlier: Rounds | None = None) -> Generator[BoostState, None, None]:
-        """The state after each round; close it if it is not exhausted."""
-        if self.first is not None:
-            self.watch.note_start(
-                self.data.start, None if self.unseen is None else self.unseen.start
-            )
-        return rounds(
-            self.data, self.objective, self.params, self.unseen, self.n_threads, earlier,
-            self.first, ready=self.watch.begin_rounds,
-        )  # fmt: skip
 
 
 def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
@@ -190,7 +168,7 @@ def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
         chosen = choose_rounds(train, plan.objective, params, stopping, metrics, n_threads, budget)
         train, params, stops, scored = chosen.rows.sample, chosen.params, None, False
     encoded = _encoded(train, validation, plan.objective, params, start, n_threads)
-    watch = _watch_of(plan, train, validation, encoded, params, stops, scored, budget)
+    watch, parts = _watch_of(plan, train, validation, encoded, params, stops, scored, budget)
 
     def assemble(forest: Forest) -> Model:
         found = _assemble(forest, train, encoded, params, watch, chosen, start, n_threads)
@@ -201,10 +179,10 @@ def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
         watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
         asked = asked.with_rounds(chosen.n_rounds)
     data, unseen, first = _rows_of(encoded, asked, chosen, start, n_threads)
-    return Ready(
-        data, unseen, first, watch.objective, asked, watch, chosen, n_threads, assemble,
-        encoded.inputs,
-    )  # fmt: skip
+    rows = MemoryRows(data, watch.objective, asked, unseen, n_threads, first, parts)
+    if first is not None:
+        watch.note_start(rows.scores())
+    return Ready(rows, watch, chosen, assemble, encoded.inputs)
 
 
 def _watch_of(
@@ -216,8 +194,8 @@ def _watch_of(
     stops: tuple[int, float] | None,
     scored: bool,
     budget: Budget | None,
-) -> Watch:
-    """What notes the rounds, with loss and metrics for these rows."""
+) -> tuple[Watch, tuple[ScoredRows, ...]]:
+    """What notes the rounds, with loss and metrics for these rows, and the rows that are scored."""
     stopping, start = plan.stopping, plan.start
     parts = parts_of(train if validation is None else validation)
     objective, metrics = bound(
@@ -225,11 +203,17 @@ def _watch_of(
     )
     scored = scored or stopping.train_scores or validation is not None
     n_first = 0 if start is None else start.forest.n_rounds
+    found: tuple[ScoredRows, ...] = ()
+    if scored:
+        name, place, part = parts[0]
+        name = TRAINING if validation is None else name
+        own = ScoredRows(name, metrics, part.target, part.weight, place, validation is None)
+        found = (own,)
+    if validation is not None:
+        found += _further(parts, plan.metrics, train, plan.of_train, objective)
     watch = Watch(
         objective=objective,
-        metrics=metrics if scored else (),
-        sample=parts[0][2],
-        rows=TRAINING if validation is None else parts[0][0],
+        scored={part.name: part.metrics for part in found},
         best=best_round_of(metrics[0], stopping, stops),
         by_out_of_bag=stopping.by_out_of_bag,
         callbacks=plan.callbacks,
@@ -238,9 +222,7 @@ def _watch_of(
         started=stopping.began,
         budget=budget,
     )
-    if validation is not None:
-        watch.further = _further(parts, plan.metrics, train, plan.of_train, objective)
-    return watch
+    return watch, found
 
 
 def _further(
@@ -368,7 +350,7 @@ def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | 
         validation = validation.without_zero_weights()
         objective.check_target(validation.target)
     elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
-        kept, aside = split_sample(train, objective, stopping.validation_fraction, plan.params.seed)
+        kept, aside = split_sample(train, objective, stopping, plan.params.seed)
         train, validation = train.take(kept), train.take(aside)
         lenient = True  # a category that only rows set aside have is no mistake of the user
     if start is None:

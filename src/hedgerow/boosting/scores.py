@@ -61,15 +61,7 @@ class TrainingData:
 
 
 class AddedScores(Protocol):
-    """Raw scores of rows, wherever they are, to which trees are added.
-
-    Attributes
-    ----------
-    raw : float64 (n_outputs, n_rows)
-        No rows where they are not in memory.
-    """
-
-    raw: FloatArray
+    """Raw scores of rows, wherever they are, to which trees are added."""
 
     def add(
         self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
@@ -151,3 +143,54 @@ class Scores:
                 scores[:, some] += predictor.raw_scores(table.values[some], self._n_threads)
         else:
             scores[:, rows] += predictor.raw_scores(numbers_of(table.take(rows)), self._n_threads)
+
+
+class MeanScores:
+    """Raw scores by the mean of the trees: those of a random forest.
+
+    Attributes
+    ----------
+    start : float64 (n_outputs, n_rows)
+        Raw scores before the first tree, at which all trees are grown.
+    outside : uint32 array
+        Rows that the trees which are added next were not grown on.
+
+    Parameters
+    ----------
+    scores : Scores
+        Before the first tree; they stay as they are.
+    """
+
+    def __init__(self, scores: Scores) -> None:
+        self.start, self._scores = scores.raw, scores
+        self._sum, self._n_trees = np.zeros_like(scores.raw), 0
+        self.outside: RowArray = NO_ROWS
+        self._unseen = np.zeros_like(scores.raw)
+        self._n_unseen = np.zeros(scores.raw.shape[1], dtype=np.int64)
+
+    @property
+    def raw(self) -> FloatArray:
+        """Raw scores after the rounds so far."""
+        n_rounds = max(1, self._n_trees // len(self._sum))
+        return self.start + self._sum / n_rounds
+
+    def restarted(self, base: FloatArray) -> Scores:
+        """Scores of the same rows before the first tree, to which trees are added as they are."""
+        return self._scores.restarted(base)
+
+    def add(
+        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """Let ``factor`` times the tree join the mean of each of ``rows``; without any, of all."""
+        self._scores.add_to(self._sum[output], tree, rows, factor)
+        self._n_trees += 1
+        if len(self.outside) > 0:
+            self._scores.add_to(self._unseen[output], tree, self.outside, factor)
+            if output == 0:
+                self._n_unseen[self.outside] += 1
+
+    def out_of_bag(self) -> tuple[RowArray, FloatArray]:
+        """Rows that some tree was not grown on, and their raw scores by these trees."""
+        rows = np.flatnonzero(self._n_unseen).astype(np.uint32)
+        mean = self._unseen[:, rows] / self._n_unseen[rows]
+        return rows, self.start[:, rows] + mean

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.data import AnyTable, SparseTable
 from hedgerow.data.numbers import floats_of
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.params import BoostParams
+
+_OF_SLOPES: Mapping[str, Any] = {
+    "boosting": "gbdt",
+    "tree_method": "hist",
+    "monotone_constraints": None,
+    "max_delta_step": 0.0,
+    "path_smooth": 0.0,
+}
 
 
 def obstacle_to_slopes(params: BoostParams) -> str | None:
     """The first setting that leaves with slopes do not know, or None."""
-    for name, known in (
-        ("boosting", "gbdt"),
-        ("tree_method", "hist"),
-        ("monotone_constraints", None),
-        ("max_delta_step", 0.0),
-        ("path_smooth", 0.0),
-    ):
-        value = getattr(params, name)
-        if value is not known and value != known:
-            shown = "" if known is None else f"={value!r}"
-            return f"{name}{shown}"
+    other = params.first_unlike(_OF_SLOPES)
+    if other is not None:
+        return other
     if params.leaf_estimation == "line_search":
         return "leaf_estimation='line_search'"
     return None
@@ -39,15 +42,6 @@ def check_slopes(params: BoostParams) -> None:
         raise ParameterError(
             f"linear_leaves=True does not go with {obstacle}: use linear_leaves=False, or change "
             "that."
-        )
-
-
-def refuse_stored_slopes(params: BoostParams) -> None:
-    """Raise ``ParameterError`` for slopes of rows in parts: all values must be in memory."""
-    if params.linear_leaves:
-        raise AllRowsNeededError(
-            "linear_leaves=True needs all rows in memory: give the rows as a table, or use "
-            "linear_leaves=False."
         )
 
 

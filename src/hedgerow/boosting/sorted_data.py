@@ -16,8 +16,8 @@ the model has the same bytes, with row sampling, DART and random forests too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import cast
 
@@ -25,17 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import Checkpoint
 from hedgerow.boosting.dataset import Dataset
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.file_rows import Rows
-from hedgerow.boosting.fit import fit
 from hedgerow.boosting.loss_spec import check_rows_alone
+from hedgerow.boosting.offsets import check_both_offset
 from hedgerow.boosting.row_sets import stacked
 from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_sample import StoredData, StorePlan, ValidRows, named_valid
+from hedgerow.boosting.stored_sample import StoredData, StorePlan
 from hedgerow.boosting.training_matrix import sortable
 from hedgerow.data.column_files import LEAST_MEMORY, sort_to_files
 from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable, RowFile
@@ -44,10 +41,8 @@ from hedgerow.data.schema import Schema
 from hedgerow.data.scratch import ScratchFolder
 from hedgerow.data.sparse import AnyTable
 from hedgerow.data.table import Table
-from hedgerow.errors import DataError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.growing.stored_exact import check_supported
-from hedgerow.metrics import MetricChoice
-from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
 from hedgerow.objectives.given import prepared_shape
 from hedgerow.params import BoostParams
@@ -57,20 +52,14 @@ _ROW_SHARE = 0.75
 _LINE_SEARCH_BYTES = 48
 
 
-def fit_sorted(
+@contextmanager
+def sorted_rows(
     data: StoredData,
     objective: Objective,
     plan: StorePlan,
-    *,
-    valid: ValidRows = None,
-    stopping: StoppingParams | None = None,
-    eval_metric: MetricChoice = None,
-    callbacks: Callback | Sequence[Callback] | None = None,
-    progress: bool = False,
-    n_jobs: int | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> Model:
-    """Train a model on sorted columns on disk.
+    valid: Mapping[str, Dataset | StoredData],
+) -> Iterator[tuple[Sample, Sample | None]]:
+    """Training rows on sorted columns on disk, and validation rows, for as long as a fit takes.
 
     Parameters
     ----------
@@ -79,8 +68,8 @@ def fit_sorted(
     objective : Objective
     plan : StorePlan
         Its ``tree_method`` is ``"exact"``.
-    valid, stopping, eval_metric, callbacks, progress, n_jobs, checkpoint
-        As for :func:`hedgerow.boosting.stored_data.fit_data`.
+    valid : mapping from str to Dataset or StoredData
+        Validation rows that are given.
 
     Raises
     ------
@@ -99,21 +88,9 @@ def fit_sorted(
         rows = _SortedRows(data, plan, stack)
         given = {
             name: _validation(some, objective, plan, rows.train, stack, number)
-            for number, (name, some) in enumerate(named_valid(valid).items())
+            for number, (name, some) in enumerate(valid.items())
         }
-        validation = stacked(given) if given else rows.validation
-        return fit(
-            rows.train,
-            objective,
-            plan.params,
-            validation=validation,
-            stopping=stopping,
-            eval_metric=eval_metric,
-            callbacks=callbacks,
-            progress=progress,
-            n_jobs=n_jobs,
-            checkpoint=checkpoint,
-        )
+        yield rows.train, stacked(given) if given else rows.validation
 
 
 def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
@@ -221,13 +198,11 @@ def _validation(
     schema = train.table.schema
     if not isinstance(valid, FileDataset):
         assert isinstance(valid, Dataset)
-        if (valid.offset is None) != (train.offset is None):
-            raise _other_offset(valid.offset is None)
+        check_both_offset(train.offset is not None, valid.offset is not None)
         seen = valid.table(schema)
         target = valid.single_target(seen.n_rows, objective.name)
         return valid.sample(seen, target, objective.n_outputs)
-    if bool(valid.source.roles.offset) != (train.offset is not None):
-        raise _other_offset(not valid.source.roles.offset)
+    check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
     given = replace(plan, set_aside=None)
     valid.survey(_ignored, plan.params, sets_aside=True)
     folder = stack.enter_context(closing(ScratchFolder(valid.cache_dir[0])))
@@ -237,13 +212,8 @@ def _validation(
     return files.finish(schema)
 
 
-def _other_offset(validation_has_none: bool) -> DataError:
-    which = "validation" if validation_has_none else "training"
-    return DataError(f"the {which} rows have no offset, the others have: give both or none.")
-
-
 def _ignored(target: FloatArray) -> None:
     """Targets are checked by the fit."""
 
 
-__all__ = ["bytes_of_a_row", "fit_sorted", "sortable"]
+__all__ = ["bytes_of_a_row", "sortable", "sorted_rows"]

@@ -18,8 +18,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.errors import AllRowsNeededError, ParameterError
 from hedgerow.metrics import Metric
 from hedgerow.params import BoostParams, Interval
 
@@ -206,52 +205,6 @@ class BestRound:
         ):
             self._reference, self._reference_round = score, n_rounds
         return n_rounds - self._reference_round >= self.patience
-
-
-def split_rows(
-    target: FloatArray, fraction: float, stratify: bool, seed: int
-) -> tuple[IntArray, IntArray]:
-    """Choose validation rows by a hash of seed and row number.
-
-    Parameters
-    ----------
-    target : array of shape (n_rows,)
-    fraction : float in (0, 1)
-        Share of the rows for validation: at least one, at most all but one.
-    stratify : bool
-        Take this share of each class; a class never goes to validation whole.
-    seed : int
-
-    Returns
-    -------
-    train, validation : int64 arrays
-        Row numbers, ascending.
-
-    Raises
-    ------
-    DataError
-        If no row can be set aside.
-    """
-    order = hash_rows(seed, VALIDATION_STREAM, len(target))
-    groups = (
-        [np.flatnonzero(target == value) for value in np.unique(target)]
-        if stratify
-        else [np.arange(len(target))]
-    )
-    counts = [min(round(fraction * len(rows)), len(rows) - 1) for rows in groups]
-    if sum(counts) == 0:
-        largest = int(np.argmax([len(rows) for rows in groups]))
-        if len(groups[largest]) < 2:
-            raise DataError(
-                f"early stopping sets rows aside, but there are only {len(target)} rows: give "
-                "validation rows (X_val, y_val) or use early_stopping=False."
-            )
-        counts[largest] = 1
-    chosen = np.zeros(len(target), dtype=bool)
-    for rows, count in zip(groups, counts, strict=True):
-        if count:
-            chosen[rows[np.argpartition(order[rows], count - 1)[:count]]] = True
-    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
 def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:

@@ -10,7 +10,7 @@ over rows from exact sums (:mod:`hedgerow.kernels.exact_sum`).
       |
     start values  -- a few passes over the targets
       |
-    rounds        -- hedgerow.boosting.stored_rounds
+    rounds        -- hedgerow.boosting.rounds, of chunk_rows
       |
     Forest up to the best round  ->  Model
 """
@@ -18,49 +18,36 @@ over rows from exact sums (:mod:`hedgerow.kernels.exact_sum`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.boosting.assembly import make_forest
 from hedgerow.boosting.budget import budget_of
 from hedgerow.boosting.callbacks import Callback, ProgressBar, check_callbacks, told_by
 from hedgerow.boosting.checkpoint import Recorder
+from hedgerow.boosting.chunk_rows import ChunkRows
+from hedgerow.boosting.file_checks import check_trees
 from hedgerow.boosting.loss_spec import check_rows_alone
-from hedgerow.boosting.magnitudes import check_differences, warn_of_no_split, warn_of_short_steps
+from hedgerow.boosting.magnitudes import check_differences
 from hedgerow.boosting.metric_groups import refuse_groups
 from hedgerow.boosting.ready import check_out_of_bag
-from hedgerow.boosting.rounds import adds_scores, resolve, threads_for
+from hedgerow.boosting.rounds import resolved
 from hedgerow.boosting.row_sets import ONLY, TRAINING
 from hedgerow.boosting.statistics import choose_columns
-from hedgerow.boosting.stopping import BestRound, StoppingParams
-from hedgerow.boosting.stored_leaves import LeafQuantiles
-from hedgerow.boosting.stored_queries import metrics_of_all, whole_queries
-from hedgerow.boosting.stored_rounds import (
-    StoredFit,
-    StoredGrower,
-    StoredSet,
-    StoredState,
-    stored_rounds,
-)
+from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.stored_queries import metrics_of_all
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.boosting.stored_scores import StoredScores, Tally, offset_rows_of, rows_of
-from hedgerow.boosting.strategy import resolve_stored
-from hedgerow.boosting.training_loop import follow
-from hedgerow.boosting.watch import RoundState, ScoredRows, Watch, best_round_of, record_of
+from hedgerow.boosting.training_loop import grow_forest
+from hedgerow.boosting.watch import Watch, best_round_of, record_of
 from hedgerow.comm.base import Alone, Communicator
 from hedgerow.data.row_store import GIVEN
 from hedgerow.data.schema import Schema
-from hedgerow.errors import AllRowsNeededError, DataError, LossError, ParameterError
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
 from hedgerow.growing.chunk_exchange import GrowMode
-from hedgerow.growing.chunk_grower import ChunkGrower
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import Metric, MetricChoice, make_metrics
 from hedgerow.model.forest import Forest
 from hedgerow.model.model import Model
 from hedgerow.objectives import Objective
-from hedgerow.objectives.beside import start_beside
 from hedgerow.params import BoostParams
 from hedgerow.threads import resolve_threads
 
@@ -132,7 +119,7 @@ def fit_stored(
     check_rows_alone(objective, train.query is not None)
     ranks, stopping = communicator or Alone(), stopping or StoppingParams()
     others: Communicator = ranks if mode == "data" else Alone()
-    params = resolved(params, objective, train.schema)
+    params = resolve_stored(params, objective, train.schema)
     metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
     sets = _by_name(validation)
     for sample in (train, *sets.values()):  # a store has chunks for a fit only
@@ -151,17 +138,10 @@ def fit_stored(
         for name, sample in (watched or {TRAINING: train}).items()
     }
     check_stored(params, objective, train, n_rows, TRAINING in watched)
-    limits = (stopping.patience, stopping.min_delta) if stops else None
     bar = ProgressBar() if progress and ranks.rank == 0 else None
-    watch = StoredWatch.of(
-        known, scored, objective, best_round_of(next(iter(known.values()))[0], stopping, limits),
-        listed if bar is None else (*listed, bar), params.n_estimators, stopping,
-    )  # fmt: skip
+    listed = listed if bar is None else (*listed, bar)
+    watch = _watch_of(known, scored, objective, stops, stopping, listed, params.n_estimators)
     counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
-    plan = _Plan(
-        train, watched, known if scored else {}, objective, params, counts,
-        resolve_threads(n_jobs), ranks, others, mode,
-    )  # fmt: skip
 
     def assemble(forest: Forest) -> Model:
         record, seconds = record_of(n_rows, params, watch), tuple(watch.seconds)
@@ -169,63 +149,44 @@ def fit_stored(
 
     try:
         with budget_of(stopping) as watch.budget, watch.assembling(assemble):
-            return told_by(bar, assemble(_grow(plan, watch, recorder)))
+            chunks = ChunkRows(
+                train, objective, params, watched, watch.scored, counts, resolve_threads(n_jobs),
+                ranks, mode,
+            )  # fmt: skip
+            return told_by(bar, assemble(grow_forest(chunks, watch, recorder, ranks)))
     finally:
         if bar is not None:
             bar.close()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Plan:
-    """What a fit works with, checked.
-
-    ``watched`` are the rows that are scored, by name; ``n_rows`` counts those of all ranks.
-    """
-
-    train: StoredSample
-    watched: Mapping[str, StoredSample]
-    metrics: Mapping[str, tuple[Metric, ...]]
-    objective: Objective
-    params: BoostParams
-    n_rows: Mapping[str, int]
-    n_threads: int
-    ranks: Communicator
-    others: Communicator
-    mode: GrowMode
-
-
-@dataclass(slots=True, eq=False)
-class StoredWatch(Watch):
-    """A watch over rows whose scores are computed where the chunks pass by."""
-
-    @staticmethod
-    def of(
-        known: Mapping[str, tuple[Metric, ...]],
-        scored: bool,
-        objective: Objective,
-        best: BestRound | None,
-        callbacks: tuple[Callback, ...],
-        n_rounds: int,
-        stopping: StoppingParams,
-    ) -> StoredWatch:
-        """A watch over the rows whose metrics are ``known``, by name, if they are ``scored``."""
-        (name, metrics), *further = known.items()
-        return StoredWatch(
-            objective, metrics if scored else (), None, name, best, callbacks, n_rounds,
-            stopping.by_out_of_bag,
-            tuple(ScoredRows(name, of, of_training=name == TRAINING) for name, of in further),
-            stopping.began,
-        )  # fmt: skip
-
-    def _scores(self, state: RoundState) -> dict[str, dict[str, float]]:
-        assert isinstance(state, StoredState)
-        return state.scores
+def _watch_of(
+    known: Mapping[str, tuple[Metric, ...]],
+    scored: bool,
+    objective: Objective,
+    stops: bool,
+    stopping: StoppingParams,
+    callbacks: tuple[Callback, ...],
+    n_rounds: int,
+) -> Watch:
+    """What notes the rounds; metrics are ``known`` by name of the rows, if these are ``scored``."""
+    limits = (stopping.patience, stopping.min_delta) if stops else None
+    return Watch(
+        objective=objective,
+        scored=known if scored else {},
+        best=best_round_of(next(iter(known.values()))[0], stopping, limits),
+        callbacks=callbacks,
+        n_rounds=n_rounds,
+        by_out_of_bag=stopping.by_out_of_bag,
+        started=stopping.began,
+    )
 
 
-def resolved(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
-    """Settings of a fit over rows in chunks, without names of columns."""
-    params = resolve_constraints(resolve(params, objective), schema, objective)
-    return resolve_stored(params, objective)
+def resolve_stored(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+    """:func:`resolved` for rows in chunks, which do not grow all kinds of trees."""
+    check_trees(params)
+    params = resolved(params, objective, schema)
+    check_trees(params)  # "auto" is decided
+    return params
 
 
 def _row_metrics(asked: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
@@ -247,76 +208,6 @@ def _watched(
 ) -> dict[str, StoredSample]:
     """The rows that are scored, by the names that history has for them."""
     return {**sets, TRAINING: train} if with_train else dict(sets)
-
-
-def _grow(plan: _Plan, watch: StoredWatch, recorder: Recorder | None) -> Forest:
-    """Run the rounds; the forest up to the best of them."""
-    train, objective, params = plan.train, plan.objective, plan.params
-    spec = train.store.spec
-    rows = rows_of(train, plan.others)
-    if train.has_offset:
-        base = start_beside(objective, offset_rows_of(train, plan.others))
-    else:
-        base = objective.start_of(rows)
-    if plan.n_rows[TRAINING] < 2 * params.min_samples_leaf:
-        return make_forest([], base, spec.n_features, spec)
-    n_threads = threads_for(plan.n_threads, train.n_rows, spec.n_features)
-    grower: StoredGrower = ChunkGrower(
-        train.store,
-        objective,
-        params,
-        n_threads,
-        plan.ranks,
-        plan.mode,
-        adds_scores(params),
-        whole=whole_queries(train, objective, plan.others, params.seed, n_threads),
-    )
-    with closing(grower):
-        fit = StoredFit(grower, objective, params, spec, base, plan.others)
-        fit.sets = [
-            StoredSet(
-                name,
-                StoredScores(sample, base, n_threads, averages=params.boosting == "rf"),
-                _tally(plan, name),
-            )
-            for name, sample in plan.watched.items()
-            if name != TRAINING
-        ]
-        if TRAINING in plan.watched:
-            fit.train_tally = _tally(plan, TRAINING)
-        if params.leaf_estimation == "line_search":
-            leaves = LeafQuantiles(train.store, grower, objective, spec.schema, rows)
-            fit.search = leaves.search
-        forest = _run(fit, watch, plan.ranks, recorder)
-    warn_of_no_split(forest, objective, params, rows)
-    warn_of_short_steps(forest, objective, params, rows)
-    return forest
-
-
-def _tally(plan: _Plan, name: str) -> Tally:
-    """What scores some of the rows after each round."""
-    rows = rows_of(plan.watched[name], plan.others)
-    return Tally(plan.metrics[name], plan.objective, rows, plan.n_rows[name])
-
-
-def _run(
-    fit: StoredFit, watch: StoredWatch, ranks: Communicator, recorder: Recorder | None
-) -> Forest:
-    earlier = None if recorder is None else recorder.earlier
-    if earlier is not None:
-        earlier = earlier.head(fit.params.n_estimators)
-
-    def agree(place: int) -> int:
-        # A callback or the clock may have ended the fit on one rank alone.
-        return int(ranks.allreduce(np.array([place], dtype=np.int64), "max")[0])
-
-    states = stored_rounds(fit, earlier)
-    try:
-        state = follow(states, watch, recorder, agree if ranks.size > 1 else None)
-    except LossError as error:
-        n_done = max(len(watch.seconds), 0 if earlier is None else earlier.n_rounds)
-        raise LossError(f"round {n_done + 1}: {error}") from error.__cause__
-    return state.freeze(watch.n_kept)
 
 
 def check_targets(

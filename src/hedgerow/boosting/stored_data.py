@@ -5,7 +5,7 @@ See :mod:`hedgerow.boosting.stored_sample` for who asks whom for what.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -15,14 +15,16 @@ from hedgerow.arrays import FloatArray
 from hedgerow.boosting.callbacks import Callback
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.fingerprint import Fingerprint
+from hedgerow.boosting.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.fit import fit
 from hedgerow.boosting.hold_out import HoldOut
 from hedgerow.boosting.loss_spec import LossSpec
+from hedgerow.boosting.offsets import check_both_offset
 from hedgerow.boosting.row_sets import ONLY
-from hedgerow.boosting.sorted_data import fit_sorted
+from hedgerow.boosting.sorted_data import sorted_rows
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored import fit_stored
-from hedgerow.boosting.stored_fingerprint import stored_fingerprint
+from hedgerow.boosting.stored import fit_stored, resolve_stored
+from hedgerow.boosting.stored_fingerprint import stored_contents
 from hedgerow.boosting.stored_sample import (
     Choose,
     StoredData,
@@ -153,9 +155,8 @@ class TargetSurvey:
 
 def fit_data(
     data: StoredData,
-    objective: Objective,
+    loss: LossSpec,
     params: BoostParams,
-    set_aside: Choose | None,
     *,
     valid: ValidRows = None,
     stopping: StoppingParams | None = None,
@@ -165,15 +166,13 @@ def fit_data(
     n_jobs: int | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Model:
-    """Train a model on data that have been surveyed.
+    """Train a model on data that are read batch by batch.
 
     Parameters
     ----------
     data : StoredData
-    objective : Objective
+    loss : LossSpec
     params : BoostParams
-    set_aside : callable or None
-        From :meth:`TargetSurvey.finish`.
     valid : Dataset, StoredData, or mapping from str to these, optional
         Validation rows.
     stopping, eval_metric, callbacks, progress, n_jobs
@@ -181,7 +180,11 @@ def fit_data(
     checkpoint : Checkpoint, optional
         Record the rounds, and go on from those that an earlier run has recorded.
     """
+    asked, sets = stopping or StoppingParams(), named_valid(valid)
     n_threads = resolve_threads(n_jobs)
+    survey = TargetSurvey(loss, asked, params.seed, not sets)
+    data.survey(survey.note, params, survey.may_set_aside)
+    objective, set_aside = survey.finish()
     plan = StorePlan(
         params,
         objective.n_outputs,
@@ -191,27 +194,20 @@ def fit_data(
         objective=objective,
     )
     if params.tree_method != "hist":
-        return fit_sorted(
-            data, objective, plan, valid=valid, stopping=stopping, eval_metric=eval_metric,
-            callbacks=callbacks, progress=progress, n_jobs=n_jobs, checkpoint=checkpoint,
-        )  # fmt: skip
+        with sorted_rows(data, objective, plan, sets) as (seen, unseen):
+            return fit(
+                seen, objective, params, validation=unseen, stopping=asked,
+                eval_metric=eval_metric, callbacks=callbacks, progress=progress, n_jobs=n_jobs,
+                checkpoint=checkpoint,
+            )  # fmt: skip
     with ExitStack() as stack:
-        samples = data.stored(plan)
-        stack.callback(samples.close)
-        train = samples.train
-        validation: dict[str, StoredSample] = {}
-        if samples.validation is not None:
-            validation[ONLY] = samples.validation
-        for name, rows in named_valid(valid).items():
-            given = _validation(rows, replace(plan, set_aside=None, trained=train))
-            stack.callback(given.close)
-            _check_offsets(train, given.train)
-            validation[name] = given.train
+        train, validation = binned(data, sets, plan, stack)
 
         def describe() -> Fingerprint:
-            asked = stopping or StoppingParams()
             metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
-            return stored_fingerprint(train, validation, objective, params, asked, metrics)
+            named = resolve_stored(params, objective, train.schema)
+            contents = stored_contents(train, validation)
+            return fingerprint(contents, train.n_rows, objective, named, asked, metrics)
 
         with recording(checkpoint, describe) as recorder:
             return fit_stored(
@@ -219,7 +215,7 @@ def fit_data(
                 objective,
                 params,
                 validation=validation or None,
-                stopping=stopping,
+                stopping=asked,
                 eval_metric=eval_metric,
                 callbacks=callbacks,
                 progress=progress,
@@ -228,10 +224,24 @@ def fit_data(
             )
 
 
-def _check_offsets(train: StoredSample, valid: StoredSample) -> None:
-    if valid.has_offset != train.has_offset:
-        which = "training" if valid.has_offset else "validation"
-        raise DataError(f"the {which} rows have no offset, the others have: give both or none.")
+def binned(
+    data: StoredData,
+    valid: Mapping[str, Dataset | StoredData],
+    plan: StorePlan,
+    stack: ExitStack,
+) -> tuple[StoredSample, dict[str, StoredSample]]:
+    """Training rows, and validation rows by name: set aside or given.  ``stack`` closes them."""
+    samples = data.stored(plan)
+    stack.callback(samples.close)
+    train, validation = samples.train, {}
+    if samples.validation is not None:
+        validation[ONLY] = samples.validation
+    for name, rows in valid.items():
+        given = _validation(rows, replace(plan, set_aside=None, trained=train))
+        stack.callback(given.close)
+        check_both_offset(train.has_offset, given.train.has_offset)
+        validation[name] = given.train
+    return train, validation
 
 
 def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
@@ -257,4 +267,4 @@ def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
     return StoredSamples(StoredSample(store, sample.offset is not None))
 
 
-__all__ = ["TargetSurvey", "fit_data"]
+__all__ = ["TargetSurvey", "binned", "fit_data"]

@@ -8,60 +8,29 @@ limit) has a part in it.  It takes one pass over the chunks, where each tree tak
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.fingerprint import Fingerprint, schema_digest, settings_of
-from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.fingerprint import schema_digest
 from hedgerow.boosting.row_sets import ONLY
-from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.boosting.strategy import resolve_stored
 from hedgerow.data.bins import BinSpec
 from hedgerow.data.row_store import Uses
-from hedgerow.growing.constraints import resolve_constraints
-from hedgerow.metrics import Metric
-from hedgerow.objectives import Objective
-from hedgerow.params import BoostParams
 
 _DIGEST_BYTES = 20
 _BINS = Uses(by_row=True, columns=(), reads=(), writes=())
 
 
-def stored_fingerprint(
-    train: StoredSample,
-    validation: Mapping[str, StoredSample],
-    objective: Objective,
-    params: BoostParams,
-    stopping: StoppingParams,
-    metrics: Sequence[Metric],
-) -> Fingerprint:
-    """The fingerprint of a fit over rows in chunks, on one process.
-
-    Parameters
-    ----------
-    train : StoredSample
-        Binned.
-    validation : mapping from str to StoredSample
-        Rows that were given, or set aside, by name.
-    objective : Objective
-    params : BoostParams
-        As the user gave them.
-    stopping : StoppingParams
-    metrics : sequence of Metric
-        Those whose scores are kept.
-    """
-    params = resolve_constraints(resolve(params, objective), train.schema, objective)
-    params = resolve_stored(params, objective)
-    settings = settings_of(objective, params, stopping, metrics)
+def stored_contents(train: StoredSample, validation: Mapping[str, StoredSample]) -> dict[str, str]:
+    """Digests of binned rows, and of those that were given or set aside, by name."""
     contents = {"columns": schema_digest(train.schema), "cuts": cuts_digest(train.store.spec)}
     contents |= _contents_of(train, "")
     for name, sample in validation.items():
         contents |= _contents_of(sample, "_val" if name == ONLY else f"_val[{name!r}]")
-    return Fingerprint(settings | {"rows": str(train.n_rows)}, contents)
+    return contents
 
 
 def cuts_digest(spec: BinSpec) -> str:
@@ -106,4 +75,4 @@ def _bytes_of(values: AnyArray) -> memoryview:
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
 
 
-__all__ = ["cuts_digest", "stored_fingerprint"]
+__all__ = ["cuts_digest", "stored_contents"]

@@ -25,10 +25,10 @@ from typing import Protocol, cast
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.rounds import with_steps
-from hedgerow.boosting.stored_rounds import StoredGrower
+from hedgerow.boosting.leaf_steps import with_steps
 from hedgerow.data.row_store import RowStore, Uses
 from hedgerow.data.schema import Schema
+from hedgerow.growing.chunk_grower import ChunkGrower
 from hedgerow.growing.tree import GrownTree
 from hedgerow.kernels.exact_sum import ExactSum, exact_sum, weighted_sums
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
@@ -81,7 +81,7 @@ class LeafQuantiles:
     ----------
     store : RowStore
         Of the training rows.
-    grower : StoredGrower
+    grower : ChunkGrower
         Has grown the last tree on them, and added no tree since.
     objective : Objective
         A :class:`QuantileLoss`.
@@ -93,7 +93,7 @@ class LeafQuantiles:
     def __init__(
         self,
         store: RowStore,
-        grower: StoredGrower,
+        grower: ChunkGrower,
         objective: Objective,
         schema: Schema,
         rows: AllRows,

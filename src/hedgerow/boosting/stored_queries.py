@@ -26,15 +26,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.queries import read_qid
-from hedgerow.boosting.stopping import VALIDATION_STREAM, StoppingParams, hash_rows
+from hedgerow.boosting.queries import read_qid, rows_of_queries, without_queries
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.comm.base import Communicator
+from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.row_store import GIVEN, Chunk
-from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.errors import DataTypeError
 from hedgerow.kernels.ranking import QueryRows
 from hedgerow.metrics import Metric, metrics_of_queries
 from hedgerow.metrics.queries import first_seen, query_rows
@@ -74,7 +72,7 @@ class WholeQueries:
         self._exchanges = len(divided) > 0
         if self._exchanges:
             facts = np.stack([numbers, query, target.view(np.int64)])[:, self._sent]
-            everyone = _gather(facts.T, others).reshape(-1, 3)
+            everyone = gather_numbers(facts.T, others).reshape(-1, 3)
             mine = (everyone[:, 0] >= self._first_row) & (everyone[:, 0] < self._first_row + n_own)
             self._taken = np.flatnonzero(~mine & np.isin(everyone[:, 1], query))
             theirs = np.ascontiguousarray(everyone[self._taken].T)
@@ -97,7 +95,8 @@ class WholeQueries:
         """Compute g and h of all rows at the scores that are noted."""
         if self._exchanges:
             own = self._raw[0, self._sent].view(np.int64)
-            self._raw[0, self._n_own :] = _gather(own, self._others).view(np.float64)[self._taken]
+            everyone = gather_numbers(own, self._others).view(np.float64)
+            self._raw[0, self._n_own :] = everyone[self._taken]
         if self._loss is not None:
             rows = LossRows(self._target, self._raw, None, round_)
             self._loss.derivatives(rows, 0, self._derivatives[0], self._derivatives[1])
@@ -142,18 +141,12 @@ def metrics_of_all(
     if not isinstance(objective, RankingLoss):
         return tuple(metrics)
     if by_rows:
-        raise ParameterError(
-            "rows that a round leaves out are parts of queries, which cannot be scored: use "
-            "oob_score=False, and validation rows for early stopping."
-        )
+        raise rows_of_queries()
     if not scored:
         return tuple(metrics)
     if watched.query is None:
-        raise DataError(
-            f"objective {objective.name!r} puts the rows of each query in order, but qid of the "
-            "validation rows is missing: give the query of each row."
-        )
-    query = _gather(watched.query, others)
+        raise without_queries(objective, "qid of the validation rows")
+    query = gather_numbers(watched.query, others)
     return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
 
 
@@ -216,42 +209,6 @@ def _name_of(value: Any, where: str) -> str:
         ) from None
 
 
-def queries_aside(
-    query: IntArray, stopping: StoppingParams, seed: int, others: Communicator
-) -> npt.NDArray[np.bool_] | None:
-    """Which rows of this rank are set aside for early stopping: whole queries, or None.
-
-    Those that :func:`hedgerow.boosting.queries.split_sample` chooses in memory.
-    """
-    counts = others.allreduce(np.array([len(query)], dtype=np.int64))
-    if stopping.by_out_of_bag or not stopping.is_on(int(counts[0]), False):
-        return None
-    # Numbers ascend as queries first occur; those whose rows have weight 0 are not there.
-    there = np.unique(_gather(np.unique(query), others))
-    first = _first_rows(query, there, others)
-    place = np.empty(len(there), dtype=np.int64)
-    place[np.argsort(first, kind="stable")] = np.arange(len(there))
-    if len(there) < 2:
-        if isinstance(stopping.early_stopping, str):
-            return None
-        raise DataError(
-            "early stopping sets queries aside, but there is only one: give validation rows "
-            "(X_val, y_val, qid_val) or use early_stopping=False."
-        )
-    count = min(max(1, round(stopping.validation_fraction * len(there))), len(there) - 1)
-    order = np.argsort(hash_rows(seed, VALIDATION_STREAM, len(there)), kind="stable")
-    return np.isin(place[np.searchsorted(there, query)], order[:count])
-
-
-def _first_rows(query: IntArray, there: IntArray, others: Communicator) -> IntArray:
-    """Number of the first row of each query, among those of all ranks."""
-    sizes = [int(part) for part in others.allgather(str(len(query)).encode("ascii"))]
-    found = np.full(len(there), -(2**62), dtype=np.int64)
-    own, first = np.unique(query, return_index=True)
-    found[np.searchsorted(there, own)] = -(sum(sizes[: others.rank]) + first)
-    return -others.allreduce(found, "max")
-
-
 def _targets_of(sample: StoredSample) -> FloatArray:
     targets = [chunk.target.copy() for chunk in sample.store.chunks(uses=GIVEN)]
     return np.concatenate([*targets, np.zeros(0)])
@@ -259,7 +216,7 @@ def _targets_of(sample: StoredSample) -> FloatArray:
 
 def _divided(own: IntArray, others: Communicator) -> IntArray:
     """Queries that several ranks have rows of."""
-    found, counts = np.unique(_gather(own, others), return_counts=True)
+    found, counts = np.unique(gather_numbers(own, others), return_counts=True)
     return np.asarray(found[counts > 1])
 
 
@@ -271,11 +228,4 @@ def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
     return QueryRows(rows, starts, numbers[rows])
 
 
-def _gather(own: IntArray, others: Communicator) -> IntArray:
-    """The numbers of all ranks, in order."""
-    message = np.ascontiguousarray(own).astype("<i8", copy=False).tobytes()
-    parts = others.allgather(message)
-    return np.frombuffer(b"".join(parts), dtype="<i8").astype(np.int64)
-
-
-__all__ = ["WholeQueries", "metrics_of_all", "number_queries", "queries_aside", "whole_queries"]
+__all__ = ["WholeQueries", "metrics_of_all", "number_queries", "whole_queries"]

@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, RowArray
 from hedgerow.boosting.stored_sample import StoredSample
-from hedgerow.comm.base import Communicator
+from hedgerow.comm.base import Communicator, gather_numbers
 from hedgerow.data.row_store import GIVEN, Chunk, Uses
 from hedgerow.errors import ParameterError
 from hedgerow.growing.tree import NO_ROWS, GrownTree, add_scores
@@ -53,10 +53,10 @@ class StoredScores:
     def __init__(
         self, sample: StoredSample, base: FloatArray, n_threads: int, *, averages: bool = False
     ) -> None:
-        self.raw: FloatArray = np.empty((len(base), 0))
         self._store, self._base = sample.store, base
         self._n_threads, self._averages = n_threads, averages
         self._waiting: list[tuple[GrownTree, int]] = []
+        self._n_added = 0
         self._store.begin(len(base), False)
         for chunk in self._store.chunks(uses=_START):
             chunk.work.raw[:] = 0.0 if averages else self._start_of(chunk)
@@ -69,9 +69,11 @@ class StoredScores:
         if factor != 1.0:
             tree = tree.with_values(factor * tree.value)
         self._waiting.append((tree, output))
+        self._n_added += 1
 
-    def visit(self, n_rounds: int) -> Iterator[tuple[Chunk, FloatArray]]:
-        """Each chunk with its raw scores after ``n_rounds`` rounds; all must be visited."""
+    def visit(self) -> Iterator[tuple[Chunk, FloatArray]]:
+        """Each chunk with its raw scores after the rounds so far; all must be visited."""
+        n_rounds = self._n_added // len(self._base)
         for chunk in self._store.chunks(uses=_ADD):
             raw = chunk.work.raw
             for tree, output in self._waiting:
@@ -182,9 +184,7 @@ class Tally:
         return np.ascontiguousarray(flat.reshape(-1, n_outputs).T)
 
     def _gather(self, parts: Sequence[FloatArray]) -> FloatArray:
-        own = np.concatenate([np.zeros(0), *parts]).astype("<f8", copy=False).tobytes()
-        found = self._rows.communicator.allgather(own)
-        return np.concatenate([np.frombuffer(part, dtype="<f8") for part in found])
+        return gather_numbers(np.concatenate([np.zeros(0), *parts]), self._rows.communicator)
 
 
 def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:

@@ -7,11 +7,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from hedgerow.boosting.slopes import check_slopes, refuse_stored_slopes
-from hedgerow.boosting.symmetric import is_symmetric, refuse_stored, resolve_symmetric
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.boosting.slopes import check_slopes
+from hedgerow.boosting.symmetric import is_symmetric, resolve_symmetric
+from hedgerow.errors import ParameterError
 from hedgerow.objectives import Objective, SeveralTargets
 from hedgerow.params import BoostParams, MultiStrategy
 
@@ -70,25 +72,26 @@ def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
     )
 
 
+_OF_VECTORS: Mapping[str, Any] = {
+    "boosting": "gbdt",
+    "tree_method": "hist",
+    "sampling": "uniform",
+    "monotone_constraints": None,
+    "feature_penalties": None,
+    "extra_trees": False,
+    "path_smooth": 0.0,
+    "forced_splits": None,
+    "max_conflict_rate": 0.0,
+    "bundle_order": "count",
+    "linear_leaves": False,
+}
+
+
 def obstacle_to_vectors(params: BoostParams) -> str | None:
     """The first setting that trees with vectors do not know, or None."""
-    for name, known in (
-        ("boosting", "gbdt"),
-        ("tree_method", "hist"),
-        ("sampling", "uniform"),
-        ("monotone_constraints", None),
-        ("feature_penalties", None),
-        ("extra_trees", False),
-        ("path_smooth", 0.0),
-        ("forced_splits", None),
-        ("max_conflict_rate", 0.0),
-        ("bundle_order", "count"),
-        ("linear_leaves", False),
-    ):
-        value = getattr(params, name)
-        if value is not known and value != known:
-            shown = "" if known is None else f"={value!r}"
-            return f"{name}{shown}"
+    other = params.first_unlike(_OF_VECTORS)
+    if other is not None:
+        return other
     if is_symmetric(params):
         return "grow_policy='symmetric'"
     if params.bundle_features is True:
@@ -99,16 +102,3 @@ def obstacle_to_vectors(params: BoostParams) -> str | None:
 def trees_of_round(params: BoostParams, n_outputs: int) -> int:
     """How many trees a round grows."""
     return params.num_parallel_tree * (1 if holds_vectors(params) else n_outputs)
-
-
-def resolve_stored(params: BoostParams, objective: Objective) -> BoostParams:
-    """:func:`resolve_strategy` for rows in parts, whose trees have one output each."""
-    refuse_stored(params)
-    refuse_stored_slopes(params)
-    params = resolve_strategy(params, objective)
-    if params.multi_strategy == ALL_OUTPUTS:
-        raise AllRowsNeededError(
-            "multi_strategy='multi_output_tree' needs all rows in memory: give the rows as a "
-            "table, or use multi_strategy='one_output_per_tree'."
-        )
-    return params

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.errors import ParameterError
 from hedgerow.params import BoostParams
 
 USUAL_DEPTH = 6
@@ -42,32 +44,20 @@ def resolve_symmetric(params: BoostParams) -> BoostParams:
     return replace(params, max_depth=depth, max_leaves=None, bundle_features=False)
 
 
-def refuse_stored(params: BoostParams) -> None:
-    """Raise for symmetric trees of rows in parts: all rows must be in memory."""
-    if is_symmetric(params):
-        raise AllRowsNeededError(
-            "grow_policy='symmetric' needs all rows in memory: give the rows as a table, or "
-            "use grow_policy='depthwise' or 'leafwise'."
-        )
-    if params.forced_splits is not None:
-        raise AllRowsNeededError(
-            "forced_splits need all rows in memory: give the rows as a table, or leave them out."
-        )
+_OF_LEVELS: Mapping[str, Any] = {
+    "tree_method": "hist",
+    "extra_trees": False,
+    "forced_splits": None,
+    "max_conflict_rate": 0.0,
+    "bundle_order": "count",
+}
 
 
 def obstacle_to_levels(params: BoostParams) -> str | None:
     """The first setting that symmetric trees do not know, or None."""
-    for name, known in (
-        ("tree_method", "hist"),
-        ("extra_trees", False),
-        ("forced_splits", None),
-        ("max_conflict_rate", 0.0),
-        ("bundle_order", "count"),
-    ):
-        value = getattr(params, name)
-        if value is not known and value != known:
-            shown = "" if known is None else f"={value!r}"
-            return f"{name}{shown}"
+    other = params.first_unlike(_OF_LEVELS)
+    if other is not None:
+        return other
     if params.bundle_features is True:
         return "bundle_features=True"
     return None

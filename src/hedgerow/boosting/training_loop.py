@@ -23,19 +23,24 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from contextlib import closing
+from typing import Protocol
+
+import numpy as np
 
 from hedgerow.boosting.checkpoint import Recorder
-from hedgerow.boosting.watch import RoundState, StoppedBy, Watch
+from hedgerow.boosting.magnitudes import warn_of_no_split, warn_of_short_steps
+from hedgerow.boosting.rounds import BoostState, FitRows, rounds
+from hedgerow.boosting.watch import StoppedBy, Watch
+from hedgerow.comm.base import Alone, Communicator
 from hedgerow.errors import InterruptedFitWarning
+from hedgerow.model.forest import Forest
 
 TWICE = 5.0
 """Seconds within which a second interrupt ends more than a fit."""
 
 ORDER: tuple[StoppedBy, ...] = ("rounds", "time_budget", "callback", "early_stopping")
 """Where ranks end for different reasons the last of these counts."""
-
-_State = TypeVar("_State", bound=RoundState)
 
 
 class InterruptMemory(Protocol):
@@ -53,12 +58,53 @@ class _ProcessInterrupts:
 INTERRUPTS: InterruptMemory = _ProcessInterrupts()
 
 
+def grow_forest(
+    rows: FitRows,
+    watch: Watch,
+    recorder: Recorder | None = None,
+    ranks: Communicator | None = None,
+) -> Forest:
+    """Run the rounds of a fit; the forest up to the best of them.
+
+    Parameters
+    ----------
+    rows : FitRows
+    watch : Watch
+    recorder : Recorder, optional
+        Is told of each round; the fit goes on from its earlier rounds.
+    ranks : Communicator, optional
+        Those that call this with other rows; the forest is the same on all of them.
+    """
+    earlier = None if recorder is None else recorder.earlier
+    if earlier is not None:
+        earlier = earlier.head(rows.params.n_estimators)
+    together = Alone() if ranks is None else ranks
+
+    def agree(place: int) -> int:
+        # A callback or the clock may have ended the fit on one rank alone.
+        return int(together.allreduce(np.array([place], dtype=np.int64), "max")[0])
+
+    states = rounds(rows, earlier, watch.begin_rounds)
+    with closing(states):
+        if rows.n_rows < 2 * rows.params.min_samples_leaf:  # no split
+            state = next(states)
+            return state.freeze(state.n_first)
+        state = follow(states, watch, recorder, agree if together.size > 1 else None)
+        if watch.stopped_by != "interrupt":
+            watch.note_forest(state)
+        forest = state.freeze(watch.n_kept)
+    if rows.first is None:
+        warn_of_no_split(forest, rows.objective, rows.params, rows.all_rows)
+        warn_of_short_steps(forest, rows.objective, rows.params, rows.all_rows)
+    return forest
+
+
 def follow(
-    states: Iterator[_State],
+    states: Iterator[BoostState],
     watch: Watch,
     recorder: Recorder | None = None,
     agree: Callable[[int], int] | None = None,
-) -> _State:
+) -> BoostState:
     """Take the rounds until one is the last.
 
     Parameters
@@ -78,7 +124,7 @@ def follow(
     state
         The last one.
     """
-    state: _State | None = None
+    state: BoostState | None = None
     earlier = None if recorder is None else recorder.earlier
     n_earlier = 0 if earlier is None else min(earlier.n_rounds, watch.n_rounds - watch.n_first)
     watch.begin_rounds()
@@ -123,4 +169,4 @@ def _tell(watch: Watch) -> None:
     )
 
 
-__all__ = ["TWICE", "follow", "is_second"]
+__all__ = ["TWICE", "follow", "grow_forest", "is_second"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hedgerow.boosting.continuing import in_bins_of, keep_bins, start_scores
-from hedgerow.boosting.rounds import TrainingData
 from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.scores import TrainingData
 from hedgerow.boosting.slopes import numbers_for
 from hedgerow.boosting.statistics import Encoded
 from hedgerow.boosting.strategy import holds_vectors

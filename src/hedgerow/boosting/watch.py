@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
-from hedgerow.arrays import FloatArray
 from hedgerow.boosting.budget import Budget
 from hedgerow.boosting.callbacks import (
     Callback,
@@ -28,13 +25,12 @@ from hedgerow.boosting.callbacks import (
     read_only,
 )
 from hedgerow.boosting.checkpoint import Rounds, one_round
-from hedgerow.boosting.rounds import BoostState, TrainingData
+from hedgerow.boosting.rounds import BoostState
 from hedgerow.boosting.row_sets import ONLY, TRAINING
 from hedgerow.boosting.sample import Sample
 from hedgerow.boosting.stopping import BestRound, Rising, StoppingParams
 from hedgerow.data import numbers_of
 from hedgerow.errors import LossError, ParameterError, StorageError
-from hedgerow.growing.tree import GrownTree
 from hedgerow.metrics import (
     Metric,
     evaluate,
@@ -53,55 +49,6 @@ StoppedBy: TypeAlias = Literal["rounds", "early_stopping", "callback", "time_bud
 _OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredRows:
-    """Rows that are scored after each round beside those that decide.
-
-    Attributes
-    ----------
-    name : str
-        What history calls them.
-    metrics : tuple of Metric
-        For these rows.
-    target, weight
-        Of the rows; None where they are not in memory.
-    columns : slice
-        Their place in the raw scores.
-    of_training : bool
-        Whether these are the raw scores of the training rows.
-    """
-
-    name: str
-    metrics: tuple[Metric, ...]
-    target: FloatArray | None = None
-    weight: FloatArray | None = None
-    columns: slice = field(default_factory=lambda: slice(None))
-    of_training: bool = False
-
-    def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
-        """The score of each metric for raw scores that hold those of these rows."""
-        assert self.target is not None
-        own = np.ascontiguousarray(raw[:, self.columns])
-        return evaluate(self.metrics, objective, self.target, own, self.weight)
-
-
-class RoundState(Protocol):
-    """What a :class:`Watch` needs to know of a fit after a round."""
-
-    n_rounds: int
-    oob_improvement: list[float]
-
-    @property
-    def base_score(self) -> FloatArray:
-        """Raw score before the first tree."""
-
-    def newest(self) -> list[GrownTree]:
-        """The trees of the last round as they were added."""
-
-    def freeze(self, n_rounds: int | None = None) -> Forest:
-        """The forest of the first ``n_rounds`` rounds (default: of all)."""
-
-
 @dataclass(slots=True, eq=False)
 class Watch:
     """Scores, early stopping, budget and callbacks of one fit.
@@ -111,10 +58,10 @@ class Watch:
 
     Attributes
     ----------
-    objective, metrics, sample, rows
-        What is evaluated, by which metrics, on which rows; what history calls these.
-    further : tuple of ScoredRows
-        Rows that are scored, too, and decide nothing.
+    objective : Objective
+    scored : mapping from str to tuple of Metric
+        Metrics of all rows that are scored, by what history calls the rows.  The first metric
+        of the first rows decides, the others are noted.
     best : BestRound or None
     callbacks : tuple of callable
     n_rounds : int
@@ -130,10 +77,8 @@ class Watch:
         Rounds of the model that the fit has begun with.
     history, out_of_bag : dict
         Scores, as the record has them.
-    start_scores : dict
+    start_scores : mapping
         Scores of the model that the fit has begun with, on the same rows.
-    further_start_scores : dict of dicts
-        The same of ``further``, by name.
     seconds : list of float
         From the beginning of the fit to the end of each round; NaN for those of an
         earlier run.
@@ -142,22 +87,18 @@ class Watch:
     """
 
     objective: Objective
-    metrics: tuple[Metric, ...]
-    sample: Sample | None
-    rows: str
+    scored: Mapping[str, tuple[Metric, ...]]
     best: BestRound | None
     callbacks: tuple[Callback, ...]
     n_rounds: int
     by_out_of_bag: bool = False
-    further: tuple[ScoredRows, ...] = ()
     started: float = field(default_factory=time.monotonic)
     budget: Budget | None = None
     assemble: Callable[[Forest], Model] | None = None
     n_first: int = 0
     history: History = field(default_factory=dict)
     out_of_bag: dict[str, float] = field(default_factory=dict)
-    start_scores: dict[str, float] = field(default_factory=dict)
-    further_start_scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    start_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     stopped_by: StoppedBy = "rounds"
 
@@ -166,21 +107,25 @@ class Watch:
         if self.budget is not None:
             self.budget.begin_rounds()
 
-    def note_start(self, train: FloatArray | None, validation: FloatArray | None) -> None:
+    @property
+    def rows(self) -> str:
+        """What history calls the rows that decide."""
+        return next(iter(self.scored))
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What the rows that decide are scored by; empty if nothing is scored."""
+        return next(iter(self.scored.values()), ())
+
+    def note_start(self, scores: Mapping[str, Mapping[str, float]]) -> None:
         """Note how good the model is that the fit begins with: it may be the best there is.
 
         Parameters
         ----------
-        train, validation : float64 (n_outputs, n_rows) or None
-            Its raw scores of the training and the validation rows.
+        scores : mapping of mappings
+            Its score by each metric, by name of the rows.
         """
-        raw = train if validation is None else validation
-        if raw is not None and self.metrics:
-            self.start_scores = self.score(raw)
-        for part in self.further:
-            known = train if part.of_training else validation
-            assert known is not None
-            self.further_start_scores[part.name] = part.score(self.objective, known)
+        self.start_scores = scores
         self._observe_start()
 
     def _observe_start(self) -> None:
@@ -190,13 +135,13 @@ class Watch:
         if self.by_out_of_bag:
             self.best.observe(self.n_first, 0.0)  # it improves on itself by nothing
         elif self.start_scores:
-            self.best.observe(self.n_first, self.start_scores[self.metrics[0].name])
+            self.best.observe(self.n_first, self.start_scores[self.rows][self.metrics[0].name])
 
-    def after_round(self, state: RoundState) -> bool:
+    def after_round(self, state: BoostState) -> bool:
         """Note the scores, tell the callbacks; True if the fit should end."""
         stop = False
-        if self.metrics:
-            found = self._scores(state)
+        if self.scored:
+            found = _scores_of(state)
             for rows, scores in found.items():
                 curves = self.history.setdefault(rows, {name: [] for name in scores})
                 for name, score in scores.items():
@@ -234,13 +179,6 @@ class Watch:
         return self.metrics[0].name if self.metrics else None
 
     @property
-    def _scored(self) -> dict[str, tuple[Metric, ...]]:
-        """Metrics of all rows that are scored, by name of the rows; those that decide first."""
-        if not self.metrics:
-            return {}
-        return {self.rows: self.metrics} | {part.name: part.metrics for part in self.further}
-
-    @property
     def n_kept(self) -> int:
         """Rounds that the model keeps, of those that are done."""
         return self.n_done if self.best is None else max(self.n_first, self.best.round)
@@ -263,7 +201,7 @@ class Watch:
         finally:
             self.assemble = None
 
-    def model_of(self, state: RoundState) -> Model:
+    def model_of(self, state: BoostState) -> Model:
         """The model as it is if the fit ends now."""
         if self.assemble is None:
             raise ParameterError(
@@ -282,7 +220,7 @@ class Watch:
     def keep_whole_rounds(self) -> bool:
         """Forget what an interrupted round has left; False if no round was whole."""
         whole = len(self.seconds)
-        for rows in (*self._scored, "out_of_bag"):  # those of folds are whole
+        for rows in (*self.scored, "out_of_bag"):  # those of folds are whole
             for scores in self.history.get(rows, {}).values():
                 del scores[whole:]
         if self.best is not None:
@@ -292,9 +230,9 @@ class Watch:
         self.stopped_by = "interrupt"
         return whole > 0
 
-    def take_over(self, earlier: Rounds, state: RoundState) -> bool:
+    def take_over(self, earlier: Rounds, state: BoostState) -> bool:
         """Note the scores of rounds that were done before; True if the fit ended with them."""
-        names = [(rows, metric.name) for rows, known in self._scored.items() for metric in known]
+        names = [(rows, metric.name) for rows, known in self.scored.items() for metric in known]
         if earlier.scores.shape[1] != len(names):
             raise StorageError(
                 f"the checkpoint has {earlier.scores.shape[1]} scores of each round, this fit "
@@ -323,12 +261,12 @@ class Watch:
             stop = self.best.observe(self.n_first + number + 1, score)
         return stop
 
-    def last_round(self, state: RoundState) -> Rounds:
+    def last_round(self, state: BoostState) -> Rounds:
         """The last round with its scores, to be recorded."""
         # A fit that has run out of time goes on in the next run.
         ended = self.stopped_by in ("early_stopping", "callback")
         scores = [
-            curve[-1] for rows in self._scored for curve in self.history.get(rows, {}).values()
+            curve[-1] for rows in self.scored for curve in self.history.get(rows, {}).values()
         ]
         improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
         return one_round(
@@ -340,7 +278,7 @@ class Watch:
             ended,
         )
 
-    def _note_out_of_bag(self, state: RoundState) -> bool:
+    def _note_out_of_bag(self, state: BoostState) -> bool:
         """Note how the round changed the loss of the rows that it left out."""
         curves = self.history.setdefault("out_of_bag", {"improvement": []})
         curves["improvement"].append(state.oob_improvement[-1])
@@ -348,41 +286,24 @@ class Watch:
             return False
         return self.best.observe(state.n_rounds, math.fsum(state.oob_improvement))
 
-    def note_forest(self, state: BoostState, data: TrainingData) -> None:
+    def note_forest(self, state: BoostState) -> None:
         """Score a random forest on the rows by the trees that did not see them."""
-        unseen = state.out_of_bag()
-        if unseen is None or len(unseen[0]) == 0:
+        found = state.rows.out_of_bag()
+        if found is None or len(found[0]) == 0:
             return
         if self.best is not None and self.best.round != state.n_rounds:
             return  # the model keeps fewer trees: their own score is not known
-        rows, raw = unseen
+        target, raw, weight = found
         name = _OUT_OF_BAG_SCORES.get(scored_as(self.objective))
-        target = data.target[rows]
-        weight = None if data.weight is None else data.weight[rows]
         metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
         self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
 
-    def _scores(self, state: RoundState) -> dict[str, dict[str, float]]:
-        """Scores of all rows that are scored, by name of the rows."""
-        assert isinstance(state, BoostState)
-        raw = state.train_raw if self.rows == "train" else state.validation_raw
-        assert raw is not None
-        try:
-            found = {self.rows: self.score(raw)}
-            for part in self.further:
-                seen = state.train_raw if part.of_training else raw
-                found[part.name] = part.score(self.objective, seen)
-            return found
-        except LossError as error:
-            raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
 
-    def score(self, raw: FloatArray) -> dict[str, float]:
-        """The score of each metric for raw scores of the watched rows."""
-        sample = self.sample
-        assert sample is not None
-        if raw.shape[1] != sample.n_rows:  # copies of the rows, or other sets, come later
-            raw = np.ascontiguousarray(raw[:, : sample.n_rows])
-        return evaluate(self.metrics, self.objective, sample.target, raw, sample.weight)
+def _scores_of(state: BoostState) -> Mapping[str, Mapping[str, float]]:
+    try:
+        return state.scores()
+    except LossError as error:
+        raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
 
 
 def best_round_of(
@@ -415,7 +336,7 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
         "best_round": best,
         **({} if watch.watched is None else {"watched": watch.watched}),
         **({"init_rounds": watch.n_first} if watch.n_first else {}),
-        **({"init_scores": starts} if (starts := _start_scores(watch)) else {}),
+        **({"init_scores": dict(watch.start_scores)} if watch.start_scores else {}),
         **({"validation_sets": sets} if (sets := _sets_of(watch)) else {}),
         "stopped_by": watch.stopped_by,
         **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
@@ -423,16 +344,10 @@ def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
     }
 
 
-def _start_scores(watch: Watch) -> dict[str, dict[str, float]]:
-    if not watch.start_scores:
-        return {}
-    return {watch.rows: watch.start_scores, **watch.further_start_scores}
-
-
 def _sets_of(watch: Watch) -> list[str]:
     """Names of the validation sets, in order, if the user has given names."""
-    named = [part.name for part in watch.further if not part.of_training]
-    return [watch.rows, *named] if named or watch.rows not in (ONLY, TRAINING) else []
+    named = [name for name in watch.scored if name != TRAINING]
+    return [] if named == [ONLY] else named
 
 
 def found_by_loss(

@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from hedgerow.arrays import IntArray
+import numpy as np
+
+from hedgerow.arrays import AnyArray, IntArray
 
 Combine = Literal["sum", "max"]
 
@@ -74,3 +76,30 @@ class Alone:
 
     def barrier(self) -> None:
         """Nobody to wait for."""
+
+
+def gather_numbers(own: AnyArray, ranks: Communicator) -> AnyArray:
+    """Numbers of all ranks, one rank behind the other; all give arrays of one type.
+
+    Examples
+    --------
+    >>> gather_numbers(np.array([3, 5]), Alone()).tolist()
+    [3, 5]
+    """
+    if ranks.size == 1:
+        return own
+    sent = own.dtype.newbyteorder("<")
+    message = np.ascontiguousarray(own).astype(sent, copy=False).tobytes()
+    return np.frombuffer(b"".join(ranks.allgather(message)), dtype=sent).astype(own.dtype)
+
+
+def count_rows(n_rows: int, ranks: Communicator) -> tuple[int, int]:
+    """Rows of the ranks before this one, and of all; ``n_rows`` are those of this one.
+
+    Examples
+    --------
+    >>> count_rows(7, Alone())
+    (0, 7)
+    """
+    counts = gather_numbers(np.array([n_rows], dtype=np.int64), ranks)
+    return int(counts[: ranks.rank].sum()), int(counts.sum())

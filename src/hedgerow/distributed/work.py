@@ -16,13 +16,15 @@ from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.boosting.checkpoint import Checkpoint, recording
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.fingerprint import Fingerprint, settings_of
-from hedgerow.boosting.hold_out import Chosen, HoldOut
+from hedgerow.boosting.hold_out import Chosen, HoldOut, queries_aside
 from hedgerow.boosting.loss_spec import LossSpec
+from hedgerow.boosting.row_sets import ONLY
 from hedgerow.boosting.stopping import StoppingParams
 from hedgerow.boosting.stored import fit_stored
-from hedgerow.boosting.stored_queries import number_queries, queries_aside
-from hedgerow.boosting.stored_sample import Choose, StoredSample, StoredSamples, StorePlan
-from hedgerow.comm.base import Alone, Communicator
+from hedgerow.boosting.stored_data import binned
+from hedgerow.boosting.stored_queries import number_queries
+from hedgerow.boosting.stored_sample import Choose, StoredSample, StorePlan
+from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.data.sources import Asked, Roles, Source
@@ -118,17 +120,14 @@ class TrainWork:
                 set_aside=asked.set_aside,
                 n_threads=n_threads,
             )
-            samples = data.stored(plan)
-            stack.callback(samples.close)
-            seen, validation = asked.with_queries(samples)
+            valid = {}
             if self.has_validation:
-                more = dataset(shard.more, shard.more_numbers)
-                given = more.stored(replace(plan, set_aside=None, trained=samples.train))
-                stack.callback(given.close)
-                validation = given.train
-                if self.loss.has_queries:
-                    query = _queries(shard.more, shard.more_numbers, others)
-                    validation = replace(validation, query=query)
+                valid[ONLY] = dataset(shard.more, shard.more_numbers)
+            train, sets = binned(data, valid, plan, stack)
+            seen, validation = asked.with_queries(train, sets.get(ONLY))
+            if validation is not None and self.has_validation and self.loss.has_queries:
+                query = _queries(shard.more, shard.more_numbers, others)
+                validation = replace(validation, query=query)
             checkpoint = Checkpoint(
                 ClusterStore(shard.checkpoint, shard.save), self.checkpoint_every
             )
@@ -177,8 +176,7 @@ class TrainWork:
             if stopping.early_stopping == "auto":  # a single query cannot be divided
                 stopping = replace(stopping, early_stopping=False)
             return _Asked(stopping, None, query)
-        sizes = [int(part) for part in others.allgather(str(len(query)).encode("ascii"))]
-        before, chosen = sum(sizes[: others.rank]), aside
+        chosen, (before, _) = aside, count_rows(len(query), others)
 
         def choose(first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
             return chosen[first_row - before : first_row - before + len(target)]
@@ -215,27 +213,20 @@ class TrainWork:
     def _objective(self, target: FloatArray, others: Communicator) -> Objective:
         """As the targets of all ranks say."""
         if not self.loss.counts_classes:
-            own = target[:TRIED].astype("<f8").tobytes()
-            parts = [np.frombuffer(part, dtype="<f8") for part in others.allgather(own)]
-            return self.loss.make(np.concatenate(parts)[:TRIED])
+            return self.loss.make(gather_numbers(target[:TRIED], others)[:TRIED])
         largest = int(min(max(target.max(initial=0.0), 0.0), 2.0**53))
         found = others.allreduce(np.array([largest], dtype=np.int64), "max")
-        n_rows = others.allreduce(np.array([len(target)], dtype=np.int64))
-        return self.loss.make(
-            target, float(found[0]), int(n_rows[0]), labelled="DaskHedgerowClassifier"
-        )
+        n_rows = count_rows(len(target), others)[1]
+        return self.loss.make(target, float(found[0]), n_rows, labelled="DaskHedgerowClassifier")
 
     def _set_aside(self, target: FloatArray, others: Communicator) -> Chosen | None:
         """Which rows are for validation, if the fit may stop early."""
         stopping = self.stopping
-        counts = [int(part) for part in others.allgather(str(len(target)).encode("ascii"))]
-        if stopping.by_out_of_bag or not stopping.is_on(sum(counts), False):
+        before, n_rows = count_rows(len(target), others)
+        if stopping.by_out_of_bag or not stopping.is_on(n_rows, False):
             return None
         hold_out = HoldOut(
-            stopping.validation_fraction,
-            self.loss.stratifies,
-            self.params.seed,
-            sum(counts[: others.rank]),
+            stopping.validation_fraction, self.loss.stratifies, self.params.seed, before
         )
         hold_out.add(target)
         return hold_out.finish(others)
@@ -260,15 +251,17 @@ class _Asked:
     query: IntArray | None = None
     aside: npt.NDArray[np.bool_] | None = None
 
-    def with_queries(self, samples: StoredSamples) -> tuple[StoredSample, StoredSample | None]:
+    def with_queries(
+        self, train: StoredSample, validation: StoredSample | None
+    ) -> tuple[StoredSample, StoredSample | None]:
         """Training and validation rows, which know their queries if there are any."""
         if self.query is None:
-            return samples.train, samples.validation
-        if self.aside is None or samples.validation is None:
-            return replace(samples.train, query=self.query), samples.validation
+            return train, validation
+        if self.aside is None or validation is None:
+            return replace(train, query=self.query), validation
         return (
-            replace(samples.train, query=self.query[~self.aside]),
-            replace(samples.validation, query=self.query[self.aside]),
+            replace(train, query=self.query[~self.aside]),
+            replace(validation, query=self.query[self.aside]),
         )
 
 

@@ -32,11 +32,10 @@ from hedgerow.boosting.offsets import Offsets
 from hedgerow.boosting.positions import check_positions
 from hedgerow.boosting.queries import check_queries, read_qid
 from hedgerow.boosting.ready import check_out_of_bag
-from hedgerow.boosting.rounds import resolve
+from hedgerow.boosting.rounds import resolved
 from hedgerow.boosting.row_sets import GivenRows
 from hedgerow.boosting.sample import Sample, check_weight, with_own_levels
 from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.strategy import resolve_strategy
 from hedgerow.boosting.targets import has_columns
 from hedgerow.data import SparseTable, Table, numbers_of
 from hedgerow.errors import DataError, ParameterError
@@ -46,7 +45,6 @@ from hedgerow.estimators.classifier import HedgerowClassifier
 from hedgerow.estimators.ranker import HedgerowRanker
 from hedgerow.estimators.regressor import HedgerowRegressor
 from hedgerow.estimators.splits import folds_of
-from hedgerow.growing.constraints import resolve_constraints
 from hedgerow.metrics import make_metrics
 from hedgerow.model.model import Model
 from hedgerow.model.predict import Predictor
@@ -332,8 +330,7 @@ def _read(estimator: Any, given: Offsets, y: Any, weight: Any, qid: Any) -> _Pro
     if qid is not None and sample.query is None:
         raise ParameterError("qid has no effect here: use a HedgerowRanker, or groups.")
     sample = given.on(sample, objective.n_outputs)
-    asked = resolve_constraints(resolve(params, objective), table.schema, objective)
-    asked = resolve_strategy(asked, objective)
+    asked = resolved(params, objective, table.schema)
     return _Problem(sample, objective, asked, weigh, classes)
 
 

@@ -16,7 +16,7 @@ from hedgerow.boosting.class_targets import class_reader, distinct_targets
 from hedgerow.boosting.file_dataset import FileDataset
 from hedgerow.boosting.loss_spec import LossSpec
 from hedgerow.boosting.offsets import with_offset_columns
-from hedgerow.boosting.stored_data import TargetSurvey, fit_data
+from hedgerow.boosting.stored_data import fit_data
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators.classifier import HedgerowClassifier
@@ -165,17 +165,12 @@ def _fit(
             "warm_start=True goes on with rows in memory, and these are in files: use "
             "warm_start=False."
         )
-    params, stopping = estimator._params(), estimator._stopping()  # noqa: SLF001
-    survey = TargetSurvey(loss, stopping, params.seed, valid is None)
-    data.survey(survey.note, params, survey.may_set_aside)
-    objective, set_aside = survey.finish()
     model = fit_data(
         data,
-        objective,
-        params,
-        set_aside,
+        loss,
+        estimator._params(),  # noqa: SLF001
         valid=valid,
-        stopping=stopping,
+        stopping=estimator._stopping(),  # noqa: SLF001
         eval_metric=estimator.eval_metric,
         callbacks=estimator.callbacks,
         progress=bool(estimator.progress),
