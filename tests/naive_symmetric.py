@@ -19,6 +19,10 @@ class Cut:
     missing_left: int
 
 
+class Tied(Exception):
+    """Two divisions gain the same but for rounding, as where all leaf values are at a bound."""
+
+
 def sides_of(column, cut_bin, missing_left, missing_bin, rows):
     """Whether each row goes left."""
     at = column[rows]
@@ -62,7 +66,7 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
 
     ``asked`` are signs and factors of all columns, and the bounds of each node.
     """
-    best, worth_of_best = None, 0.0
+    best, worth_of_best, division, tied = None, 0.0, None, False
     signs, factors, bounds = asked or ([0] * len(bins), [1.0] * len(bins), [None] * len(nodes))
     for feature in range(len(n_bins)) if features is None else sorted(features):
         column = bins[feature]
@@ -84,8 +88,17 @@ def best_cut(bins, n_bins, stride, g, h, nodes, rules, features=None, asked=None
                 ]
                 total = sum(gain for gain in gains if gain is not None)
                 worth = factors[feature] * (total - rules.gamma) if asked else total
-                if worth > 0 and (best is None or worth > worth_of_best * (1 + 1e-12)):
-                    best, worth_of_best = Cut(total, feature, b, missing_left), worth
+                if worth <= 0:
+                    continue
+                cut = Cut(total, feature, b, missing_left)
+                rows = np.concatenate(nodes)
+                goes_left = sides_of(column, b, missing_left, stride - 1, rows)
+                if best is None or worth > worth_of_best * (1 + 1e-12):
+                    best, worth_of_best, division, tied = cut, worth, goes_left, False
+                elif worth > worth_of_best * (1 - 1e-12):
+                    tied |= bool((goes_left != division).any())
+    if tied and asked is not None:
+        raise Tied
     return best
 
 

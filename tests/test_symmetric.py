@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.metrics import r2_score
@@ -144,7 +144,11 @@ def test_bounded_trees_equal_the_naive_ones(
         feature_penalties=tuple(factors), **others,
     )  # fmt: skip
     trees, _, base = grow(matrix, y, params, n_trees=2)
-    assert_same_trees(trees, naive_trees(matrix, y, params, "squared_error", base, n_rounds=2))
+    try:
+        expected = naive_trees(matrix, y, params, "squared_error", base, n_rounds=2)
+    except naive_symmetric.Tied:
+        reject()
+    assert_same_trees(trees, expected)
 
 
 def test_ordered_columns_are_held_back_in_the_first_levels() -> None:
