@@ -18,6 +18,7 @@ import hedgerow
 from hedgerow.compile import Kernel, library
 from hedgerow.compile.policy import target_levels
 from hedgerow.compile.variants import read_variants
+from marking import mostly_slow
 
 needs_library = pytest.mark.skipif(
     not library.is_usable(), reason="the package was installed without built kernels"
@@ -239,16 +240,19 @@ def replace_by_text(folder: Path, manifest: dict) -> str:
 @needs_library
 @pytest.mark.parametrize(
     "spoil",
-    [
-        truncate,
-        name_other_build,
-        name_other_machine,
-        name_other_processor,
-        name_other_format,
-        remove_entries,
-        name_other_symbols,
-        replace_by_text,
-    ],
+    mostly_slow(
+        [
+            truncate,
+            remove_entries,
+            name_other_build,
+            name_other_machine,
+            name_other_processor,
+            name_other_format,
+            name_other_symbols,
+            replace_by_text,
+        ],
+        n_fast=2,
+    ),
 )
 def test_library_that_does_not_fit_is_one_warning(spoil, tmp_path) -> None:
     folder = tmp_path / "built"

@@ -12,6 +12,7 @@ import pytest
 
 import hedgerow
 from hedgerow import CARTRegressor, HedgerowClassifier, HedgerowRanker, HedgerowRegressor
+from marking import mostly_slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 5))
@@ -63,7 +64,7 @@ def garbage_of(act: Callable[[], object]) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", mostly_slow(FITS))
 def test_nothing_waits_for_a_search(name: str) -> None:
     assert garbage_of(FITS[name]) == []
 

@@ -17,6 +17,7 @@ from hedgerow.objectives import RowLoss, make_objective
 from hedgerow.objectives.given import gradients_at
 from hedgerow.objectives.own import make_own_loss
 from hedgerow.objectives.own_kernels import _by_numpy, _compiled
+from marking import mostly_slow
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(400, 3)), 1)
@@ -40,7 +41,7 @@ def derivatives(loop, y, raw):
 # -- derivatives of the loss of a row ------------------------------------------------------
 
 
-@pytest.mark.parametrize("function", SCALAR, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", mostly_slow(SCALAR), ids=lambda f: f.__name__)
 def test_jets_give_the_derivatives(function) -> None:
     y, raw, step = COUNTS, RNG.normal(size=400), 1e-4
     compiled = loops(function)

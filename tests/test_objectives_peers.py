@@ -76,6 +76,7 @@ def test_deviances_of_claims(claims, objective, score) -> None:
     assert score(y_test, mine) <= 1.01 * score(y_test, peer)
 
 
+@pytest.mark.slow
 def test_poisson_of_scikit_learn(claims) -> None:
     from sklearn.ensemble import HistGradientBoostingRegressor
 

@@ -13,6 +13,7 @@ import naive
 from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
+from marking import mostly_slow
 
 SEEDS = range(5)
 
@@ -62,7 +63,7 @@ def test_loss(model, X, y, is_classifier):
 test_loss.__test__ = False
 
 
-@pytest.mark.parametrize("read", [california, adult, pima])
+@pytest.mark.parametrize("read", mostly_slow([pima, california, adult]))
 def test_real_data_are_fitted_as_well_as_by_peers(read, shared_data) -> None:
     lightgbm = pytest.importorskip("lightgbm")
     X, y = read(shared_data)

@@ -31,6 +31,7 @@ from hedgerow.model.model import Model
 from hedgerow.plot import forest_frame, plot_tree, tree_dot, tree_rules, tree_text
 from hedgerow.plot.labels import pick_tree, short_number
 from hedgerow.plot.layout import GAP, LINE, PAGE_LINES, PAGE_WIDTH, SLACK, Layout, lay_out
+from marking import mostly_slow
 from random_forests import random_model, random_tree
 
 BIG = 2**53 + 1
@@ -564,7 +565,9 @@ def test_nodes_are_well_placed(seed: int, n_leaves: int) -> None:
     assert max(panel_lines(layout)) <= PAGE_LINES
 
 
-@pytest.mark.parametrize("model", [chain(40), model_of(255)], ids=["chain", "255 leaves"])
+@pytest.mark.parametrize(
+    "model", mostly_slow([chain(40), model_of(255)]), ids=["chain", "255 leaves"]
+)
 def test_deep_and_large_trees_continue_in_panels(model: Model) -> None:
     pytest.importorskip("matplotlib")
     layout = lay_out(pick_tree(model, None, 0), in_letters)

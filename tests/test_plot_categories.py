@@ -321,7 +321,7 @@ def condition_holds(part, row, levels, unseen_is_missing):
     return (level_text(value) in inside) != listed.startswith("not ")
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6), st.sampled_from(["missing", "backoff"]))
 def test_rules_divide_all_rows_as_prediction_does(seed, unknown) -> None:
     model = category_model(seed, unknown)
@@ -400,7 +400,7 @@ def test_text_dot_and_frame_tell_where_levels_go(seed, unknown) -> None:
 # -- CART ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_rules_of_cart_divide_all_rows_as_prediction_does(seed) -> None:
     """Categories that a node, or the whole training, has not seen among them."""

@@ -17,6 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
 from hedgerow.cli import engine
 from hedgerow.io import model_to_bytes
+from marking import mostly_slow
 
 OF_THE_CHOICE = (
     "history",
@@ -78,7 +79,7 @@ CLASSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", mostly_slow(CLASSES, n_fast=2))
 def test_a_classifier_is_repeated(name: str) -> None:
     X, y = CLASSES[name]
     model = HedgerowClassifier(random_state=3).fit(X, y)
@@ -89,26 +90,29 @@ def test_a_classifier_is_repeated(name: str) -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [
-        {},
-        {"objective": "absolute_error"},
-        {"objective": "quantile", "quantile": 0.9},
-        {"objective": "quantile", "quantile": [0.1, 0.5, 0.9]},
-        {"objective": "huber"},
-        {"objective": "poisson"},
-        {"objective": "gamma"},
-        {"objective": "tweedie"},
-        {"objective": "normal"},
-        {"objective": "negative_binomial"},
-        {"learning_rate": 0.2},
-        {"max_leaves": 5, "subsample": 0.7},
-        {"linear_leaves": False},
-        {"grow_policy": "symmetric"},
-        {"monotone_constraints": [1, 0, 0, 0]},
-        {"early_stopping": "oob", "subsample": 0.5},
-        {"early_stopping": True},
-        {"n_estimators": 30},
-    ],
+    mostly_slow(
+        [
+            {},
+            {"objective": "absolute_error"},
+            {"objective": "quantile", "quantile": 0.9},
+            {"objective": "quantile", "quantile": [0.1, 0.5, 0.9]},
+            {"objective": "huber"},
+            {"objective": "poisson"},
+            {"objective": "gamma"},
+            {"objective": "tweedie"},
+            {"objective": "normal"},
+            {"objective": "negative_binomial"},
+            {"learning_rate": 0.2},
+            {"max_leaves": 5, "subsample": 0.7},
+            {"linear_leaves": False},
+            {"grow_policy": "symmetric"},
+            {"monotone_constraints": [1, 0, 0, 0]},
+            {"early_stopping": "oob", "subsample": 0.5},
+            {"early_stopping": True},
+            {"n_estimators": 30},
+        ],
+        n_fast=1,
+    ),
     ids=lambda asked: ", ".join(f"{k}={v}" for k, v in asked.items()) or "defaults",
 )
 def test_a_regressor_is_repeated(asked: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from hedgerow.cli.main import main
 from hedgerow.report import find, model_page
 from hedgerow.report.findings import shifts_of
 from hedgerow.report.predictions import survivors
+from marking import mostly_slow
 
 PLAIN: dict[str, Any] = {"n_estimators": 30, "early_stopping": False, "min_samples_leaf": 5}
 LONG = "a very long column name <script>alert(1)</script> with $ signs $"
@@ -156,6 +157,7 @@ def test_intervals_hold_the_score_of_many_rows() -> None:
     assert inside >= 8
 
 
+@pytest.mark.slow
 def test_page_of_a_regression_with_lines_and_weights() -> None:
     frame, y = table()
     model = HedgerowRegressor(**PLAIN, linear_leaves=True).fit(frame, y)
@@ -222,7 +224,7 @@ def test_says_what_is_doubtful() -> None:
     assert any(text.startswith("Probabilities of class 'y'") for text in found.warnings)
 
 
-@pytest.mark.parametrize("n_classes", [3, 12])
+@pytest.mark.parametrize("n_classes", mostly_slow([3, 12]))
 def test_page_of_several_classes(n_classes: int) -> None:
     frame, y = table()
     cuts = np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1])
@@ -252,7 +254,7 @@ class Explained:
         self.feature_names = tuple(data)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", mostly_slow([2, 3]))
 def test_surprising_rows_are_explained(n_classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def explain(booster: Booster, X: Any) -> Explained:
         n_rows, k = len(X["age"]), booster.model.forest.n_outputs
@@ -285,6 +287,7 @@ def page_of(model: Any, y: Any, **more: Any) -> tuple[Any, Page]:
     return found, Page(model_page(found, "model", rows_name="rows"))
 
 
+@pytest.mark.slow
 def test_page_of_several_targets() -> None:
     _, y = table()
     found, page = page_of(HedgerowRegressor(**PLAIN), np.column_stack((y, -(y**2))))
@@ -298,6 +301,7 @@ def test_page_of_several_targets() -> None:
         find(found.booster, columns(table()[0]), y)
 
 
+@pytest.mark.slow
 def test_page_of_labels() -> None:
     _, y = table()
     both = np.column_stack((y > 3, y > 5)).astype(int)
@@ -307,6 +311,7 @@ def test_page_of_labels() -> None:
     assert sum(caption.startswith("Label y") for caption in page.captions) == 2
 
 
+@pytest.mark.slow
 def test_page_of_quantiles() -> None:
     _, y = table()
     model = HedgerowRegressor(**PLAIN, objective="quantile", quantile=[0.1, 0.9])
@@ -317,6 +322,7 @@ def test_page_of_quantiles() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_page_of_a_distribution() -> None:
     _, y = table()
     found, page = page_of(HedgerowRegressor(**PLAIN, objective="normal"), y)
@@ -325,7 +331,7 @@ def test_page_of_a_distribution() -> None:
     assert page.tables[1][2][:2] == ["80%", f"{inside:.1%}"]
 
 
-@pytest.mark.parametrize("objective", ["cox", "aft"])
+@pytest.mark.parametrize("objective", mostly_slow(["cox", "aft"]))
 def test_page_of_times(objective: str) -> None:
     _, y = table()
     times = np.exp(y / 3) * np.where(np.arange(600) % 3 == 0, -1, 1)

@@ -37,7 +37,7 @@ def functions(file: Path) -> Iterator[ast.FunctionDef]:
 def body_lines(function: ast.FunctionDef) -> int:
     """Lines from ``def`` to the end, its docstring not counted."""
     total = (function.end_lineno or function.lineno) - function.lineno + 1
-    if ast.get_docstring(function) is not None:
+    if ast.get_docstring(function, clean=False) is not None:
         docstring = function.body[0]
         total -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
     return total
