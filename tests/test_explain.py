@@ -181,9 +181,13 @@ def test_values_with_a_background_are_those_of_the_definition(name: str) -> None
     np.testing.assert_allclose(found.base_values, raw.mean(axis=0), rtol=0, atol=1e-12)
 
 
-def test_lists_of_patterns_say_what_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = model("vectors")
-    rows, others = strange_rows(), background_for(booster)
+@pytest.mark.parametrize("name", ["numbers and sets", "vectors", "symmetric, backoff", "deep"])
+def test_lists_of_patterns_say_what_tables_of_many_leaves_say(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = {"max_depth": 8, "max_leaves": 200, "min_samples_leaf": 1}
+    booster = regressor(**deep) if name == "deep" else model(name)
+    rows, others = table().iloc[:70], background_for(booster)
     tabled = booster.explain(rows, background=others).values
     monkeypatch.setattr(background_module, "MOST_TABLED", 1)
     listed = booster.explain(rows, background=others).values
