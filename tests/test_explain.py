@@ -441,6 +441,10 @@ def test_to_shap() -> None:
     several = model("classes").explain(table().iloc[:9]).to_shap()
     assert several.base_values.shape == (9, 3)
     assert several[..., 1].values.shape == (9, 5)
+    # Numbers are numbers there: the violin plot asks which are missing.
+    frame = pd.DataFrame({"a": [0.0, np.nan] * 20, "b": range(40)})
+    numbers = HedgerowRegressor(**FAST).fit(frame, np.arange(40.0)).explain(frame).to_shap()
+    assert numbers.data.dtype == np.float64
     backwards = table()[list(table().columns[::-1])]
     np.testing.assert_array_equal(
         model("lines").explain(backwards).to_shap().data[:, 1], table()["age"]
