@@ -26,7 +26,6 @@ from hedgerow.convert.reading import load_any
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any
 from hedgerow.data.unseen import UnseenCounts
 from hedgerow.errors import ModelFormatError, ParameterError, did_you_mean
-from hedgerow.explain.explanation import Explanation
 from hedgerow.explain.views import ExplainedPredictions
 from hedgerow.inspection.views import Inspected
 from hedgerow.io import model_from_bytes, model_to_bytes
@@ -54,9 +53,9 @@ FEW_ROWS = 256
 class Booster(
     TreeViews,
     CurveViews,
+    ExplainedPredictions,
     InspectionPictures,
     MonotoneChecks,
-    ExplainedPredictions,
     SingleRowPredictions,
     StreamedPredictions,
     PredictionForms,
@@ -415,9 +414,6 @@ class Booster(
 
     def _inspected(self) -> Inspected:
         return Inspected(self.model, self._classes, self.target_names)
-
-    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        return self.explain(X, n_jobs=n_jobs)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Booster:
