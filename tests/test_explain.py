@@ -181,12 +181,20 @@ def test_values_with_a_background_are_those_of_the_definition(name: str) -> None
     np.testing.assert_allclose(found.base_values, raw.mean(axis=0), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["numbers and sets", "vectors", "symmetric, backoff", "deep"])
+@pytest.mark.parametrize(
+    "name", ["numbers and sets", "vectors", "symmetric, backoff", "deep", "many targets"]
+)
 def test_lists_of_patterns_say_what_tables_of_many_leaves_say(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = {"max_depth": 8, "max_leaves": 200, "min_samples_leaf": 1}
-    booster = regressor(**deep) if name == "deep" else model(name)
+    if name == "many targets":
+        y = target()[:, None] * np.arange(1.0, 7.0) + table()["age"].to_numpy()[:, None]
+        one = {**FAST, "linear_leaves": False, "multi_strategy": "multi_output_tree"}
+        booster = HedgerowRegressor(**one).fit(table(), y).booster_
+        assert booster.model.forest.vectors.shape[1] == 6
+    else:
+        booster = regressor(**deep) if name == "deep" else model(name)
     rows, others = table().iloc[:70], background_for(booster)
     tabled = booster.explain(rows, background=others).values
     monkeypatch.setattr(background_module, "MOST_TABLED", 1)

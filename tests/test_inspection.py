@@ -698,6 +698,8 @@ def test_importance_by_shapley_values_of_rows() -> None:
         found = owner.importance("shap", X, n_jobs=2)
         np.testing.assert_array_equal(found.values, expected)
         assert found.order[0] == 1
+    tree = CARTRegressor(max_depth=3).fit(X, X[:, 0] - 2 * X[:, 1])
+    assert tree.importance("shap", X).order[0] == 1
 
 
 def test_trees_without_splits() -> None:

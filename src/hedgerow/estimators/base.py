@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from hedgerow.booster import Booster
     from hedgerow.boosting.checkpoint import Checkpoint
     from hedgerow.boosting.continuing import Start
-    from hedgerow.explain.explanation import Explanation
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 Auto: TypeAlias = "Literal['auto']"
@@ -433,10 +432,6 @@ class HedgerowEstimator(
         check_is_fitted(self)
         booster = self.booster_
         return Inspected(booster.model, booster.classes, booster.target_names)
-
-    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
-        threads = self.n_jobs if n_jobs is None else n_jobs
-        return self._fitted_booster(X).explain(X, n_jobs=threads, reader=type(self).__name__)
 
     def _fitted_booster(self, X: Any) -> Booster:
         """The booster, after the checks of scikit-learn that it does not make itself."""

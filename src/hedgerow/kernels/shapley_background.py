@@ -39,7 +39,6 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.lanes import WIDTH, load_floats, spread, store_floats
-from hedgerow.kernels.row_lanes import load_rows
 from hedgerow.kernels.shapley import (
     BEFORE,
     BLOCK,
@@ -54,7 +53,16 @@ from hedgerow.kernels.shapley import (
     answer_conditions,
 )
 from hedgerow.kernels.shapley_blocks import add_to_total
-from hedgerow.kernels.shapley_groups import FROM, NODE, STOP, Groups, find_entries
+from hedgerow.kernels.shapley_groups import (
+    FROM,
+    NODE,
+    STOP,
+    Groups,
+    find_entries,
+    numbers_of_player,
+    read_group,
+    read_leaf,
+)
 from hedgerow.kernels.shapley_lists import read_lists
 from hedgerow.kernels.shapley_paths import Paths, Tables
 from hedgerow.kernels.slopes import Slopes
@@ -250,6 +258,7 @@ def add_leaf_to_group(
     for pattern in range(size):
         shares[pattern] /= n_rows
     integrate_leaf(walks, n_players, shares, False, values, sums)
+    n_each = numbers_of_player(n_sums)
     first_place = np.uint64(groups.first_place[group])
     line = np.uint64(groups.first_place[group + _ONE]) - first_place
     for i in range(size * line):
@@ -257,9 +266,9 @@ def add_leaf_to_group(
     for k in range(n_players):
         bit, at = _ONE << k, _NOTHING
         while groups.place[first_place + at] != paths.player[first + k] * np.int64(n_sums):
-            at += n_sums
-        for s in range(n_sums):
-            worth = walks.leaf[leaf, s]
+            at += n_each
+        for s in range(n_each):
+            worth = walks.leaf[leaf, s] if n_each == n_sums else 1.0
             for pattern in range(size):
                 without = pattern & ~bit
                 agrees = sums[pattern] - (sums[without] + sums[size + without])
@@ -354,21 +363,6 @@ def fill_group(
                               tables.table)  # fmt: skip
 
 
-@kernel(inner=True)
-def read_group(
-    groups: Groups, group: int, table: FloatArray, found: npt.NDArray[np.uint64], phi: FloatArray
-) -> None:
-    """Add the lines of a group that begin at ``found`` to ``phi``, for the rows of a word."""
-    first = np.uint64(groups.first_place[group])
-    line = np.uint64(groups.first_place[group + _ONE]) - first
-    for k in range(_NOTHING, line, _WIDTH):
-        for i in range(_NOTHING, _WORD, _WIDTH):
-            numbers = load_rows(table[k:], found, i)
-            for j in range(WIDTH):
-                at = np.uint64(groups.place[first + k + np.uint64(j)]) * _WORD + i
-                store_floats(phi, at, load_floats(phi, at) + numbers[j])
-
-
 class BackgroundSpace(NamedTuple):
     """Scratch space of one thread.
 
@@ -412,7 +406,11 @@ def add_group(
         line = np.uint64(groups.first_place[group + _ONE] - groups.first_place[group])
         start = np.uint64(tables.table_start[group])
         find_entries(groups, group, words, taken, word, start, line, space.bits, found)
-        read_group(groups, group, tables.table, found, phi)
+        n_sums = np.uint64(walks.leaf.shape[1])
+        if numbers_of_player(n_sums) == n_sums:
+            read_group(groups, group, tables.table, found, phi)
+        else:
+            read_leaf(walks, groups, group, tables.table, found, phi)
     else:
         leaf, (slopes, numbers) = np.uint64(groups.leaf[group]), lines
         find_patterns(paths, leaf, taken, found)

@@ -6,7 +6,7 @@ group   the leaves below a node, or a leaf alone
 bit     of a row in a group: that it agrees with all edges of a player above the node, or its answer
         to a condition below the node
 entry   the bits of a row as a number; the table has a line for each entry: values of the players,
-        ``n_sums`` for each, filled up with zeros to a multiple of ``N_LANES``
+        :func:`numbers_of_player` for each, filled up with zeros to a multiple of ``N_LANES``
 
 Four leaves of eight players, one at a time, have four tables of 256 patterns; the group of the
 four has one table of 512 entries, if the players of its three conditions come only there::
@@ -18,6 +18,8 @@ four has one table of 512 entries, if the players of its three conditions come o
    0   1 2   3
 
 Groups are chosen for each tree so that the lines and bits to read, and the memory, cost least.
+Where a leaf has many values, each leaf is a group alone, and its lines hold a number for each
+player, by which the values are multiplied: else tables would grow with the values.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.arrays import IntArray
+from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.bit_lanes import truths_of
-from hedgerow.kernels.lanes import N_LANES, WIDTH, choose, spread, store_floats
+from hedgerow.kernels.lanes import N_LANES, WIDTH, choose, load_floats, spread, store_floats
+from hedgerow.kernels.row_lanes import load_rows
 from hedgerow.kernels.shapley import BLOCK, CONDITION, DEPTH, LEAF, PLAYER, WORD, Walks
 from hedgerow.kernels.shapley_paths import MOST_TABLED
 
@@ -43,6 +46,9 @@ LINE_COST = 4096
 
 BIT_COST = 256
 """Of a bit of an entry."""
+
+MOST_SUMS = 4
+"""Values of a leaf up to which leaves share a table."""
 
 _WORD = np.uint64(WORD)
 _WIDTH = np.uint64(WIDTH)
@@ -68,6 +74,7 @@ class Groups(NamedTuple):
         Lines of the table are so long.
     place : int64
         What each number of a line is added to: ``player * n_sums + k``; 0 for those that fill up.
+        Where a line has one number for each player, the first of these.
     n_places : int64
         Numbers of a line without those that fill up.
     """
@@ -146,6 +153,12 @@ def search_group(
 
 
 @kernel(inner=True)
+def numbers_of_player(n_sums: int) -> int:
+    """How many numbers of a line belong to a player: those of each value of a leaf, or one."""
+    return n_sums if n_sums <= np.uint64(MOST_SUMS) else _ONE
+
+
+@kernel(inner=True)
 def length_of_line(n_numbers: int) -> int:
     """The next multiple of ``N_LANES``."""
     return (n_numbers + _LANES - _ONE) // _LANES * _LANES
@@ -157,6 +170,7 @@ def choose_groups(walks: Walks, tabled: IntArray, tree: int, search: int, space:
     first = np.uint64(walks.first_edge[tree])
     n_edges = np.uint64(walks.first_edge[tree + _ONE]) - first
     n_sums = np.uint64(walks.leaf.shape[1])
+    n_numbers = numbers_of_player(n_sums)
     space.at_depth[0] = space.parent[0] = 0
     for node in range(_ONE, n_edges + _ONE):
         depth = np.uint64(walks.edge[first + node - _ONE, DEPTH])
@@ -174,8 +188,8 @@ def choose_groups(walks: Walks, tabled: IntArray, tree: int, search: int, space:
         n_bits, n_places = search_group(walks, tabled, first, node, search, space)
         search += 1
         together = _IMPOSSIBLE
-        if n_bits >= 0:
-            line = np.int64(length_of_line(np.uint64(n_places) * n_sums))
+        if n_bits >= 0 and (n_numbers == n_sums or apart == _IMPOSSIBLE):
+            line = np.int64(length_of_line(np.uint64(n_places) * n_numbers))
             together = line // N_LANES * LINE_COST + n_bits * BIT_COST + (line << n_bits)
         elif apart == _IMPOSSIBLE:
             together = np.int64(0)  # a leaf with a list
@@ -199,6 +213,7 @@ def plan_groups(walks: Walks, tabled: IntArray, groups: Groups, space: GroupSpac
         ``player`` and ``condition`` are 0.
     """
     n_sums, search = np.uint64(walks.leaf.shape[1]), np.int64(1)
+    n_each = numbers_of_player(n_sums)
     group = bit = place = _NOTHING
     for tree in range(np.uint64(len(groups.first) - 1)):
         groups.first[tree] = group
@@ -219,7 +234,7 @@ def plan_groups(walks: Walks, tabled: IntArray, groups: Groups, space: GroupSpac
             walked = first + node - _ONE
             groups.edges[group, STOP] = walked
             groups.first_bit[group], groups.first_place[group] = bit, place
-            groups.leaf[group], groups.n_places[group] = -1, max(0, n_places) * np.int64(n_sums)
+            groups.leaf[group], groups.n_places[group] = -1, max(0, n_places) * np.int64(n_each)
             if n_bits < 0:
                 groups.leaf[group] = walks.edge[walked - _ONE, LEAF]
             for k in range(np.uint64(max(0, n_bits))):
@@ -229,8 +244,8 @@ def plan_groups(walks: Walks, tabled: IntArray, groups: Groups, space: GroupSpac
             for k in range(length_of_line(n_numbers)):
                 groups.place[place] = 0
                 if k < n_numbers:
-                    player = np.uint64(space.place[k // n_sums])
-                    groups.place[place] = player * n_sums + k % n_sums
+                    player = np.uint64(space.place[k // n_each])
+                    groups.place[place] = player * n_sums + k % n_each
                 place += _ONE
             group += _ONE
     groups.first[np.uint64(len(groups.first) - 1)] = group
@@ -255,3 +270,38 @@ def find_entries(
             at = choose(truths_of(bits[b] >> i), at + spread(step), at)
             step = step + step
         store_floats(found, i, at)
+
+
+@kernel(inner=True)
+def read_group(
+    groups: Groups, group: int, table: FloatArray, found: npt.NDArray[np.uint64], phi: FloatArray
+) -> None:
+    """Add the lines of a group that begin at ``found`` to ``phi``, for the rows of a word."""
+    first = np.uint64(groups.first_place[group])
+    line = np.uint64(groups.first_place[group + _ONE]) - first
+    for k in range(_NOTHING, line, _WIDTH):
+        for i in range(_NOTHING, _WORD, _WIDTH):
+            numbers = load_rows(table[k:], found, i)
+            for j in range(WIDTH):
+                at = np.uint64(groups.place[first + k + np.uint64(j)]) * _WORD + i
+                store_floats(phi, at, load_floats(phi, at) + numbers[j])
+
+
+@kernel(inner=True)
+def read_leaf(
+    walks: Walks, groups: Groups, group: int, table: FloatArray, found: npt.NDArray[np.uint64],
+    phi: FloatArray,
+) -> None:  # fmt: skip
+    """:func:`read_group` for a leaf of many values, by which what it reads is multiplied."""
+    first, n_places = np.uint64(groups.first_place[group]), np.uint64(groups.n_places[group])
+    leaf = np.uint64(walks.edge[np.uint64(groups.edges[group, NODE]) - _ONE, LEAF])
+    for k in range(_NOTHING, n_places, _WIDTH):
+        for i in range(_NOTHING, _WORD, _WIDTH):
+            numbers = load_rows(table[k:], found, i)
+            for j in range(WIDTH):
+                if k + np.uint64(j) < n_places:
+                    at = np.uint64(groups.place[first + k + np.uint64(j)]) * _WORD + i
+                    for s in range(np.uint64(walks.leaf.shape[1])):
+                        added = numbers[j] * spread(walks.leaf[leaf, s])
+                        store_floats(phi, at, load_floats(phi, at) + added)
+                        at += _WORD
