@@ -181,9 +181,21 @@ def test_values_with_a_background_are_those_of_the_definition(name: str) -> None
     np.testing.assert_allclose(found.base_values, raw.mean(axis=0), rtol=0, atol=1e-12)
 
 
-def test_lists_of_patterns_say_what_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = model("vectors")
-    rows, others = strange_rows(), background_for(booster)
+@pytest.mark.parametrize(
+    "name", ["numbers and sets", "vectors", "symmetric, backoff", "deep", "many targets"]
+)
+def test_lists_of_patterns_say_what_tables_of_many_leaves_say(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = {"max_depth": 8, "max_leaves": 200, "min_samples_leaf": 1}
+    if name == "many targets":
+        y = target()[:, None] * np.arange(1.0, 7.0) + table()["age"].to_numpy()[:, None]
+        one = {**FAST, "linear_leaves": False, "multi_strategy": "multi_output_tree"}
+        booster = HedgerowRegressor(**one).fit(table(), y).booster_
+        assert booster.model.forest.vectors.shape[1] == 6
+    else:
+        booster = regressor(**deep) if name == "deep" else model(name)
+    rows, others = table().iloc[:70], background_for(booster)
     tabled = booster.explain(rows, background=others).values
     monkeypatch.setattr(background_module, "MOST_TABLED", 1)
     listed = booster.explain(rows, background=others).values
@@ -437,6 +449,10 @@ def test_to_shap() -> None:
     several = model("classes").explain(table().iloc[:9]).to_shap()
     assert several.base_values.shape == (9, 3)
     assert several[..., 1].values.shape == (9, 5)
+    # Numbers are numbers there: the violin plot asks which are missing.
+    frame = pd.DataFrame({"a": [0.0, np.nan] * 20, "b": range(40)})
+    numbers = HedgerowRegressor(**FAST).fit(frame, np.arange(40.0)).explain(frame).to_shap()
+    assert numbers.data.dtype == np.float64
     backwards = table()[list(table().columns[::-1])]
     np.testing.assert_array_equal(
         model("lines").explain(backwards).to_shap().data[:, 1], table()["age"]

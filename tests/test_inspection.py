@@ -689,6 +689,19 @@ def test_importance_of_an_explanation() -> None:
         explained_importance(Explained(values, ("a", "b"), interactions=True))
 
 
+def test_importance_by_shapley_values_of_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    model = HedgerowRegressor(n_estimators=5, early_stopping=False).fit(X, X[:, 0] - 2 * X[:, 1])
+    expected = explained_importance(model.explain(X)).values
+    for owner in (model, model.booster_):
+        found = owner.importance("shap", X, n_jobs=2)
+        np.testing.assert_array_equal(found.values, expected)
+        assert found.order[0] == 1
+    tree = CARTRegressor(max_depth=3).fit(X, X[:, 0] - 2 * X[:, 1])
+    assert tree.importance("shap", X).order[0] == 1
+
+
 def test_trees_without_splits() -> None:
     X = np.zeros((20, 2))
     booster = regressor(X, np.arange(20.0)).booster_

@@ -117,6 +117,10 @@ def test_names_are_short_and_told_apart() -> None:
     shown = short_names(alike)
     assert len(set(shown)) == 30
     assert all(f"{k:03d}" in text and len(text) <= LETTERS for k, text in enumerate(shown))
+    alike = [f"measurement_of_sensor_number_{k:03d}_in_volts" for k in range(300)]
+    shown = short_names(alike)
+    assert len(set(shown)) == 300
+    assert all(f"{k:03d}" in text and len(text) <= LETTERS for k, text in enumerate(shown))
     assert short_names(["same", "same"]) == ["same (1)", "same (2)"]
     assert short("\x1b[31m") == "'\\x1b[31m'"
 

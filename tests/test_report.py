@@ -157,6 +157,17 @@ def test_intervals_hold_the_score_of_many_rows() -> None:
     assert inside >= 8
 
 
+@pytest.mark.parametrize("labels", [["yes"], ["yes", "yes", "no", "no"]])
+def test_few_rows_have_the_scores_that_there_are(labels: list[str]) -> None:
+    # Of one class there is no AUC; of four rows many resamples have one class.
+    found = find(classifier().booster_, columns(table(len(labels))[0]), np.array(labels))
+    names = [score.name for score in found.scores]
+    assert names == ["auc", "logloss", "accuracy"][len(set(labels)) < 2 :]
+    assert all(np.isfinite([score.value, score.low, score.high]).all() for score in found.scores)
+    assert f"Few rows: {len(labels)}." in " ".join(found.warnings)
+    assert "<h2>Scores</h2>" in model_page(found, "few")
+
+
 @pytest.mark.slow
 def test_page_of_a_regression_with_lines_and_weights() -> None:
     frame, y = table()

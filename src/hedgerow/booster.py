@@ -53,9 +53,9 @@ FEW_ROWS = 256
 class Booster(
     TreeViews,
     CurveViews,
+    ExplainedPredictions,
     InspectionPictures,
     MonotoneChecks,
-    ExplainedPredictions,
     SingleRowPredictions,
     StreamedPredictions,
     PredictionForms,

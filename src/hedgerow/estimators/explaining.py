@@ -83,6 +83,11 @@ class BoostedExplanations(ABC):
             reader=type(self).__name__,
         )
 
+    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
+        """Shapley values of rows, for importances."""
+        threads = self.n_jobs if n_jobs is None else n_jobs
+        return self._fitted_booster(X).explain(X, n_jobs=threads, reader=type(self).__name__)
+
 
 class TreeExplanations(ABC):
     """Explanations of a single tree."""
@@ -176,6 +181,10 @@ class TreeExplanations(ABC):
             memory_limit=memory_limit,
         )
         return explain_rows(game.explainer, game.values(np.asarray(table.values)), others, request)
+
+    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
+        """Shapley values of rows, for importances; threads are those of the tree."""
+        return self.explain(X)
 
 
 def _numbered(n: int) -> tuple[str, ...]:

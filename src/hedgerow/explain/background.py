@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data.sparse import SparseTable, rows_at_once
@@ -15,15 +16,26 @@ from hedgerow.errors import ParameterError
 from hedgerow.explain.explainer import ROWS_PER_THREAD, Explainer, runs_of
 from hedgerow.explain.game import make_game
 from hedgerow.explain.plan import Batch, Plan, make_plan, scratch
+from hedgerow.kernels.lanes import N_LANES
 from hedgerow.kernels.shapley import BLOCK, LEAF, WORD
 from hedgerow.kernels.shapley_background import (
     BackgroundSpace,
+    FillSpace,
     add_background_trees,
-    count_patterns,
-    fill_tables,
+    fill_groups,
 )
-from hedgerow.kernels.shapley_background_pairs import add_background_pairs
+from hedgerow.kernels.shapley_background_pairs import (
+    add_background_pairs,
+    count_patterns,
+    fill_pair_tables,
+)
 from hedgerow.kernels.shapley_blocks import fill_block_keys, spread_players
+from hedgerow.kernels.shapley_groups import (
+    GROUP_FIELDS,
+    Groups,
+    GroupSpace,
+    plan_groups,
+)
 from hedgerow.kernels.shapley_paths import MOST_PLAYERS, MOST_TABLED, Paths, Tables, plan_paths
 from hedgerow.model.predict import Predictor
 from hedgerow.once import once
@@ -39,23 +51,26 @@ A list costs the rows that are explained as many steps as it has rows.  What is 
 the background alone, so that the bits do, too.
 """
 
-TABLE_MEMORY = 1 << 26
-"""Bytes of tables and lists that are there at a time."""
+TABLE_MEMORY = 1 << 22
+"""Bytes of tables and lists that are there at a time: they stay in the cache of the processor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Leaves:
     """Where the leaves have what they need.
 
-    ``sizes`` are bytes of each tree, ``table`` and ``listed`` the numbers of patterns that each
-    leaf has a table and a list of, ``tree`` the tree of each leaf.
+    ``tree`` is the tree of each leaf; ``table`` and ``listed`` are the numbers of patterns that
+    each has a table and a list of.
     """
 
     paths: Paths
+    tree: IntArray
     table: IntArray
     listed: IntArray
-    tree: IntArray
-    sizes: IntArray
+
+    def per_tree(self, numbers: IntArray, n_trees: int) -> IntArray:
+        """Sums over the leaves of each tree."""
+        return np.bincount(self.tree, weights=numbers, minlength=n_trees).astype(np.int64)
 
 
 class BackgroundExplainer:
@@ -115,9 +130,28 @@ class BackgroundExplainer:
         tree = np.zeros(len(n_players), dtype=np.int64)
         per_edge = np.repeat(np.arange(len(plan.game.roots)), np.diff(plan.walks.first_edge))
         tree[plan.walks.edge[is_leaf, LEAF]] = per_edge[is_leaf]
-        n_trees = len(plan.game.roots)
-        sizes = np.bincount(tree, weights=8.0 * (n_players * table + listed), minlength=n_trees)
-        return _Leaves(paths, table, listed, tree, sizes.astype(np.int64))
+        return _Leaves(paths, tree, table, listed)
+
+    @once
+    def _groups(self) -> Groups:
+        return make_groups(self._plan, self._leaves.paths, self._leaves.table > 0)
+
+    @once
+    def _group_sizes(self) -> tuple[IntArray, IntArray]:
+        """Entries of each group, 0 where it has a list, and numbers of its table."""
+        groups = self._groups
+        entries = np.where(groups.leaf < 0, 1 << np.diff(groups.first_bit), 0)
+        return entries, entries * np.diff(groups.first_place)
+
+    @once
+    def _sizes(self) -> IntArray:
+        """Bytes of the tables and lists of each tree."""
+        tables = self._per_tree(self._group_sizes[1])
+        return 8 * (tables + self._leaves.per_tree(self._leaves.listed, len(tables)))
+
+    def _per_tree(self, numbers: IntArray) -> IntArray:
+        """Sums over the groups of each tree."""
+        return np.diff(np.concatenate([[0], np.cumsum(numbers)])[self._groups.first])
 
     @once
     def _background_keys(self) -> IntArray:
@@ -140,11 +174,14 @@ class BackgroundExplainer:
         found = np.zeros((n_rows, *columns, one.n_outputs))
         if one.players.number == 0:
             return found
-        for run in runs_of(self._leaves.sizes, TABLE_MEMORY):
-            tables = self._tables(run, n_threads, False)
+        leaves, sizes = self._leaves, self._sizes
+        if pairs:
+            sizes = sizes + 8 * leaves.per_tree(3 * leaves.table + leaves.listed, len(sizes))
+        for run in runs_of(sizes, TABLE_MEMORY):
+            tables = self._tables(run, n_threads)
             explain = functools.partial(self._explain_rows, tables, run)
             if pairs:
-                both = (tables, self._tables(run, n_threads, True))
+                both = (tables, self._pair_tables(run, n_threads))
                 explain = functools.partial(self._explain_pairs, both, run)
             for part, rows in self._parts(values):
                 task = functools.partial(explain, one.batch(rows), found[part])
@@ -162,20 +199,44 @@ class BackgroundExplainer:
             stop = min(first + step, values.n_rows)
             yield slice(first, stop), values.dense(self._columns, first, stop)
 
-    def _tables(self, run: tuple[int, int], n_threads: int, pairs: bool) -> Tables:
-        """What the background comes to at the leaves of some trees."""
+    def _tables(self, run: tuple[int, int], n_threads: int) -> Tables:
+        """What the background comes to at the groups of some trees."""
+        leaves, plan, groups, n_rows = self._leaves, self._plan, self._groups, len(self._rows)
+        entries, sizes = self._group_sizes
+        part = slice(*groups.first[list(run)])
+        start = np.full(len(sizes), -1, dtype=np.int64)
+        start[part] = np.cumsum(sizes[part]) - sizes[part]
+        tables = self._tables_at(run, start, np.empty(int(sizes[part].sum())))
+        walks, keys = plan.walks_for(self._batch), self._background_keys
+        most_entries = int(self._per_tree(entries)[slice(*run)].max(initial=0))
+        most_numbers = int(sizes[part].max(initial=0))
+        room = 4 << int(np.diff(groups.first_bit).max(initial=0))
+
+        def fill(first: int, stop: int) -> None:
+            counts, of_leaf, lines = scratch(most_entries, room, most_numbers)
+            space = FillSpace(
+                walk=plan.space(),
+                found=np.empty(WORD, dtype=np.uint64),
+                bits=np.empty(room, dtype=np.uint64),
+                counts=counts,
+                leaf=of_leaf,
+                lines=lines,
+                pattern=np.empty(room, dtype=np.uint64),
+                path=np.zeros(plan.depth + 1, dtype=np.int64),
+            )
+            trees = (run[0] + first, run[0] + stop)
+            fill_groups(walks, leaves.paths, groups, keys, n_rows, trees, tables, space)
+
+        run_blocks(fill, run[1] - run[0], n_threads, 1)
+        return tables
+
+    def _pair_tables(self, run: tuple[int, int], n_threads: int) -> Tables:
+        """What the background comes to for pairs at the leaves of some trees."""
         leaves, plan, n_rows = self._leaves, self._plan, len(self._rows)
         here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
-        table, listed = np.where(here, leaves.table, 0), np.where(here, leaves.listed, 0)
-        table = table * (3 if pairs else np.diff(leaves.paths.first))
-        tables = Tables(
-            np.where(table > 0, np.cumsum(table) - table, -1),
-            np.zeros(int(table.sum())),
-            np.cumsum(listed) - listed,
-            np.zeros(int(listed.sum()), dtype=np.uint64),
-            self._batch.numbers,
-            coalition_weights(int(np.diff(leaves.paths.first).max(initial=1))),
-        )
+        table = np.where(here, 3 * leaves.table, 0)
+        start = np.where(table > 0, np.cumsum(table) - table, -1)
+        tables = self._tables_at(run, start, np.zeros(int(table.sum())))
         walks, keys = plan.walks_for(self._batch), self._background_keys
 
         def fill(start: int, stop: int) -> None:
@@ -184,10 +245,27 @@ class BackgroundExplainer:
             found = np.empty(WORD, dtype=np.uint64)
             count_patterns(walks, leaves.paths, keys, n_rows, first, last, tables, space, found)
             space_of_leaf = np.empty(4 << MOST_TABLED)
-            fill_tables(walks, leaves.paths, first, last, n_rows, int(pairs), tables, space_of_leaf)
+            fill_pair_tables(walks, leaves.paths, first, last, n_rows, tables, space_of_leaf)
 
         run_blocks(fill, run[1] - run[0], n_threads, 1)
         return tables
+
+    def _tables_at(self, run: tuple[int, int], start: IntArray, table: FloatArray) -> Tables:
+        """Tables that begin at ``start``, and room for the lists of the leaves of some trees."""
+        leaves = self._leaves
+        list_start, n_listed = leaves.listed, 0  # as they are where no leaf has a list
+        if leaves.listed.any():
+            here = (leaves.tree >= run[0]) & (leaves.tree < run[1])
+            listed = np.where(here, leaves.listed, 0)
+            list_start, n_listed = np.cumsum(listed) - listed, int(listed.sum())
+        return Tables(
+            start,
+            table,
+            list_start,
+            np.zeros(n_listed, dtype=np.uint64),
+            self._batch.numbers,
+            coalition_weights(int(np.diff(leaves.paths.first).max(initial=1))),
+        )
 
     def _explain_rows(
         self,
@@ -210,8 +288,9 @@ class BackgroundExplainer:
             total[:, :, :n] = 0.0
             fill_block_keys(batch.rows, slots, batch.categories, first, n, keys)
             add_background_trees(
-                walks, lines, paths, tables, len(self._rows), keys, first, n, run, total, space
-            )
+                walks, lines, (paths, self._groups), tables, len(self._rows), keys, first, n, run,
+                total, space,
+            )  # fmt: skip
             spread_players(total, players.columns, first, n, found)
 
     def _explain_pairs(
@@ -234,8 +313,8 @@ class BackgroundExplainer:
             rows = (first, min(WORD, stop - first))
             fill_block_keys(batch.rows, slots, batch.categories, *rows, keys)
             add_background_pairs(
-                walks, lines, paths, tables, len(self._rows), keys, rows, run, columns, found,
-                space, pair,
+                walks, lines, (paths, self._groups), tables, len(self._rows), keys, rows, run,
+                columns, found, space, pair,
             )  # fmt: skip
 
     def _space(self) -> BackgroundSpace:
@@ -246,6 +325,7 @@ class BackgroundExplainer:
         return BackgroundSpace(
             walk=walk,
             found=np.empty(WORD, dtype=np.uint64),
+            bits=np.empty(int(np.diff(self._groups.first_bit).max(initial=1)), dtype=np.uint64),
             taken=np.empty(len(walk.taken) * n_words, dtype=np.uint64),
             added=np.empty(room),
             phi=scratch(len(walk.phi) * n_words)[0],
@@ -299,6 +379,43 @@ def _with_terms(paths: Paths, plan: Plan, explainer: Explainer) -> Paths:
         first=first,
         player=np.array(players, dtype=np.int64),
         depth=np.array(depths, dtype=np.int64),
+    )
+
+
+def make_groups(plan: Plan, paths: Paths, tabled: npt.NDArray[np.bool_]) -> Groups:
+    """The groups of leaves that share a table."""
+    walks = plan.walks
+    n_leaves, n_trees, n_sums = len(tabled), len(plan.game.roots), walks.leaf.shape[1]
+    numbers = np.diff(paths.first) * n_sums
+    groups = Groups(
+        first=np.zeros(n_trees + 1, dtype=np.int64),
+        edges=np.zeros((n_leaves, GROUP_FIELDS), dtype=np.int64),
+        leaf=np.zeros(n_leaves, dtype=np.int64),
+        first_bit=np.zeros(n_leaves + 1, dtype=np.int64),
+        bit=np.zeros(int(paths.first[-1]), dtype=np.int64),
+        first_place=np.zeros(n_leaves + 1, dtype=np.int64),
+        place=np.zeros(int((-(-numbers // N_LANES) * N_LANES).sum()), dtype=np.int64),
+        n_places=np.zeros(n_leaves, dtype=np.int64),
+    )
+    most_edges = int(np.diff(walks.first_edge).max(initial=0)) + 2
+    most_bits = MOST_PLAYERS + MOST_TABLED + 1
+    lengths = (
+        *(most_edges,) * 4,
+        plan.depth + 1,
+        plan.sizes[1],
+        plan.sizes[0],
+        most_bits,
+        most_bits,
+    )
+    space = GroupSpace(*(np.zeros(length, dtype=np.int64) for length in lengths))
+    plan_groups(walks, tabled.astype(np.int64), groups, space)
+    n_groups = int(groups.first[-1])
+    return groups._replace(
+        edges=groups.edges[:n_groups],
+        leaf=groups.leaf[:n_groups],
+        first_bit=groups.first_bit[: n_groups + 1],
+        first_place=groups.first_place[: n_groups + 1],
+        n_places=groups.n_places[:n_groups],
     )
 
 

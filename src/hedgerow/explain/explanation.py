@@ -176,8 +176,9 @@ class Explanation:
             return np.asarray(self.data.toarray())
         known = getattr(self.data, "columns", self.data if isinstance(self.data, dict) else ())
         if all(name in known for name in self.feature_names):
-            columns = [np.asarray(self.data[name], dtype=object) for name in self.feature_names]
-            return np.stack(columns, axis=1)
+            columns = [np.asarray(self.data[name]) for name in self.feature_names]
+            numbers = all(column.dtype.kind in "biuf" for column in columns)
+            return np.stack(columns, axis=1, dtype=None if numbers else object)
         return np.asarray(self.data)
 
 

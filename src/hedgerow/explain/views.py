@@ -241,6 +241,10 @@ class ExplainedPredictions(ABC):
         )
         return explain_rows(self._explainer(chosen), values, others, request)
 
+    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
+        """Shapley values of rows, for importances."""
+        return self.explain(X, n_jobs=n_jobs)
+
     def explain_batches(
         self,
         batches: Any,

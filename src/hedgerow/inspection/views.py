@@ -13,6 +13,7 @@ from hedgerow.metrics import MetricChoice
 from hedgerow.model.model import Model
 
 if TYPE_CHECKING:
+    from hedgerow.explain.explanation import Explanation
     from hedgerow.inspection.background import Kind
     from hedgerow.inspection.curves import IndividualCurves
     from hedgerow.inspection.effects import JointEffect, PartialDependence
@@ -59,6 +60,10 @@ class Inspections(ABC):
     @abstractmethod
     def _inspected(self) -> Inspected:
         """The model that is looked at."""
+
+    @abstractmethod
+    def _explained(self, X: Any, n_jobs: int | None) -> Explanation:
+        """Shapley values of rows."""
 
     def partial_dependence(
         self,
@@ -204,8 +209,10 @@ class Inspections(ABC):
             The first three are read from the trees.  ``"permutation"`` needs X and y, rows
             that the model has not seen; ``"shap"`` needs X.  Both come with standard errors.
         X, y : array-like, optional
-        metric, n_repeats, random_state, sample_weight, offset, qid, n_jobs
+        metric, n_repeats, random_state, sample_weight, offset, qid
             Of permutations; see :func:`hedgerow.inspection.permutation_importance`.
+        n_jobs : int, optional
+            Threads for permutations and SHAP values.
 
         Returns
         -------
@@ -236,8 +243,7 @@ class Inspections(ABC):
         if kind == "shap":
             if X is None:
                 raise ParameterError("kind='shap' needs X: rows to explain.")
-            explain: Any = getattr(self, "explain")  # noqa: B009  (of the whole class)
-            return home.explained_importance(explain(X, n_jobs=n_jobs))
+            return home.explained_importance(self._explained(X, n_jobs))
         if X is not None or y is not None:
             raise ParameterError(
                 f"X and y have no effect on kind={kind!r}, which is read from the trees: leave "

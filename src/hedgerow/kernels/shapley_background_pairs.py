@@ -19,13 +19,15 @@ import numpy.typing as npt
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.compile import kernel
 from hedgerow.kernels.lanes import WIDTH, spread, store_floats
-from hedgerow.kernels.shapley import LEAF, WORD, Walks, answer_conditions
+from hedgerow.kernels.shapley import BLOCK, LEAF, WORD, Walks, WalkSpace, answer_conditions
 from hedgerow.kernels.shapley_background import (
     BackgroundSpace,
-    add_leaf,
+    add_group,
     find_patterns,
     follow_edge,
+    integrate_leaf,
 )
+from hedgerow.kernels.shapley_groups import Groups
 from hedgerow.kernels.shapley_lists import read_list
 from hedgerow.kernels.shapley_pairs import spread_pairs
 from hedgerow.kernels.shapley_paths import Paths, Tables
@@ -36,6 +38,83 @@ _WIDTH = np.uint64(WIDTH)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
 _NOTHING = np.uint64(0)
+
+
+@kernel
+def count_patterns(
+    walks: Walks,
+    paths: Paths,
+    keys: IntArray,
+    n_rows: int,
+    first_tree: int,
+    stop_tree: int,
+    tables: Tables,
+    space: WalkSpace,
+    found: npt.NDArray[np.uint64],
+) -> None:
+    """Count the patterns of the background at each leaf of some trees, or list them, for pairs.
+
+    Parameters
+    ----------
+    walks, paths
+    keys : int64 (n_blocks, n_slots * BLOCK)
+        Of the background, block by block.
+    n_rows : int
+        Rows of the background.
+    first_tree, stop_tree : int
+    tables : Tables
+        Counts are added to the first table of each leaf.
+    space : WalkSpace
+    found : uint64 (WORD,)
+        Scratch space.
+    """
+    n_rows = np.uint64(n_rows)
+    for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
+        first = np.uint64(walks.first_edge[tree])
+        stop = np.uint64(walks.first_edge[tree + _ONE])
+        space.taken[0] = _ALL
+        for row in range(_NOTHING, n_rows, _WORD):
+            in_block = row % np.uint64(BLOCK)
+            if in_block == _NOTHING:
+                n = min(n_rows - row, np.uint64(BLOCK))
+                answer_conditions(walks, tree, keys[row // np.uint64(BLOCK)], n, space.words)
+            for edge in range(first, stop):
+                follow_edge(walks, space.words, space.taken, edge, in_block // _WORD)
+                if walks.edge[edge, LEAF] < 0:
+                    continue
+                leaf = np.uint64(walks.edge[edge, LEAF])
+                find_patterns(paths, leaf, space.taken, found)
+                start = tables.table_start[leaf]
+                for i in range(np.uint64(min(n_rows - row, _WORD))):
+                    if start >= 0:
+                        tables.table[np.uint64(start) + found[i]] += 1.0
+                    else:
+                        tables.patterns[np.uint64(tables.list_start[leaf]) + row + i] = found[i]
+
+
+@kernel
+def fill_pair_tables(
+    walks: Walks, paths: Paths, first_tree: int, stop_tree: int, n_rows: int, tables: Tables,
+    space: FloatArray,
+) -> None:  # fmt: skip
+    """Make of counts the tables of E, G and F of the leaves of some trees.
+
+    ``n_rows`` are those of the background, by which all is divided; ``space`` is scratch space.
+    """
+    for tree in range(np.uint64(first_tree), np.uint64(stop_tree)):
+        first = np.uint64(walks.first_edge[tree])
+        for edge in range(first, np.uint64(walks.first_edge[tree + _ONE])):
+            if walks.edge[edge, LEAF] < 0:
+                continue
+            leaf = np.uint64(walks.edge[edge, LEAF])
+            if tables.table_start[leaf] >= 0:
+                start, n_players = np.uint64(tables.table_start[leaf]), paths.first[leaf + _ONE]
+                n_players = np.uint64(n_players - paths.first[leaf])
+                size = _ONE << n_players
+                counts, values = space[:size], space[size : size + size]
+                for i in range(size):
+                    counts[i] = tables.table[start + i] / n_rows
+                integrate_leaf(walks, n_players, counts, True, values, tables.table[start:])
 
 
 @kernel(inline=True, inner=True)
@@ -96,7 +175,7 @@ def leaf_pairs(
 def add_background_pairs(
     walks: Walks,
     lines: tuple[Slopes, FloatArray],
-    paths: Paths,
+    leaves: tuple[Paths, Groups],
     tables: tuple[Tables, Tables],
     n_background: int,
     keys: IntArray,
@@ -110,10 +189,10 @@ def add_background_pairs(
     """Add the values of pairs of some trees to those of a block of rows.
 
     Parameters are those of :func:`hedgerow.kernels.shapley_background.add_background_trees` and
-    :func:`hedgerow.kernels.shapley_pairs.add_pairs`; ``tables`` are those of values and those of
-    pairs, ``pair`` is scratch space.
+    :func:`hedgerow.kernels.shapley_pairs.add_pairs`; ``tables`` are those of groups and those of
+    pairs of leaves, ``pair`` is scratch space.
     """
-    first_row, n_rows = np.uint64(rows[0]), np.uint64(rows[1])
+    (paths, groups), first_row, n_rows = leaves, np.uint64(rows[0]), np.uint64(rows[1])
     walk, n_sums = space.walk, np.uint64(walks.leaf.shape[1])
     walk.taken[0] = _ALL
     for tree in range(np.uint64(trees[0]), np.uint64(trees[1])):
@@ -123,6 +202,9 @@ def add_background_pairs(
             store_floats(walk.phi, i, spread(0.0))
         for i in range(_NOTHING, n_locals * n_locals * n_sums * _WORD, _WIDTH):
             store_floats(pair, i, spread(0.0))
+        for group in range(np.uint64(groups.first[tree]), np.uint64(groups.first[tree + _ONE])):
+            add_group(walks, lines, paths, groups, tables[0], group, (_NOTHING, first_row, n_rows),
+                      n_background, walk.taken, space, walk.phi)  # fmt: skip
         first, stop = walks.first_edge[tree], walks.first_edge[tree + _ONE]
         for edge in range(np.uint64(first), np.uint64(stop)):
             follow_edge(walks, walk.words, walk.taken, edge, _NOTHING)
@@ -130,8 +212,6 @@ def add_background_pairs(
                 continue
             leaf = np.uint64(walks.edge[edge, LEAF])
             find_patterns(paths, leaf, walk.taken, space.found)
-            add_leaf(walks, lines, paths, tables[0], leaf, first_row, n_rows, n_background, space,
-                     walk.phi)  # fmt: skip
             leaf_pairs(walks, lines, paths, tables[1], leaf, first_row, n_rows, n_background,
                        n_locals, space.found, space.added, pair)  # fmt: skip
         spread_pairs(walks, tree, walk.phi, pair, columns, first_row, n_rows, values)

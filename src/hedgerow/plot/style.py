@@ -96,10 +96,15 @@ def short_names(names: Iterable[object], letters: int = LETTERS) -> list[str]:
     """The names as :func:`short`; of those that would look alike the part that tells them apart."""
     texts = [shown_name(str(name)) for name in names]
     shown = [short(text, letters) for text in texts]
-    for alike in {text for text in shown if shown.count(text) > 1}:
-        places = [k for k, text in enumerate(shown) if text == alike]
-        for k, text in zip(places, _told_apart([texts[k] for k in places], letters), strict=True):
-            shown[k] = text
+    # All that begin alike, so that what tells two of them apart does not look like that of others;
+    # then those that still look alike.
+    for beginnings in ([text.partition("…")[0] for text in shown], shown):
+        looks = list(beginnings)
+        for alike in {look for k, look in enumerate(looks) if shown.count(shown[k]) > 1}:
+            places = [k for k, look in enumerate(looks) if look == alike]
+            apart = _told_apart([texts[k] for k in places], letters)
+            for k, text in zip(places, apart, strict=True):
+                shown[k] = text
     return [
         f"{text} ({shown[:k].count(text) + 1})" if shown.count(text) > 1 else text
         for k, text in enumerate(shown)

@@ -384,7 +384,7 @@ def _doubts(found: Findings) -> list[str]:
     texts = []
     if len(found.y) < _FEWEST:
         texts.append(
-            f"Few rows: {len(found.y)} rows tell little; the intervals of the scores say how much."
+            f"Few rows: {len(found.y)}. The intervals of the scores say how little they tell."
         )
     first = found.scores[0]
     better = first.low > first.constant if first.higher_is_better else first.high < first.constant

@@ -23,7 +23,7 @@ th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e4e7
 th:first-child, td:first-child, th.what, td.what { text-align: left; }
 td.best { font-weight: 700; }
 figure { margin: 1rem 0; overflow-x: auto; } figure svg { max-width: 100%; height: auto; }
-figcaption { color: #52606d; }
+figcaption { color: #52606d; overflow-wrap: anywhere; }
 """
 
 

@@ -15,7 +15,7 @@ from hedgerow.plot.curves import plot_history
 from hedgerow.plot.effects import draw_effect
 from hedgerow.plot.explained import plot_beeswarm, plot_waterfall
 from hedgerow.plot.importance import plot_importance
-from hedgerow.plot.style import COLOURS, INK, MEDIUM, cell_text, rounded, short
+from hedgerow.plot.style import COLOURS, INK, MEDIUM, cell_text, rounded, short, short_names
 from hedgerow.report.findings import STRONG_SHIFT, Findings, Surprise
 from hedgerow.report.html import STYLE, escaped, inline_figure, new_figure, page_html, table_html
 from hedgerow.report.predictions import predictions_html
@@ -283,7 +283,7 @@ def _surprises(found: Findings) -> list[str]:
     if not found.surprises:
         return [_NO_SURPRISES] if found.task in _SHOWN_RAW else []
     names = _strongest_names(found, 5)
-    head = ("row", "true", "predicted", "loss", *(short(name, 24) for name in names))
+    head = ("row", "true", "predicted", "loss", *short_names(names, 24))
     rows = [_surprise_row(found, surprise, names) for surprise in found.surprises]
     parts = [
         "<h2>The most surprising rows</h2>",
@@ -348,9 +348,10 @@ def _drift(found: Findings) -> list[str]:
     shown = [(name, shift) for name, shift in found.shifts.items() if shift > 0.0][:10]
     if not shown:
         return []
+    names = short_names(name for name, _ in shown)
     rows = [
-        (short(name), f"{shift:.3f}", "much" if shift > STRONG_SHIFT else "little")
-        for name, shift in shown
+        (name, f"{shift:.3f}", "much" if shift > STRONG_SHIFT else "little")
+        for name, (_, shift) in zip(names, shown, strict=True)
     ]
     return [
         "<h2>Drift between training and test</h2>",
@@ -411,9 +412,10 @@ def _columns(found: Findings) -> list[str]:
     """What the model knows of each column, beside what these rows hold."""
     columns = found.booster.model.schema.columns
     rows = []
-    for column in columns[:_COLUMNS_LISTED]:
+    listed = columns[:_COLUMNS_LISTED]
+    for name, column in zip(short_names(column.name for column in listed), listed, strict=True):
         values = found.X.get(column.name)
-        rows.append((short(column.name), column.kind, *_facts_of(column, values)))
+        rows.append((name, column.kind, *_facts_of(column, values)))
     more = len(columns) - _COLUMNS_LISTED
     note = f"<p>{more} more columns are not listed.</p>" if more > 0 else ""
     table = table_html(("column", "kind", "missing", "values"), rows, words=(1, 3))

@@ -6,12 +6,13 @@ drawn, as the rows of a query do not come alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.errors import DataError
 from hedgerow.metrics import Metric, make_metrics, metrics_of_queries
 from hedgerow.metrics.queries import query_rows
 from hedgerow.objectives import Objective
@@ -70,6 +71,8 @@ def scores_of(
 ) -> list[Score]:
     """Scores of some names and of the loss, if it is none of them.
 
+    What the rows have no score of is left out, as the AUC of rows of one class.
+
     Parameters
     ----------
     objective : Objective
@@ -84,7 +87,8 @@ def scores_of(
     constant = np.repeat(start[:, None], len(rows.target), axis=1)
     rng = np.random.default_rng(0)
     draws = [_draw(rows, rng) for _ in range(RESAMPLES)]
-    return [_score(metric, objective, rows, (raw, constant), draws) for metric in metrics]
+    found = [_score(metric, objective, rows, (raw, constant), draws) for metric in metrics]
+    return [score for score in found if score is not None]
 
 
 def _constant(objective: Objective, rows: Rows) -> FloatArray:
@@ -117,7 +121,7 @@ def _score(
     rows: Rows,
     raws: tuple[FloatArray, FloatArray],
     draws: Sequence[_Draw],
-) -> Score:
+) -> Score | None:
     every = _Draw(np.arange(len(rows.target)), rows.query)
 
     def score(raw: FloatArray, draw: _Draw) -> float:
@@ -132,10 +136,23 @@ def _score(
             bound = metrics_of_queries([metric], objective, queries)[0]
         return float(bound.function(rows.target[draw.rows], given, some))
 
-    values = np.array([score(raws[0], draw) for draw in draws])
+    try:
+        value, constant = score(raws[0], every), score(raws[1], every)
+    except DataError:  # rows of one class only
+        return None
+    values = np.array([_score_or_nan(score, raws[0], draw) for draw in draws])
     values = values[np.isfinite(values)]
     low, high = np.percentile(values, [2.5, 97.5]) if len(values) else (np.nan, np.nan)
     return Score(
-        metric.name, score(raws[0], every), float(low), float(high), score(raws[1], every),
-        metric.higher_is_better,
+        metric.name, value, float(low), float(high), constant, metric.higher_is_better,
     )  # fmt: skip
+
+
+def _score_or_nan(
+    score: Callable[[FloatArray, _Draw], float], raw: FloatArray, draw: _Draw
+) -> float:
+    """The score of rows that were drawn; NaN if they have none, as few rows may not."""
+    try:
+        return score(raw, draw)
+    except DataError:
+        return float("nan")

@@ -1,0 +1,15 @@
+"""Lines of a table, one for each of many rows, as lanes (:mod:`hedgerow.kernels.lanes`).
+
+load_rows(array, at, k)   ``WIDTH`` vectors: lane j of the i-th is array[at[k + j] + i], of float64
+"""
+
+from __future__ import annotations
+
+from hedgerow.compile import Intrinsic
+
+
+def _declare(name: str) -> Intrinsic:
+    return Intrinsic("hedgerow.kernels.row_lanes_llvm", name)
+
+
+load_rows = _declare("load_rows")
