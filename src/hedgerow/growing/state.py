@@ -330,7 +330,7 @@ class Trial(NamedTuple):
     filled  int64 (threads, FILLED_SIZE)
     cuts    float64 (threads, 2, FILLED_SIZE * N_LANES)
     parent  float64 (threads, 2): score of the small and the large child as leaves
-    sets    for category columns; None: there are none
+    sets    for category columns
     """
 
     totals: IntArray
@@ -339,7 +339,7 @@ class Trial(NamedTuple):
     filled: IntArray
     cuts: FloatArray
     parent: FloatArray
-    sets: VectorSets | None
+    sets: VectorSets
 
 
 class Vectors(NamedTuple):

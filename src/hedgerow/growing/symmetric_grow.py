@@ -146,7 +146,7 @@ def make_histograms(thread: int, mine: tuple[int, int], state: State, entry: Int
 @kernel(inner=True)
 def look_at_root(
     mine: tuple[int, int], bins: Bins, columns: np.ndarray, wide: Wide, slot_start: int,
-    n_rows: int, units: Units, lacks: np.ndarray, sets: Sets | None,
+    n_rows: int, units: Units, lacks: np.ndarray, sets: Sets,
 ) -> None:  # fmt: skip
     """Note which columns lack values in the tree's rows, and the orders of the categories."""
     for k in range(mine[0], mine[1]):
@@ -154,7 +154,7 @@ def look_at_root(
         at = slot_start + feature * bins.stride
         lacks[feature] = 1 if wide.n[at + bins.stride - 1] > 0 else 0
         number = set_number(sets, feature)
-        if sets is not None and number >= 0:
+        if number >= 0:
             column = SetSums(at, filled_cells(bins, feature, False), bins.stride)
             order_groups(
                 wide, column, n_rows, units, sets.categories.rules, sets.places[number],
@@ -173,7 +173,7 @@ def add_node_gains(
     lanes: IntArray,
     groups: tuple[IntArray, int],
     gains: FloatArray,
-    sets: Sets | None,
+    sets: Sets,
     asked: Constraints,
 ) -> None:
     """Add what every cut of a thread's columns gains in one node; ``node`` with its number.
@@ -199,18 +199,17 @@ def add_node_gains(
             last_bin[j] = asked.last_bin[cells[first + j]]
         order = (cells[first : first + WIDTH], last_bin, asked.sign)
         add_bounded_columns(wide, at, n_bins, stride, limits, bounds, order, gains, to)
-    if sets is not None:
-        for k in range(mine[0], mine[1]):
-            feature = np.int64(features[k])
-            place_of_set = set_number(sets, feature)
-            if place_of_set >= 0 and columns[1][feature] == 1:
-                filled = filled_cells(bins, feature, False)
-                column = SetSums(slot_start + feature * stride, filled, stride)
-                add_set_gains(
-                    wide, column, sums, units, rules, sets.categories.rules,
-                    sets.places[place_of_set], sets.info[place_of_set], sets.gains[place_of_set],
-                    (asked, number),
-                )  # fmt: skip
+    for k in range(mine[0], mine[1]):
+        feature = np.int64(features[k])
+        place_of_set = set_number(sets, feature)
+        if place_of_set >= 0 and columns[1][feature] == 1:
+            filled = filled_cells(bins, feature, False)
+            column = SetSums(slot_start + feature * stride, filled, stride)
+            add_set_gains(
+                wide, column, sums, units, rules, sets.categories.rules,
+                sets.places[place_of_set], sets.info[place_of_set], sets.gains[place_of_set],
+                (asked, number),
+            )  # fmt: skip
 
 
 @kernel(inner=True)
@@ -257,13 +256,11 @@ def find_set(
     allowed: np.ndarray,
     units: Units,
     found: IntArray,
-    sets: Sets | None,
+    sets: Sets,
     price: Price,
     asked: Constraints,
 ) -> None:
     """Put the best set of a thread's category columns in the place of what was found, if better."""
-    if sets is None:
-        return
     for k in range(mine[0], mine[1]):
         feature = np.int64(columns[k])
         number = set_number(sets, feature)

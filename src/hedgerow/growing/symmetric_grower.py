@@ -59,7 +59,6 @@ def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Le
     """Space for the search of a level."""
     most_columns = -(-matrix.n_features // n_threads)
     n_groups = -(-most_columns // WIDTH)
-    categories = state.extras.categories
     return Level(
         gains=aligned_zeros((n_threads, n_groups * 2 * matrix.stride * WIDTH), np.float64),
         groups=aligned_zeros((n_threads, n_groups * GROUP_CELLS), np.int64),
@@ -67,7 +66,7 @@ def _make_level(matrix: BinnedMatrix, state: layout.State, n_threads: int) -> Le
         entries=aligned_zeros((2, len(state.tree.table), ENTRY_FIELDS), np.int64),
         choice=np.zeros(layout.FOUND_FIELDS, dtype=np.int64),
         counts=np.zeros(LEVEL_COUNTS, dtype=np.int64),
-        sets=_make_sets(categories) if categories.chosen.any() else None,
+        sets=_make_sets(state.extras.categories),
     )
 
 

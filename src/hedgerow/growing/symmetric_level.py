@@ -115,7 +115,7 @@ class Level(NamedTuple):
     entries  int64 (2, nodes, ENTRY_FIELDS): of this level and of the next, in turns
     choice   int64 (FOUND_FIELDS,)
     counts   int64 (LEVEL_COUNTS,)
-    sets     None: there are no category columns
+    sets     for category columns
     """
 
     gains: FloatArray
@@ -124,7 +124,7 @@ class Level(NamedTuple):
     entries: IntArray
     choice: IntArray
     counts: IntArray
-    sets: Sets | None
+    sets: Sets
 
 
 @kernel(inner=True)
@@ -181,10 +181,8 @@ def allow_level(
 
 
 @kernel(inline=True, inner=True)
-def set_number(sets: Sets | None, feature: int) -> int:
+def set_number(sets: Sets, feature: int) -> int:
     """Place of a column among the category columns, or -1."""
-    if sets is None:
-        return np.int64(-1)
     return np.int64(sets.number[feature])
 
 
@@ -197,7 +195,7 @@ def plan_groups(
     lacks: np.ndarray,
     groups: IntArray,
     gains: FloatArray,
-    sets: Sets | None,
+    sets: Sets,
 ) -> int:
     """Put a thread's columns of numbers in groups, their gains to 0; how many groups."""
     n_groups, n_lanes = np.int64(0), 0
@@ -207,9 +205,8 @@ def plan_groups(
             continue
         number = set_number(sets, feature)
         if number >= 0:
-            if sets is not None:
-                for i in range(sets.gains.shape[1]):
-                    sets.gains[number, i] = 0.0
+            for i in range(sets.gains.shape[1]):
+                sets.gains[number, i] = 0.0
             continue
         at = n_groups * GROUP_CELLS
         if n_lanes == 0:
@@ -317,10 +314,8 @@ def sum_left(
 
 
 @kernel(inner=True)
-def write_unseen(bins: Bins, choice: IntArray, sets: Sets | None) -> None:
+def write_unseen(bins: Bins, choice: IntArray, sets: Sets) -> None:
     """Put to a set of categories, which are the choice, those that no row of the tree has."""
-    if sets is None:
-        return
     feature = choice[FOUND_FEATURE]
     number = set_number(sets, feature)
     column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)
@@ -330,7 +325,7 @@ def write_unseen(bins: Bins, choice: IntArray, sets: Sets | None) -> None:
 
 @kernel(inner=True)
 def write_choice(
-    bins: Bins, choice: IntArray, sets: Sets | None, totals: tuple[int, int, int, int]
+    bins: Bins, choice: IntArray, sets: Sets, totals: tuple[int, int, int, int]
 ) -> None:
     """Write the bins that go left; ``totals`` are rows of the level.
 
@@ -358,10 +353,8 @@ def write_choice(
 
 
 @kernel(inner=True)
-def split_penalty(choice: IntArray, sets: Sets | None) -> float:
+def split_penalty(choice: IntArray, sets: Sets) -> float:
     """What the choice adds to lambda on both sides; -1 if it is a cut of numbers."""
-    if sets is None:
-        return -1.0
     number = set_number(sets, choice[FOUND_FEATURE])
     if number < 0:
         return -1.0

@@ -47,9 +47,8 @@ class VectorGrower(TreeGrower):
         state = make_state(
             self._matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
         )
-        state, sets = state._replace(extras=for_copies(state.extras, n_copies)), None
-        if state.extras.categories.chosen.any():
-            sets = _make_sets(state.extras.categories, n_outputs, n_threads)
+        state = state._replace(extras=for_copies(state.extras, n_copies))
+        sets = _make_sets(state.extras.categories, n_outputs, n_threads)
         return _with_vectors(state, target, objective, width, int(adds_scores), sets)
 
     def grow(self, tree: int, output: int = 0) -> GrownTree:
@@ -73,7 +72,7 @@ def _with_vectors(
     objective: Objective,
     width: int,
     adds_scores: int,
-    sets: layout.VectorSets | None,
+    sets: layout.VectorSets,
 ) -> layout.State:
     """The state of a single output, with all that the others need."""
     n_outputs, n_rows = state.loss_data.raw.shape
@@ -125,8 +124,8 @@ def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
 
 
 def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> layout.VectorSets:
-    """Space for the search of category columns."""
-    shape = (n_threads, n_outputs, SCRATCH_SIZE)
+    """Space for the search of category columns; almost none if there are no such columns."""
+    shape = (n_threads, n_outputs, SCRATCH_SIZE if categories.chosen.any() else 1)
     groups = Groups(
         g=aligned_zeros(shape, np.int64),
         h=aligned_zeros(shape, np.int64),

@@ -29,10 +29,8 @@ from hedgerow.kernels.vector_split import (
 
 
 @kernel(inline=True, inner=True)
-def is_set(sets: VectorSets | None, feature: int) -> bool:
+def is_set(sets: VectorSets, feature: int) -> bool:
     """Whether a column is searched for sets."""
-    if sets is None:
-        return False
     return sets.categories.chosen[feature] == 1
 
 
@@ -75,7 +73,7 @@ def search_vectors(
     outputs: Outputs,
     found: IntArray,
     thread: int,
-    sets: VectorSets | None,
+    sets: VectorSets,
 ) -> float:
     """Note the best split of columns ``mine`` in ``found``; return the node's score as a leaf."""
     stride, sums, best = bins.stride, outputs.sums, NO_SPLIT
@@ -96,11 +94,10 @@ def search_vectors(
     counts = Wide(sums.n, sums.n, sums.n)  # sums of the left side are not needed
     best = complete_split(counts, node.start, bins.n_bins, stride, whole, node.largest, best)
     write_found(found, best, stride)
-    if sets is not None:
-        for k in range(mine[0], mine[1]):
-            feature = np.int64(features[k])
-            if allowed[feature] == 1 and is_set(sets, feature):
-                search_set(thread, sums, feature, stride, node, rules, found, sets)
+    for k in range(mine[0], mine[1]):
+        feature = np.int64(features[k])
+        if allowed[feature] == 1 and is_set(sets, feature):
+            search_set(thread, sums, feature, stride, node, rules, found, sets)
     return parent
 
 
