@@ -36,7 +36,7 @@ def table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 def fit_hedgerow(X: np.ndarray, y: np.ndarray, n_bins: int, trees: int, paired: bool) -> Any:
     """Seconds and the model."""
     from hedgerow import Dataset, train
-    from hedgerow.boosting import training_matrix
+    from hedgerow.boosting.loop import training_matrix
     from hedgerow.data import pairs
 
     training_matrix.may_pay = pairs.may_pay if paired else lambda matrix: False
@@ -91,9 +91,9 @@ def time_histograms() -> None:
     os.environ["HEDGEROW_OPEN_KERNELS"] = "1"
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.pairs import pair_columns
-    from hedgerow.growing.grower import _bins, _make_threads
-    from hedgerow.growing.setup import list_columns
-    from hedgerow.growing.sums_pool import make_wide
+    from hedgerow.growing.core.grower import _bins, _make_threads
+    from hedgerow.growing.core.setup import list_columns
+    from hedgerow.growing.core.sums_pool import make_wide
     from hedgerow.kernels.histogram import Packing, build_histogram
 
     n_rows = 1_000_000

@@ -169,7 +169,7 @@ def _singles(X: pd.DataFrame, y: np.ndarray, problem: Problem) -> Predict:
 
 def _copies(most: int) -> Callable[[pd.DataFrame, np.ndarray, Problem], Predict]:
     def fit(X: pd.DataFrame, y: np.ndarray, problem: Problem) -> Predict:
-        from hedgerow.boosting import statistics as ordered
+        from hedgerow.boosting.row_data import statistics as ordered
 
         ordered.MOST_COPIES = most
         return _hedgerow(X, y, problem)

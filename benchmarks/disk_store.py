@@ -36,7 +36,7 @@ MODES = (
     ("mapped", "none", 1 << 26),
     ("encoded", "always", 1 << 26),
 )
-# As in hedgerow.growing.chunk_grower.
+# As in hedgerow.growing.chunks.grower.
 FIRST = Uses(True, (), ("raw", "rows"), ("raw", "fixed", "packed", "rows"), packed_words=1)
 LEVEL = Uses(True, (3, 4), ("fixed", "packed", "rows"), ("rows",), packed_words=1)
 PLAIN = NO_BINS._replace(reads=(), writes=())

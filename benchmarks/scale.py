@@ -39,11 +39,11 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.boosting.stored_scores import MOST_GATHERED
+from hedgerow.boosting.external.stored_scores import MOST_GATHERED
 from hedgerow.data.memory_plan import RowShape
-from hedgerow.growing.chunk_setup import MOST_ROWS
-from hedgerow.growing.chunk_space import builds_for, slots_for
-from hedgerow.growing.state import FOUND_FIELDS
+from hedgerow.growing.chunks.setup import MOST_ROWS
+from hedgerow.growing.chunks.space import builds_for, slots_for
+from hedgerow.growing.core.state import FOUND_FIELDS
 
 CHUNK_ROWS = 1 << 18
 STRIDE = 256  # cells of a feature with 255 bins
@@ -317,10 +317,10 @@ def grow(
     """Trees on rows ``rows`` in chunks; seconds, traffic and shape, on average of a tree."""
     import hashlib
 
-    from hedgerow.boosting.rounds import resolve
+    from hedgerow.boosting.loop.rounds import resolve
     from hedgerow.data import bin_table, fit_bins, read_table
     from hedgerow.data.memory_store import MemoryStore
-    from hedgerow.growing.chunk_grower import ChunkGrower
+    from hedgerow.growing.chunks.grower import ChunkGrower
     from hedgerow.objectives import make_objective
     from hedgerow.params import BoostParams
 

@@ -23,9 +23,10 @@ from collections import defaultdict
 import numpy as np
 
 from hedgerow.data import bin_table, fit_bins, read_table
-from hedgerow.growing import frontier, gradients, grow, leaves, sampling, searching
-from hedgerow.growing import state as layout
-from hedgerow.growing.grower import TreeGrower
+from hedgerow.growing.core import frontier, gradients, grow, leaves, searching
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.sampling import draws as sampling
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 

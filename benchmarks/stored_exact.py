@@ -52,8 +52,8 @@ def grow(side: str, n_rows: int, options: argparse.Namespace, folder: str) -> di
     from hedgerow.data import read_table
     from hedgerow.data.blocks import sort_columns
     from hedgerow.data.column_files import sort_to_files
-    from hedgerow.growing.exact import ExactGrower
-    from hedgerow.growing.stored_exact import StoredExactGrower
+    from hedgerow.growing.exact.grower import ExactGrower
+    from hedgerow.growing.exact.stored import StoredExactGrower
     from hedgerow.objectives import make_objective
     from hedgerow.params import BoostParams
 

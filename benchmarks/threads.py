@@ -13,8 +13,8 @@ import numpy as np
 
 from hedgerow.data import fit_bins, read_table
 from hedgerow.data.matrix import bin_table
-from hedgerow.growing.grower import TreeGrower
-from hedgerow.growing.symmetric_grower import SymmetricGrower
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 

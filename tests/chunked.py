@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.sample import Sample, with_own_levels
-from hedgerow.boosting.stored_sample import StoredSample, StoredSamples, StorePlan
+from hedgerow.boosting.external.stored_sample import StoredSample, StoredSamples, StorePlan
+from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.matrix import BinnedMatrix
 from hedgerow.data.memory_store import MemoryStore, rows_of
-from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.growing.limits.constraints import resolve_constraints
 
 
 @dataclass

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.arrays import aligned_zeros
-from hedgerow.boosting import rounds as loop
-from hedgerow.boosting.memory_rows import MemoryRows
-from hedgerow.boosting.scores import TrainingData
+from hedgerow.boosting.loop import rounds as loop
+from hedgerow.boosting.loop.memory_rows import MemoryRows
+from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Table, bin_table, fit_bins, read_table
-from hedgerow.growing import state as layout
-from hedgerow.growing.gradients import SMALL_FIT, choose_packing, pack_block
-from hedgerow.growing.grower import TreeGrower, _bins, _make_threads
-from hedgerow.growing.setup import list_columns
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.gradients import SMALL_FIT, choose_packing, pack_block
+from hedgerow.growing.core.grower import TreeGrower, _bins, _make_threads
+from hedgerow.growing.core.setup import list_columns
 from hedgerow.kernels.category_split import (
     CATEGORY_PLACES,
     SCRATCH_SIZE,

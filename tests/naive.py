@@ -299,7 +299,7 @@ def grow_tree(
 
 
 def as_arrays(nodes, bins, stride):
-    """The tree in the terms of ``hedgerow.growing.grower.GrownTree``."""
+    """The tree in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
     inner = np.array([node.left != 0 for node in nodes])
     cuts = [node.cut if node.left else None for node in nodes]
     return {

@@ -179,7 +179,7 @@ def grow_tree(
 
 
 def boost(bins, n_bins, stride, target, base, rules, n_rounds, loss, weight=None, **tree_options):
-    """Trees of some rounds, in the terms of ``hedgerow.growing.grower.GrownTree``."""
+    """Trees of some rounds, in the terms of ``hedgerow.growing.core.grower.GrownTree``."""
     raw = np.repeat(np.asarray(base, dtype=np.float64)[:, None], len(target), axis=1)
     trees = []
     for _ in range(n_rounds):

@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition, checksum_of
 from hedgerow.distributed.placement import contiguous

@@ -81,8 +81,8 @@ def check() -> None:
     from numba import config, njit
 
     from hedgerow import Dataset, train
-    from hedgerow.boosting import rounds
-    from hedgerow.growing import grower
+    from hedgerow.boosting.loop import rounds
+    from hedgerow.growing.core import grower
 
     assert config.BOUNDSCHECK == 1
 

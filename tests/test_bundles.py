@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import naive_bundles as naive
 from engine import TREE_FIELDS, rounds
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.boosting.scores import TrainingData
+from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.data import Column, Schema, bin_table, fit_bins, read_any
 from hedgerow.data.bundles import (
     BundleRules,
@@ -25,7 +25,7 @@ from hedgerow.data.bundles import (
 )
 from hedgerow.data.matrix import bin_bundled, bin_unseen
 from hedgerow.errors import ParameterError
-from hedgerow.growing import row_lists
+from hedgerow.growing.core import row_lists
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams

@@ -20,7 +20,7 @@ import naive_cart
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
-from hedgerow.growing import cart_grower
+from hedgerow.growing.cart import grower as cart_grower
 from hedgerow.model.predict import Predictor
 from hedgerow.plot import tree_rules, tree_text
 

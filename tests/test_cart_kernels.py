@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import naive_cart
 from hedgerow.estimators.cart_training import masses
-from hedgerow.growing.cart_columns import sort_column, thresholds_between
-from hedgerow.growing.pruning import prune
+from hedgerow.growing.cart.columns import sort_column, thresholds_between
+from hedgerow.growing.limits.pruning import prune
 from hedgerow.kernels import cart, cart_deviations
 from hedgerow.kernels.cart_limits import Limits
 from hedgerow.kernels.category import order_column, scratch_groups, sort_groups

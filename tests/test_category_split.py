@@ -16,8 +16,8 @@ import engine
 import naive
 import naive_category
 from hedgerow.booster import Booster
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import bin_table, fit_bins
 from hedgerow.data.recode import drop_unused_levels
 from hedgerow.data.schema import Column, Schema

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 import engine
 import naive
 import naive_category
-from hedgerow.boosting.category_table import LevelSums, category_splits, sum_levels
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.split_table import split_table
+from hedgerow.boosting.inspect.category_table import LevelSums, category_splits, sum_levels
+from hedgerow.boosting.inspect.split_table import split_table
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
 from hedgerow.data import Column, Schema, Table
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams

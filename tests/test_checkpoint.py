@@ -24,13 +24,13 @@ import pytest
 
 import engine
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting import fit as fit_module
-from hedgerow.boosting import ready as ready_module
-from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting.checkpoint import Checkpoint, Rounds, joined, one_round
-from hedgerow.boosting.dataset import Dataset as Rows
-from hedgerow.boosting.memory_rows import MemoryRows
-from hedgerow.boosting.training_loop import INTERRUPTS
+from hedgerow.boosting.loop import fit as fit_module
+from hedgerow.boosting.loop import ready as ready_module
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.memory_rows import MemoryRows
+from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined, one_round
+from hedgerow.boosting.row_data.dataset import Dataset as Rows
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError, InterruptedFitWarning, ParameterError, StorageError
 from hedgerow.io import checkpoint_folder, checkpoint_parts, model_to_bytes

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from hedgerow import Dataset, HedgerowRegressor, train
-from hedgerow.boosting.checkpoint import (
+from hedgerow.boosting.resume.checkpoint import (
     Checkpoint,
     Recorder,
     Rounds,
@@ -28,10 +28,10 @@ from hedgerow.boosting.checkpoint import (
     one_round,
     recording,
 )
-from hedgerow.boosting.fingerprint import Fingerprint, array_digest, schema_digest
+from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest, schema_digest
 from hedgerow.data import Column, Schema
 from hedgerow.errors import HedgerowError, ModelFormatError, StorageError
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, model_to_bytes
 from hedgerow.io.atomic import write_atomically
 from hedgerow.io.checkpoint_folder import CheckpointFolder

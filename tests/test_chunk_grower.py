@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.boosting.rounds import resolve
-from hedgerow.boosting.scores import Scores, TrainingData
+from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.scores import Scores, TrainingData
 from hedgerow.comm.base import Alone
 from hedgerow.comm.faults import Fault, with_each_fault
 from hedgerow.comm.threads import rank_outcomes, run_ranks
@@ -23,16 +23,18 @@ from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.memory_store import MemoryStore, rows_of
 from hedgerow.data.row_store import EVERYTHING, ChunkWork
 from hedgerow.errors import CommunicationError, DataError, ParameterError
-from hedgerow.growing import chunk_order, chunk_space, chunk_tree
-from hedgerow.growing import state as layout
-from hedgerow.growing.chunk_exchange import Exchange
-from hedgerow.growing.chunk_grower import ChunkGrower
-from hedgerow.growing.chunk_order import Order
-from hedgerow.growing.chunk_setup import greet
-from hedgerow.growing.constraints import resolve_constraints
-from hedgerow.growing.grower import TreeGrower
-from hedgerow.growing.setup import tree_arrays
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.chunks import order as chunk_order
+from hedgerow.growing.chunks import space as chunk_space
+from hedgerow.growing.chunks import tree as chunk_tree
+from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.growing.chunks.grower import ChunkGrower
+from hedgerow.growing.chunks.order import Order
+from hedgerow.growing.chunks.setup import greet
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import tree_arrays
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 

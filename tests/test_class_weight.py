@@ -10,7 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from hedgerow import Dataset, HedgerowClassifier, load
 from hedgerow.booster import Booster
-from hedgerow.boosting.class_weights import corrected, rescaled, uncorrected
+from hedgerow.boosting.row_data.class_weights import corrected, rescaled, uncorrected
 from hedgerow.errors import ModelFormatError
 from hedgerow.io import model_to_bytes
 

@@ -12,7 +12,7 @@ import pytest
 
 import engine
 from hedgerow import Dataset, train
-from hedgerow.boosting import rounds as rounds_module
+from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.io import model_to_bytes
 from hedgerow.params import BoostParams
 
@@ -136,7 +136,7 @@ def test_merges_of_one_node_end_before_the_next_begins(monkeypatch) -> None:
     matrix = engine.binned(X.astype(np.float32))
     params = BoostParams(max_leaves=6)
     expected = engine.tree_bytes(engine.grow(matrix, y, params, n_trees=10)[0])
-    from hedgerow.growing import grower
+    from hedgerow.growing.core import grower
 
     monkeypatch.setattr(grower, "_SLOT_BYTES", 1)
     for n_threads in (2, 3, 8):

@@ -13,9 +13,9 @@ from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterEr
 from hedgerow.data import fit_bins, read_table
 from hedgerow.data.forced_bins import share_bins
 from hedgerow.data.schema import Column, Schema
-from hedgerow.growing.branches import make_constraints, permit_columns
-from hedgerow.growing.constraints import resolve_constraints
-from hedgerow.growing.state import NODE_FEATURE, NODE_FIELDS
+from hedgerow.growing.core.branches import make_constraints, permit_columns
+from hedgerow.growing.core.state import NODE_FEATURE, NODE_FIELDS
+from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.kernels.keys import floats_of_keys
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
@@ -427,7 +427,7 @@ def test_train_takes_them_too() -> None:
 def test_constraints_need_no_code_of_their_own() -> None:
     """Fits with and without them have arrays of the same types: one compiled variant."""
     from hedgerow.data import bin_table
-    from hedgerow.growing.grower import TreeGrower
+    from hedgerow.growing.core.grower import TreeGrower
 
     X, y = table_of()
     table = read_table(X)

@@ -32,8 +32,8 @@ from hedgerow import (
     ParameterError,
     cross_fit,
 )
-from hedgerow.boosting.budget import Budget
-from hedgerow.boosting.cross import _FoldFit
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.cross import _FoldFit
 from hedgerow.data import fit_bins, read_table
 from hedgerow.io import model_to_bytes
 from hedgerow.kernels.keys import floats_of_keys

@@ -22,20 +22,20 @@ from hedgerow import (
     InterruptedFitWarning,
     ParameterError,
 )
-from hedgerow.boosting import cross as cross_module
-from hedgerow.boosting import cross_stopping as cross_stopping_module
-from hedgerow.boosting import model_selection as selection_module
-from hedgerow.boosting.ensemble import Additive
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.folds import deal_observations, draw_folds
-from hedgerow.boosting.repeats import find_repeats
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import BestRound, StoppingParams
-from hedgerow.boosting.training_loop import INTERRUPTS
-from hedgerow.boosting.watch import Watch
+from hedgerow.boosting.automatic import model_selection as selection_module
+from hedgerow.boosting.automatic.repeats import find_repeats
+from hedgerow.boosting.loop.ensemble import Additive
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.loop.watch import Watch
+from hedgerow.boosting.validation import cross as cross_module
+from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
+from hedgerow.boosting.validation.folds import deal_observations, draw_folds
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import bin_table, fit_bins, read_any, read_table
 from hedgerow.data.pairs import pair_columns
-from hedgerow.growing.grower import TreeGrower
+from hedgerow.growing.core.grower import TreeGrower
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics
 from hedgerow.model.predict import Predictor
@@ -318,7 +318,7 @@ def test_folds_too_small_to_split_say_nothing() -> None:
 
 
 def test_folds_keep_groups_whole(monkeypatch) -> None:
-    from hedgerow.boosting import cross_stopping
+    from hedgerow.boosting.validation import cross_stopping
 
     seen = []
     real = cross_stopping.draw_folds

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from clocks import keeps_to_budget
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor, ParameterError
-from hedgerow.boosting.budget_schedule import Pace
-from hedgerow.boosting.defaults import (
+from hedgerow.boosting.automatic.budget_schedule import Pace
+from hedgerow.boosting.automatic.defaults import (
     AUTOMATIC,
     DataSize,
     in_a_hurry,
@@ -27,8 +27,8 @@ from hedgerow.boosting.defaults import (
     recipe,
     within_time,
 )
-from hedgerow.boosting.folds import draw_folds
-from hedgerow.boosting.row_keys import row_keys
+from hedgerow.boosting.row_data.row_keys import row_keys
+from hedgerow.boosting.validation.folds import draw_folds
 from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes
 

@@ -22,7 +22,7 @@ from hedgerow import (
     HedgerowRegressor,
     train,
 )
-from hedgerow.boosting.defaults import plain_values
+from hedgerow.boosting.automatic.defaults import plain_values
 from hedgerow.distributed import Resilience, estimators
 from hedgerow.errors import DataError
 from hedgerow.io import model_to_bytes

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import rank_trainings
 from hedgerow import DaskHedgerowRanker, Dataset, train
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.queries import read_qid
-from hedgerow.boosting.stored_queries import number_queries
+from hedgerow.boosting.external.stored_queries import number_queries
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.comm.base import Alone
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition, checksum_of

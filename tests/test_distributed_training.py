@@ -11,8 +11,8 @@ import pytest
 
 import rank_trainings
 from hedgerow import Dataset, train
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone
 from hedgerow.distributed.parallelism import check_parallelism, choose_mode
 from hedgerow.distributed.partition import (

@@ -12,10 +12,10 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import engine
 from hedgerow import CARTClassifier, HedgerowClassifier, HedgerowRegressor, load, train
-from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.scores import TrainingData
+from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.errors import DataError, ParameterError
-from hedgerow.growing.sampling import ROW_STREAM
+from hedgerow.growing.sampling.draws import ROW_STREAM
 from hedgerow.kernels.hashing import hash64
 from hedgerow.objectives import make_objective
 from hedgerow.objectives.line_search import LONGEST_STEP, LeafRows

@@ -17,7 +17,7 @@ import naive
 import naive_exact
 from hedgerow.data import read_table
 from hedgerow.data.blocks import ROW_BITS, RUN_BIT, sort_columns
-from hedgerow.growing.exact import ExactGrower
+from hedgerow.growing.exact.grower import ExactGrower
 from hedgerow.kernels import exact as kernels
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.split import NodeSums, Units, limits_of

@@ -7,11 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from hedgerow.boosting.callbacks import Curve, ProgressBar, Round
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.hold_out import split_rows
-from hedgerow.boosting.sample import Sample, check_offset, check_vector, check_weight
-from hedgerow.boosting.stopping import VALIDATION_STREAM, BestRound, StoppingParams, hash_rows
+from hedgerow.boosting.loop.callbacks import Curve, ProgressBar, Round
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample, check_offset, check_vector, check_weight
+from hedgerow.boosting.validation.hold_out import split_rows
+from hedgerow.boosting.validation.stopping import (
+    VALIDATION_STREAM,
+    BestRound,
+    StoppingParams,
+    hash_rows,
+)
 from hedgerow.data import read_table
 from hedgerow.errors import DataError, DataTypeError, LossError, ParameterError
 from hedgerow.io import model_to_bytes

@@ -15,10 +15,10 @@ from scipy.sparse import csr_array, random_array
 
 from file_tables import all_kinds, simple, split, write
 from hedgerow import DataError, Dataset, DataTypeError, ParameterError, train
-from hedgerow.boosting.file_dataset import FileDataset
-from hedgerow.boosting.hold_out import HoldOut, split_rows
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stored_sample import StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.stored_sample import StorePlan
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
 from hedgerow.data import BinSpec, bin_table, drop_unused_levels, fit_bins
 from hedgerow.errors import StorageError
 from hedgerow.params import BoostParams

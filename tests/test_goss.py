@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 import engine
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.scores import TrainingData
-from hedgerow.boosting.stopping import StoppingParams, hash_rows
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.validation.stopping import StoppingParams, hash_rows
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.table import Table
 from hedgerow.errors import ParameterError
-from hedgerow.growing import state as layout
-from hedgerow.growing.goss import make_sampler, sample_by_gradient, unit_scale
-from hedgerow.growing.grower import TreeGrower
-from hedgerow.growing.sampling import ROW_STREAM
-from hedgerow.growing.setup import row_arrays, settings_of, start_scalars
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.setup import row_arrays, settings_of, start_scalars
+from hedgerow.growing.sampling.draws import ROW_STREAM
+from hedgerow.growing.sampling.goss import make_sampler, sample_by_gradient, unit_scale
 from hedgerow.io import model_to_bytes
 from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
 from hedgerow.objectives import make_objective

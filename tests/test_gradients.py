@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import engine
 import naive
 from hedgerow.compile import kernel
-from hedgerow.growing.gradients import exponent_above, power_of_two
+from hedgerow.growing.core.gradients import exponent_above, power_of_two
 from hedgerow.kernels.exponential import exponential
 from hedgerow.objectives import make_objective
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting.groups import read_groups, split_groups
-from hedgerow.boosting.hold_out import split_rows
-from hedgerow.boosting.stopping import StoppingParams, hash_numbers, hash_rows
+from hedgerow.boosting.row_data.groups import read_groups, split_groups
+from hedgerow.boosting.validation.hold_out import split_rows
+from hedgerow.boosting.validation.stopping import StoppingParams, hash_numbers, hash_rows
 from hedgerow.cli.main import main
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 

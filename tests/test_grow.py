@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import engine
 import naive
-from hedgerow.growing import grower as grower_module
+from hedgerow.growing.core import grower as grower_module
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 

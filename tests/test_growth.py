@@ -10,8 +10,8 @@ import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, load, train
 from hedgerow.errors import DataError
-from hedgerow.growing.forced_splits import read_forced_splits
-from hedgerow.growing.setup import drawn_columns
+from hedgerow.growing.core.setup import drawn_columns
+from hedgerow.growing.limits.forced_splits import read_forced_splits
 from hedgerow.io import model_to_bytes
 from hedgerow.kernels.growth import CUT_STREAM, ordered_factor
 from hedgerow.kernels.hashing import hash_range

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from hedgerow.boosting.hold_out import HoldOut, split_rows
-from hedgerow.boosting.stopping import VALIDATION_STREAM, hash_rows
+from hedgerow.boosting.validation.hold_out import HoldOut, split_rows
+from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, hash_rows
 from hedgerow.comm.threads import run_ranks
 from hedgerow.errors import DataError
 

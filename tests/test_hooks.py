@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, train
-from hedgerow.boosting.callbacks import Round
+from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.distributed import DaskHedgerowRegressor
 from hedgerow.errors import DataTypeError, ParameterError
 from hedgerow.estimators import hooks as hooks_module
@@ -112,7 +112,7 @@ def test_each_round_has_an_estimator_that_is_ready() -> None:
 
 
 def test_a_model_is_made_only_if_a_hook_asks_for_it(monkeypatch) -> None:
-    from hedgerow.boosting.watch import Watch
+    from hedgerow.boosting.loop.watch import Watch
 
     monkeypatch.setattr(Watch, "model_of", lambda *_: pytest.fail("made"))
     light = Light()

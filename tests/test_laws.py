@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
-from hedgerow.boosting import rounds as rounds_module
+from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.io import model_to_bytes
 
 NO_PENALTY = {

@@ -40,9 +40,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, load, train
-from hedgerow.boosting import memory_rows
-from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting.hold_out import split_rows
+from hedgerow.boosting.loop import memory_rows
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.validation.hold_out import split_rows
 from hedgerow.data import bins as bins_module
 from hedgerow.data import drop_unused_levels, fit_bins, read_any
 from hedgerow.data import matrix as matrix_module
@@ -50,7 +50,7 @@ from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import HedgerowError
-from hedgerow.growing.constraints import resolve_constraints
+from hedgerow.growing.limits.constraints import resolve_constraints
 from hedgerow.io import model_to_bytes
 from hedgerow.objectives import make_objective
 from hedgerow.params import BOOST_PARAMETER_NAMES, boost_params

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hedgerow import HedgerowClassifier, HedgerowRanker, HedgerowRegressor
-from hedgerow.boosting.continuing import Start
+from hedgerow.boosting.resume.continuing import Start
 from hedgerow.cli.main import main
 from hedgerow.errors import HedgerowError, ModelFormatError
 from hedgerow.schedules import CosineDecay

@@ -21,23 +21,23 @@ from hedgerow import (
     InterruptedFitWarning,
     ParameterError,
 )
-from hedgerow.boosting import cross as cross_module
-from hedgerow.boosting import cross_stopping as cross_stopping_module
-from hedgerow.boosting import model_selection as contest_module
-from hedgerow.boosting.budget import Budget
-from hedgerow.boosting.candidates import FEWEST_ROWS, alternatives
-from hedgerow.boosting.cross_stopping import ChosenRounds, choose_rounds
-from hedgerow.boosting.defaults import DataSize, choose, plain_values
-from hedgerow.boosting.evidence import Difference, warn_of_doubts
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.fold_rows import FoldRows
-from hedgerow.boosting.folds import draw_folds
-from hedgerow.boosting.model_selection import Contender, Contest, of_folds
-from hedgerow.boosting.rounds import resolve
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import BestRound, StoppingParams
-from hedgerow.boosting.strategy import resolve_strategy
-from hedgerow.boosting.training_loop import INTERRUPTS
+from hedgerow.boosting.automatic import model_selection as contest_module
+from hedgerow.boosting.automatic.candidates import FEWEST_ROWS, alternatives
+from hedgerow.boosting.automatic.defaults import DataSize, choose, plain_values
+from hedgerow.boosting.automatic.evidence import Difference, warn_of_doubts
+from hedgerow.boosting.automatic.model_selection import Contender, Contest, of_folds
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.strategy import resolve_strategy
+from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.validation import cross as cross_module
+from hedgerow.boosting.validation import cross_stopping as cross_stopping_module
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.cross_stopping import ChosenRounds, choose_rounds
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import draw_folds
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
 from hedgerow.data import read_any
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import make_metrics

@@ -15,11 +15,11 @@ import naive
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, ParameterError, train
 from hedgerow.arrays import MISSING_KEY
 from hedgerow.booster import Booster
-from hedgerow.boosting.rounds import make_forest
+from hedgerow.boosting.loop.rounds import make_forest
 from hedgerow.data.schema import Column, Schema
-from hedgerow.growing.branches import make_constraints
-from hedgerow.growing.isotonic import common_bound, order_leaves
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.core.branches import make_constraints
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.limits.isotonic import common_bound, order_leaves
 from hedgerow.kernels.histogram import Wide
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.kernels.lanes import WIDTH

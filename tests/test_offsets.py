@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRanker, HedgerowRegressor, load, train
-from hedgerow.boosting.offsets import Offsets, names_of_offset
+from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset
 from hedgerow.cli.main import main
 from hedgerow.data.side_columns import take_columns, without_columns
 from hedgerow.errors import DataError, DataTypeError, ModelFormatError, ParameterError

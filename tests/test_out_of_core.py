@@ -15,10 +15,10 @@ from scipy.sparse import csr_array, random_array
 
 from file_tables import all_kinds, simple, split, write
 from hedgerow import Booster, DataError, Dataset, ParameterError, train
-from hedgerow.boosting import resident
-from hedgerow.boosting.file_dataset import FileDataset
-from hedgerow.boosting.hold_out import HoldOut
-from hedgerow.boosting.stored_sample import StorePlan
+from hedgerow.boosting.external import resident
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.stored_sample import StorePlan
+from hedgerow.boosting.validation.hold_out import HoldOut
 from hedgerow.cli import batches as cli_batches
 from hedgerow.cli.main import main
 from hedgerow.comm.threads import run_ranks

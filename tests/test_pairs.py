@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import engine
 from hedgerow import Dataset, train
-from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting import training_matrix
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop import training_matrix
 from hedgerow.data import read_table
 from hedgerow.data.bundles import BundleRules
 from hedgerow.data.matrix import bin_bundled

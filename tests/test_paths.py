@@ -1,8 +1,8 @@
 """One table of features and paths: each trains from files, and on a cluster, as in memory.
 
 Rows in files and in partitions are trained on part by part where trees know how, else as one
-table (:mod:`hedgerow.boosting.resident`, :mod:`hedgerow.distributed.one_worker`): the model has
-the same bytes whichever it is.
+table (:mod:`hedgerow.boosting.external.resident`, :mod:`hedgerow.distributed.one_worker`): the
+model has the same bytes whichever it is.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_ranking as naive
 from hedgerow import Dataset, HedgerowRanker, cross_fit, load, train
-from hedgerow.boosting.queries import read_qid
+from hedgerow.boosting.row_data.queries import read_qid
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics.queries import query_rows

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.boosting import cross_stopping
-from hedgerow.boosting.defaults import plain_values
-from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.repeats import find_repeats
-from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.automatic.defaults import plain_values
+from hedgerow.boosting.automatic.repeats import find_repeats
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation import cross_stopping
+from hedgerow.boosting.validation.folds import Fold
 from hedgerow.data import read_any
 
 PLAIN = plain_values() | {"early_stopping": False}

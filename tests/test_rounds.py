@@ -11,8 +11,8 @@ import pytest
 import engine
 import naive
 import naive_predict
-from hedgerow.boosting import rounds as rounds_module
-from hedgerow.boosting.scores import TrainingData
+from hedgerow.boosting.loop import rounds as rounds_module
+from hedgerow.boosting.loop.scores import TrainingData
 from hedgerow.objectives import make_objective
 from hedgerow.params import BoostParams
 

@@ -17,7 +17,7 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting.row_sets import given_sets, stack_tables
+from hedgerow.boosting.validation.row_sets import given_sets, stack_tables
 from hedgerow.data import read_any
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.metrics.groups import GroupedMetric

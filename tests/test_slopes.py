@@ -18,16 +18,16 @@ from sklearn.datasets import load_diabetes
 import engine
 import naive_slopes
 from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, cross_fit, load, train
-from hedgerow.boosting.fold_rows import FoldRows
-from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.memory_estimate import estimate_memory
-from hedgerow.boosting.sample import Sample
+from hedgerow.boosting.inspect.memory_estimate import estimate_memory
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import Fold
 from hedgerow.cli.main import main
 from hedgerow.data import read_table
 from hedgerow.data.numbers import floats_of
 from hedgerow.errors import ModelFormatError, ParameterError
-from hedgerow.growing.grower import TreeGrower
-from hedgerow.growing.symmetric_grower import SymmetricGrower
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.slopes import TERMS, joined_slopes, no_slopes, part_of_slopes
 from hedgerow.model.predict import Predictor

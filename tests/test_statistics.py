@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from hedgerow import Dataset, HedgerowClassifier, HedgerowRegressor, train
 from hedgerow.booster import Booster
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.hold_out import split_rows
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.statistics import (
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.statistics import (
     MOST_PAIRS,
     choose_columns,
     copies_of,
     encode,
     without_unused,
 )
-from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.validation.hold_out import split_rows
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.recode import drop_unused_levels
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.statistics import ROWS, TARGET

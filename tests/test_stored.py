@@ -9,13 +9,13 @@ import pytest
 
 from chunked import TableData, in_chunks, part_of
 from hedgerow import Dataset, train
-from hedgerow.boosting import stored_scores
-from hedgerow.boosting.dataset import Dataset as InMemory
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored import fit_stored
-from hedgerow.boosting.stored_sample import StoredSample
+from hedgerow.boosting.external import stored_scores
+from hedgerow.boosting.external.stored import fit_stored
+from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.dataset import Dataset as InMemory
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.threads import run_ranks
 from hedgerow.data import bin_table, fit_bins, read_table
 from hedgerow.data.chunk_sink import ChunkSink

@@ -19,8 +19,8 @@ from hedgerow.data.block_files import BlockFile
 from hedgerow.data.blocks import ROW_BITS, sort_columns
 from hedgerow.data.column_files import ColumnFiles, sort_to_files
 from hedgerow.errors import DataError, ParameterError, StorageError
-from hedgerow.growing.exact import ExactGrower
-from hedgerow.growing.stored_exact import StoredExactGrower
+from hedgerow.growing.exact.grower import ExactGrower
+from hedgerow.growing.exact.stored import StoredExactGrower
 from hedgerow.kernels.entries import merge_runs, pack_entries, unpack_entries
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.objectives import make_objective
@@ -284,8 +284,8 @@ def test_little_room_for_nodes_that_may_not_be_taken(
     X = make_table(4, 300, "float64", 0.2)
     y = np.exp(3 * np.nan_to_num(X[:, 0]))
     for spare, most in ((1, 4096), (2, 3), (1, 1)):
-        monkeypatch.setattr("hedgerow.growing.stored_exact._SPARE", spare)
-        monkeypatch.setattr("hedgerow.growing.stored_exact._MOST_NODES", most)
+        monkeypatch.setattr("hedgerow.growing.exact.stored._SPARE", spare)
+        monkeypatch.setattr("hedgerow.growing.exact.stored._MOST_NODES", most)
         params = BoostParams(tree_method="exact", min_samples_leaf=1, max_leaves=40)
         check_same(X, y, params, [tmp_path])
 

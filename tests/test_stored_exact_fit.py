@@ -11,8 +11,8 @@ import pytest
 
 from file_tables import split, write
 from hedgerow import Booster, Dataset, ParameterError, train
-from hedgerow.boosting import sorted_data
-from hedgerow.boosting.file_dataset import FileDataset
+from hedgerow.boosting.external import sorted_data
+from hedgerow.boosting.external.file_dataset import FileDataset
 from hedgerow.cli.main import main
 from hedgerow.data import column_files
 from hedgerow.data.mapped_table import RowFile
@@ -27,7 +27,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that little data make many pieces, and rows are copied in several parts."""
     monkeypatch.setattr(column_files, "PIECE", 128)
     monkeypatch.setattr(column_files, "_RUN_PART", 32)
-    monkeypatch.setattr("hedgerow.boosting.scores.BLOCK_ROWS", 100)
+    monkeypatch.setattr("hedgerow.boosting.loop.scores.BLOCK_ROWS", 100)
     monkeypatch.setattr(sorted_data, "BLOCK_ROWS", 130)
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from chunked import TableData
 from hedgerow import Dataset, train
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_data import TargetSurvey
-from hedgerow.boosting.training_loop import INTERRUPTS
+from hedgerow.boosting.external.stored_data import TargetSurvey
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main
 from hedgerow.comm.threads import run_ranks
 from hedgerow.distributed.partition import Partition

@@ -17,12 +17,12 @@ import engine
 import naive
 import naive_symmetric
 from hedgerow import Booster, Dataset, HedgerowClassifier, HedgerowRegressor, load, train
-from hedgerow.boosting import rounds as rounds_module
+from hedgerow.boosting.loop import rounds as rounds_module
 from hedgerow.cli.main import main
 from hedgerow.errors import ParameterError
-from hedgerow.growing import grower as grower_module
-from hedgerow.growing.sampling import LEVEL_STREAM, NODE_STREAM
-from hedgerow.growing.symmetric_grower import SymmetricGrower
+from hedgerow.growing.core import grower as grower_module
+from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM
+from hedgerow.growing.symmetric.grower import SymmetricGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.hashing import hash64
 from hedgerow.objectives import make_objective

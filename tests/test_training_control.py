@@ -28,10 +28,10 @@ from hedgerow import (
     load,
     train,
 )
-from hedgerow.boosting import memory_rows, training_loop
-from hedgerow.boosting.budget import Budget
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.training_loop import INTERRUPTS
+from hedgerow.boosting.loop import memory_rows, training_loop
+from hedgerow.boosting.loop.training_loop import INTERRUPTS
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.cli.main import main
 from hedgerow.distributed.training import _with_what_is_left
 from hedgerow.errors import DataError, DataTypeError, ParameterError
@@ -502,7 +502,7 @@ def test_interrupts_at_any_score_leave_whole_rounds() -> None:
 
 
 def test_interrupts_inside_a_round_leave_those_before(monkeypatch) -> None:
-    from hedgerow.growing.grower import TreeGrower
+    from hedgerow.growing.core.grower import TreeGrower
 
     real, grown = TreeGrower.grow, []
 
@@ -531,7 +531,7 @@ def test_an_interrupt_before_the_first_round_leaves_the_estimator(monkeypatch) -
 
     model = fitted()
     before = dict(vars(model))
-    monkeypatch.setattr("hedgerow.boosting.ready._rows_of", interrupt)
+    monkeypatch.setattr("hedgerow.boosting.loop.ready._rows_of", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], Y)
     assert vars(model) == before

@@ -13,8 +13,8 @@ from hedgerow import HedgerowClassifier, HedgerowRegressor
 from hedgerow.data import fit_bins, read_table
 from hedgerow.data.matrix import bin_table
 from hedgerow.errors import ModelFormatError
-from hedgerow.growing.grower import TreeGrower
-from hedgerow.growing.vector_grower import VectorGrower
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.vectors.grower import VectorGrower
 from hedgerow.io import model_from_bytes, model_to_bytes
 from hedgerow.kernels.keys import keys_of_floats
 from hedgerow.model.forest import without_vectors

@@ -31,7 +31,7 @@ import models
 import numpy as np
 import tables
 
-from hedgerow.boosting import defaults
+from hedgerow.boosting.automatic import defaults
 
 MOST_ROWS = 12_000
 TIE = 1e-3

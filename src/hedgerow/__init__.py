@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster, load
-    from hedgerow.boosting.dataset import Dataset
-    from hedgerow.boosting.memory_estimate import estimate_memory
+    from hedgerow.boosting.inspect.memory_estimate import estimate_memory
+    from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.convert.exporting import ExportError
     from hedgerow.convert.settings.catboost import from_catboost_params
     from hedgerow.convert.settings.lightgbm import from_lightgbm_params
@@ -102,8 +102,8 @@ __all__ = [
 
 _HOMES = {
     "hedgerow.booster": ("Booster", "load"),
-    "hedgerow.boosting.dataset": ("Dataset",),
-    "hedgerow.boosting.memory_estimate": ("estimate_memory",),
+    "hedgerow.boosting.row_data.dataset": ("Dataset",),
+    "hedgerow.boosting.inspect.memory_estimate": ("estimate_memory",),
     "hedgerow.distributed": (
         "DaskHedgerowClassifier",
         "DaskHedgerowRanker",

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.class_weights import true_probabilities, weighted_raw, weights_of
-from hedgerow.boosting.classes import classes_of_record
-from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.decided import PredictionForms
-from hedgerow.boosting.evaluation import Evaluation
-from hedgerow.boosting.magnitudes import warn_of_infinite
-from hedgerow.boosting.offsets import features_of_rows, offset_columns, offset_of_rows
-from hedgerow.boosting.refitting import Refitting
-from hedgerow.boosting.sample import check_offset
-from hedgerow.boosting.single_rows import SingleRowPredictions
+from hedgerow.boosting.automatic.magnitudes import warn_of_infinite
+from hedgerow.boosting.inspect.decided import PredictionForms
+from hedgerow.boosting.inspect.single_rows import SingleRowPredictions
+from hedgerow.boosting.loop.evaluation import Evaluation
+from hedgerow.boosting.loop.sample import check_offset
+from hedgerow.boosting.resume.refitting import Refitting
+from hedgerow.boosting.row_data.class_weights import true_probabilities, weighted_raw, weights_of
+from hedgerow.boosting.row_data.classes import classes_of_record
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.offsets import features_of_rows, offset_columns, offset_of_rows
 from hedgerow.convert.exports import Exports
 from hedgerow.convert.reading import load_any
 from hedgerow.data import AnyTable, SparseTable, numbers_of, read_any

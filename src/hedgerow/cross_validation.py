@@ -10,20 +10,20 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.cross import FoldStopping, GrownFold, grow_folds
-from hedgerow.boosting.cross_models import fold_model
-from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.fold_rows import FoldRows
-from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.metric_groups import read_groups, refuse_several
-from hedgerow.boosting.offsets import with_offset_columns
-from hedgerow.boosting.positions import check_positions
-from hedgerow.boosting.queries import check_queries, read_qid
-from hedgerow.boosting.rounds import resolved
-from hedgerow.boosting.row_sets import ONLY, TRAINING
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_sample import StoredData
+from hedgerow.boosting.external.stored_sample import StoredData
+from hedgerow.boosting.loop.rounds import resolved
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
+from hedgerow.boosting.row_data.offsets import with_offset_columns
+from hedgerow.boosting.row_data.positions import check_positions
+from hedgerow.boosting.row_data.queries import check_queries, read_qid
+from hedgerow.boosting.validation.cross import FoldStopping, GrownFold, grow_folds
+from hedgerow.boosting.validation.cross_models import fold_model
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.splits import folds_of

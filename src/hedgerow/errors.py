@@ -33,7 +33,8 @@ class UnknownNameError(ParameterError, TypeError):
 class AllRowsNeededError(ParameterError):
     """What is asked for looks at all rows at once, and these are read part by part.
 
-    Rows of files are then read into memory if they fit (:mod:`hedgerow.boosting.resident`).
+    Rows of files are then read into memory if they fit
+    (:mod:`hedgerow.boosting.external.resident`).
     """
 
 

@@ -89,7 +89,7 @@ class BoostParams:
     The names and meanings are those of :class:`hedgerow.HedgerowClassifier`;
     here all but ``leaf_estimation`` are resolved (no ``"auto"``).  What names
     columns is kept as given until the table is known
-    (:func:`hedgerow.growing.constraints.resolve_constraints`).  A sequence of learning
+    (:func:`hedgerow.growing.limits.constraints.resolve_constraints`).  A sequence of learning
     rates becomes a tuple.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.boosting.callbacks import Round
+from hedgerow.boosting.loop.callbacks import Round
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.metrics.catalogue import METRICS
 

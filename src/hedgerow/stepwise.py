@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from hedgerow.booster import Booster
-from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.ready import FitPlan, make_ready, plan_of
-from hedgerow.boosting.rounds import BoostState, resolved, rounds
-from hedgerow.boosting.statistics import constraints_of_inputs
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_sample import StoredData, ValidRows
+from hedgerow.boosting.external.stored_sample import StoredData, ValidRows
+from hedgerow.boosting.loop.ready import FitPlan, make_ready, plan_of
+from hedgerow.boosting.loop.rounds import BoostState, resolved, rounds
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.statistics import constraints_of_inputs
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.errors import ParameterError, did_you_mean
 from hedgerow.metrics import MetricChoice
 from hedgerow.model.forest import Forest

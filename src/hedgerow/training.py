@@ -11,19 +11,19 @@ import numpy as np
 
 from hedgerow.arrays import FloatArray
 from hedgerow.booster import Booster, given_model
-from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.checkpoint import Checkpoint, claiming
-from hedgerow.boosting.class_weights import rescaled
-from hedgerow.boosting.continuing import Start, check_reading
-from hedgerow.boosting.dataset import Dataset
-from hedgerow.boosting.fit import fit
-from hedgerow.boosting.loss_spec import LossSpec, count_classes
-from hedgerow.boosting.offsets import check_both_offset, with_offset_columns
-from hedgerow.boosting.row_sets import ONLY, TRAINING, check_set_names, stacked
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored_sample import StoredData, ValidRows, named_valid
-from hedgerow.boosting.targets import Targets, same_targets
+from hedgerow.boosting.external.stored_sample import StoredData, ValidRows, named_valid
+from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.loss_spec import LossSpec, count_classes
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
+from hedgerow.boosting.resume.continuing import Start, check_reading
+from hedgerow.boosting.row_data.class_weights import rescaled
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.offsets import check_both_offset, with_offset_columns
+from hedgerow.boosting.row_data.targets import Targets, same_targets
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING, check_set_names, stacked
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable
 from hedgerow.data.schema import Schema, check_same_names
 from hedgerow.errors import AllRowsNeededError, DataError, DataTypeError, ParameterError
@@ -76,7 +76,7 @@ def train(
         curves of its own, and the first decides early stopping; one that is ``dataset``
         itself stands for ``train_scores=True``.
     callbacks : callable or sequence of callables, optional
-        Each gets a :class:`hedgerow.boosting.callbacks.Round` after each round
+        Each gets a :class:`hedgerow.boosting.loop.callbacks.Round` after each round
         and ends the training by returning True.
     progress : bool, default=False
         Draw a progress bar in a notebook, or if standard error is a terminal.
@@ -315,7 +315,7 @@ def start_from(init_model: Any) -> Start | None:
 
 def _check_parts(dataset: StoredData, trees: BoostParams, init_model: Any) -> None:
     # Most trainings are of tables in memory, and need not wait for these imports.
-    from hedgerow.boosting.file_checks import check_parts
+    from hedgerow.boosting.external.file_checks import check_parts
 
     check_parts(dataset, trees, init_model)
 
@@ -324,7 +324,7 @@ def _in_memory(
     dataset: StoredData, valid: ValidRows, trees: BoostParams, reason: AllRowsNeededError
 ) -> tuple[Dataset, ValidRows]:
     """Rows that are read in parts, in memory: something asked for needs all of them."""
-    from hedgerow.boosting.resident import in_memory
+    from hedgerow.boosting.external.resident import in_memory
 
     rows = in_memory(dataset, trees, reason)
     if isinstance(valid, Mapping):
@@ -344,7 +344,7 @@ def _train_stored(
 ) -> Booster:
     """Train on rows that are read batch by batch, to the same bytes as on a table in memory."""
     # Most trainings are of tables in memory, and need not wait for these imports.
-    from hedgerow.boosting.stored_data import fit_data
+    from hedgerow.boosting.external.stored_data import fit_data
 
     names = dataset.offset_names if isinstance(dataset, Dataset) else ()
     sets = {name: _with_offset_of(rows, names) for name, rows in named_valid(valid).items()}

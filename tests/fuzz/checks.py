@@ -19,8 +19,9 @@ from scipy import sparse
 
 import hedgerow
 from hedgerow import Booster, Dataset, DataTypeError, HedgerowError, cross_fit, train
-from hedgerow.boosting import rounds
-from hedgerow.growing import cart_grower, grower
+from hedgerow.boosting.loop import rounds
+from hedgerow.growing.cart import grower as cart_grower
+from hedgerow.growing.core import grower
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes
 
 from .configurations import SETTLED, Configuration, draw_configuration

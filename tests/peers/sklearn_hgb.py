@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow import HedgerowClassifier, HedgerowRegressor
-from hedgerow.boosting.stopping import BestRound, Rising
+from hedgerow.boosting.validation.stopping import BestRound, Rising
 
 from .sklearn_predictors import predictors_of
 from .touched import touch

@@ -13,8 +13,8 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray
 from hedgerow.booster import Booster, load, objective_of
-from hedgerow.boosting.classes import n_classes_of
-from hedgerow.boosting.defaults import AUTO, AUTOMATIC, told
+from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, told
+from hedgerow.boosting.row_data.classes import n_classes_of
 from hedgerow.cli.usage import UsageError, one_line
 from hedgerow.convert.reading import load_any
 from hedgerow.data import Column

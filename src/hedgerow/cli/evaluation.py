@@ -84,7 +84,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 def _rows_in_memory(options: argparse.Namespace, booster: Any) -> Any:
     import os
 
-    from hedgerow.boosting.dataset import Dataset
+    from hedgerow.boosting.row_data.dataset import Dataset
     from hedgerow.cli import batches, engine, features, tables
     from hedgerow.data.sources import Roles
 

@@ -6,7 +6,7 @@
     {"format": 1, "machine": "x86_64", "system": "linux", "sources": "<digest>",
      "build": "<name>", "libraries": {"x86-64-v3": {
         "file": "kernels-x86-64-v3.so", "size": 1234567,
-        "entries": {"hedgerow.growing.grow:work": [["hedgerow_17", "<digest>"], ...]}}}}
+        "entries": {"hedgerow.growing.core.grow:work": [["hedgerow_17", "<digest>"], ...]}}}}
 
 An entry has a symbol and the digest of what it was built from.
 What does not fit is not used: a library that is truncated, of another version or for

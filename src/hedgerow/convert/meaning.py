@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.classes import labels_to_record
+from hedgerow.boosting.row_data.classes import labels_to_record
 from hedgerow.convert.trees import TreeTable, forest_of
 from hedgerow.data.schema import Column, Schema, default_names
 from hedgerow.data.statistics import Inputs, Statistic

@@ -94,7 +94,7 @@ def read_catboost_model(model: Any, pool: Any = None) -> Imported:
 
 def _with_classes(found: Imported, model: Any) -> Imported:
     """The labels that an estimator has learned, where the file does not hold them."""
-    from hedgerow.boosting.classes import n_classes_of
+    from hedgerow.boosting.row_data.classes import n_classes_of
     from hedgerow.objectives import objective_of_record
 
     classes = getattr(model, "classes_", None)

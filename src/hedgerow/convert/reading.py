@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.boosting.classes import labels_to_record
+from hedgerow.boosting.row_data.classes import labels_to_record
 from hedgerow.errors import ModelFormatError
 from hedgerow.io.model_file import load_model
 from hedgerow.io.sniff import SNIFF_BYTES

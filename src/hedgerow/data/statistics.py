@@ -22,7 +22,7 @@ row had, and so one with a value that is no level, has the mean of all rows, and
 rows.
 
 Training rows do not get these means, as each would hold the row's own target;
-see :mod:`hedgerow.boosting.statistics`.
+see :mod:`hedgerow.boosting.row_data.statistics`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rounds of a training, kept by the scheduler while the workers go on.
 
-Parts (:class:`hedgerow.boosting.checkpoint.Rounds` as bytes) stand in variables of the
+Parts (:class:`hedgerow.boosting.resume.checkpoint.Rounds` as bytes) stand in variables of the
 scheduler, ``hedgerow-RUN-EPOCH-NUMBER``.  Rank 0 writes them.  When an attempt has failed,
 the client takes its parts to those that it has from attempts before, and gives all of them
 to all ranks of the next: what a rank of an older attempt may still write is never read.
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hedgerow.boosting.checkpoint import Rounds, joined
-from hedgerow.boosting.fingerprint import Fingerprint
+from hedgerow.boosting.resume.checkpoint import Rounds, joined
+from hedgerow.boosting.resume.fingerprint import Fingerprint
 from hedgerow.errors import StorageError
 from hedgerow.io.checkpoint_parts import rounds_from_bytes, rounds_to_bytes
 
@@ -21,7 +21,7 @@ _WAIT = "200 ms"
 
 
 class ClusterStore:
-    """A :class:`hedgerow.boosting.checkpoint.CheckpointStore` of one rank.
+    """A :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore` of one rank.
 
     Parameters
     ----------

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.class_weights import corrected
-from hedgerow.boosting.defaults import ROUNDS
-from hedgerow.boosting.file_checks import check_parts
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.survival import SURVIVAL
+from hedgerow.boosting.automatic.defaults import ROUNDS
+from hedgerow.boosting.external.file_checks import check_parts
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.row_data.class_weights import corrected
+from hedgerow.boosting.row_data.survival import SURVIVAL
 from hedgerow.distributed.cluster import Parts, Resilience
 from hedgerow.distributed.collections import Tables, is_collection, persist_tables
 from hedgerow.distributed.one_worker import FitAlone, run_alone

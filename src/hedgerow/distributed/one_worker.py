@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.booster import Booster
-from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.memory import shown_bytes
 from hedgerow.data.sources.batches import one_axis
 from hedgerow.data.sparse import is_sparse

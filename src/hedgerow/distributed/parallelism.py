@@ -26,7 +26,7 @@ import math
 from typing import Literal, get_args
 
 from hedgerow.errors import ParameterError, did_you_mean
-from hedgerow.growing.chunk_exchange import GrowMode
+from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.params import BoostParams
 
 logger = logging.getLogger("hedgerow")

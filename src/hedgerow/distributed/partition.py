@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.classes import indices_of
-from hedgerow.boosting.queries import check_given
+from hedgerow.boosting.row_data.classes import indices_of
+from hedgerow.boosting.row_data.queries import check_given
 from hedgerow.data.schema import default_names
 from hedgerow.data.sources.base import Batch
 from hedgerow.data.sources.batches import one_axis

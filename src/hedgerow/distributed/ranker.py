@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.queries import check_given
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.row_data.queries import check_given
 from hedgerow.distributed.cluster import Resilience
 from hedgerow.distributed.collections import is_collection
 from hedgerow.distributed.estimators import OnCluster, refuse_offset

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from hedgerow.booster import Booster, given_model
-from hedgerow.boosting.file_checks import check_parts
-from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.external.file_checks import check_parts
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
 from hedgerow.distributed.cluster import Resilience, present_workers, run_on_workers

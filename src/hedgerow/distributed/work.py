@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.checkpoint import Checkpoint, recording
-from hedgerow.boosting.file_dataset import FileDataset
-from hedgerow.boosting.fingerprint import Fingerprint, settings_of
-from hedgerow.boosting.hold_out import Chosen, HoldOut, queries_aside
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.row_sets import ONLY
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.stored import fit_stored
-from hedgerow.boosting.stored_data import binned
-from hedgerow.boosting.stored_queries import number_queries
-from hedgerow.boosting.stored_sample import Choose, StoredSample, StorePlan
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.stored import fit_stored
+from hedgerow.boosting.external.stored_data import binned
+from hedgerow.boosting.external.stored_queries import number_queries
+from hedgerow.boosting.external.stored_sample import Choose, StoredSample, StorePlan
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
+from hedgerow.boosting.resume.fingerprint import Fingerprint, settings_of
+from hedgerow.boosting.validation.hold_out import Chosen, HoldOut, queries_aside
+from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.data.schema import UnknownCategory
@@ -37,7 +37,7 @@ from hedgerow.distributed.partition import (
     counted_queries,
 )
 from hedgerow.distributed.ranks import Shard
-from hedgerow.growing.chunk_exchange import GrowMode
+from hedgerow.growing.chunks.exchange import GrowMode
 from hedgerow.io import model_to_bytes
 from hedgerow.metrics import MetricChoice
 from hedgerow.objectives import Objective

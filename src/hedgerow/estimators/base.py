@@ -15,10 +15,10 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.classes import n_classes_of
-from hedgerow.boosting.sample import Sample
-from hedgerow.boosting.stopping import StoppingParams
+from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.classes import n_classes_of
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ParameterError
@@ -59,8 +59,8 @@ from hedgerow.schedules import LearningRate
 
 if TYPE_CHECKING:
     from hedgerow.booster import Booster
-    from hedgerow.boosting.checkpoint import Checkpoint
-    from hedgerow.boosting.continuing import Start
+    from hedgerow.boosting.resume.checkpoint import Checkpoint
+    from hedgerow.boosting.resume.continuing import Start
 
 OwnObjective: TypeAlias = "str | Callable[..., Any] | GivenLoss"
 Auto: TypeAlias = "Literal['auto']"
@@ -261,20 +261,20 @@ class HedgerowEstimator(
         params = boost_params({**values, "seed": seed_of(self.random_state)})
         if self.boosting != "gbdt" or self.warm_start or "learning_rate" not in self._automatic():
             return params
-        from hedgerow.boosting.defaults import rate_of_rounds
+        from hedgerow.boosting.automatic.defaults import rate_of_rounds
 
         return replace(params, learning_rate=rate_of_rounds(params.n_estimators))
 
     def _automatic(self) -> frozenset[str]:
         """Parameters that are to be chosen by the data."""
-        from hedgerow.boosting.defaults import AUTO, AUTOMATIC
+        from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC
 
         words = {name for name in AUTOMATIC if isinstance(getattr(self, name), str)}
         return frozenset(name for name in words if getattr(self, name) == AUTO)
 
     def _plain(self, name: str) -> Any:
         """The value of a parameter, or what it is before the data are known."""
-        from hedgerow.boosting.defaults import AUTO, AUTOMATIC, plain_values
+        from hedgerow.boosting.automatic.defaults import AUTO, AUTOMATIC, plain_values
 
         value = getattr(self, name)
         if name not in AUTOMATIC or not isinstance(value, str):
@@ -322,7 +322,7 @@ class HedgerowEstimator(
         ParameterError
             If both ``init_model`` and ``warm_start`` name one.
         """
-        from hedgerow.boosting.continuing import Start
+        from hedgerow.boosting.resume.continuing import Start
 
         if not isinstance(self.warm_start, bool | np.bool_):
             raise ParameterError(f"warm_start must be True or False; got {self.warm_start!r}.")
@@ -344,7 +344,7 @@ class HedgerowEstimator(
     def _read(self, X: Any, params: BoostParams, start: Start | None = None) -> AnyTable:
         """A table to train on."""
         if start is not None:
-            from hedgerow.boosting.continuing import check_reading
+            from hedgerow.boosting.resume.continuing import check_reading
 
             schema, reader = start.model.schema, type(self).__name__
             check_reading(schema, self.categorical_features, self.unknown_category, start.name)
@@ -370,8 +370,8 @@ class HedgerowEstimator(
         **known: Any,
     ) -> Model:
         """Train; ``known`` are fitted attributes beside those that the model has."""
-        from hedgerow.boosting.defaults import DataSize, choose
-        from hedgerow.boosting.fit import fit
+        from hedgerow.boosting.automatic.defaults import DataSize, choose
+        from hedgerow.boosting.loop.fit import fit
 
         if not isinstance(self.progress, bool | np.bool_):
             raise ParameterError(f"progress must be True or False; got {self.progress!r}.")

@@ -10,9 +10,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.classes import indices_of
-from hedgerow.boosting.sample import check_vector, check_weight
-from hedgerow.boosting.targets import has_columns, one_column, read_targets
+from hedgerow.boosting.loop.sample import check_vector, check_weight
+from hedgerow.boosting.row_data.classes import indices_of
+from hedgerow.boosting.row_data.targets import has_columns, one_column, read_targets
 from hedgerow.data import Table, read_any
 from hedgerow.errors import DataError, ParameterError, shown_name
 from hedgerow.estimators import labels

@@ -15,8 +15,8 @@ from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.sample import check_weight
-from hedgerow.boosting.targets import has_columns
+from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.targets import has_columns
 from hedgerow.data import AnyTable, Schema, SparseTable, Table, read_any
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import ParameterError, did_you_mean
@@ -34,7 +34,7 @@ from hedgerow.estimators.cart_training import (
 from hedgerow.estimators.cart_views import CartViews
 from hedgerow.estimators.common import seed_of, warn_about_names
 from hedgerow.estimators.explaining import TreeExplanations
-from hedgerow.growing.constraints import read_signs
+from hedgerow.growing.limits.constraints import read_signs
 from hedgerow.inspection.views import Inspected
 from hedgerow.kernels.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.model.cart_forest import forest_of

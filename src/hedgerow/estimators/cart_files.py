@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.boosting.classes import labels_from_record, labels_to_record
+from hedgerow.boosting.row_data.classes import labels_from_record, labels_to_record
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.estimators.model_files import from_json, to_json
 from hedgerow.io.training_record import is_count

@@ -17,7 +17,7 @@ from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
 from hedgerow.data.schema import ColumnKind
 from hedgerow.errors import DataError
 from hedgerow.estimators.cart_training import CRITERIA, CartSample
-from hedgerow.growing.cart_columns import ABOVE_ALL, thresholds_between
+from hedgerow.growing.cart.columns import ABOVE_ALL, thresholds_between
 from hedgerow.kernels.cart_deviations import prefix_deviations
 from hedgerow.kernels.impurity import GINI, POISSON, SQUARED_ERROR
 from hedgerow.kernels.keys import floats_of_keys, keys_of_floats

@@ -8,10 +8,10 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.data import Table
-from hedgerow.growing.cart_columns import SortedTable, node_thresholds, rank_rows, sort_table
-from hedgerow.growing.cart_grower import GrownTree, grow_tree
-from hedgerow.growing.cart_state import CartRules, Samples
-from hedgerow.growing.pruning import prune
+from hedgerow.growing.cart.columns import SortedTable, node_thresholds, rank_rows, sort_table
+from hedgerow.growing.cart.grower import GrownTree, grow_tree
+from hedgerow.growing.cart.state import CartRules, Samples
+from hedgerow.growing.limits.pruning import prune
 from hedgerow.kernels.cart import MISSING_RANK, Least
 from hedgerow.kernels.impurity import ABSOLUTE_ERROR, ENTROPY, GINI, POISSON, SQUARED_ERROR
 from hedgerow.model.cart_tree import CartTree

@@ -11,14 +11,14 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.class_weights import corrected, rescaled
-from hedgerow.boosting.classes import classes_of_record, indices_of, labels_to_record
-from hedgerow.boosting.groups import read_groups
-from hedgerow.boosting.offsets import Offsets
-from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
-from hedgerow.boosting.sample import Sample, check_weight
-from hedgerow.boosting.targets import has_columns, refuse_for_several
+from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.boosting.row_data.class_weights import corrected, rescaled
+from hedgerow.boosting.row_data.classes import classes_of_record, indices_of, labels_to_record
+from hedgerow.boosting.row_data.groups import read_groups
+from hedgerow.boosting.row_data.offsets import Offsets
+from hedgerow.boosting.row_data.targets import has_columns, refuse_for_several
+from hedgerow.boosting.validation.row_sets import GivenRows, given_sets, stacked
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import ModelFormatError, ParameterError

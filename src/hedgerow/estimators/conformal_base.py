@@ -21,8 +21,8 @@ from sklearn.utils.validation import (
 )
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.sample import check_length, check_weight
-from hedgerow.boosting.targets import has_columns, one_column
+from hedgerow.boosting.loop.sample import check_length, check_weight
+from hedgerow.boosting.row_data.targets import has_columns, one_column
 from hedgerow.errors import DataError, ParameterError, did_you_mean
 from hedgerow.estimators.common import seed_of
 from hedgerow.estimators.conformal_scores import Calibration, check_enough, read_groups

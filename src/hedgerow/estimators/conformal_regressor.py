@@ -28,7 +28,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.utils import _safe_indexing
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.sample import check_vector
+from hedgerow.boosting.loop.sample import check_vector
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.conformal_base import (
     Asked,

@@ -21,22 +21,27 @@ from sklearn.base import clone
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster
-from hedgerow.boosting.budget import budget_of
-from hedgerow.boosting.class_weights import corrected, weights_of
-from hedgerow.boosting.cross import FoldStopping, GrownFolds, grow_folds, in_time
-from hedgerow.boosting.cross_models import average_model, fold_model, refit_model, rounds_of
-from hedgerow.boosting.fold_rows import FoldRows
-from hedgerow.boosting.folds import Fold
-from hedgerow.boosting.metric_groups import read_groups, refuse_several
-from hedgerow.boosting.offsets import Offsets
-from hedgerow.boosting.positions import check_positions
-from hedgerow.boosting.queries import check_queries, read_qid
-from hedgerow.boosting.ready import check_out_of_bag
-from hedgerow.boosting.rounds import resolved
-from hedgerow.boosting.row_sets import GivenRows
-from hedgerow.boosting.sample import Sample, check_weight, with_own_levels
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.targets import has_columns
+from hedgerow.boosting.loop.ready import check_out_of_bag
+from hedgerow.boosting.loop.rounds import resolved
+from hedgerow.boosting.loop.sample import Sample, check_weight, with_own_levels
+from hedgerow.boosting.row_data.class_weights import corrected, weights_of
+from hedgerow.boosting.row_data.metric_groups import read_groups, refuse_several
+from hedgerow.boosting.row_data.offsets import Offsets
+from hedgerow.boosting.row_data.positions import check_positions
+from hedgerow.boosting.row_data.queries import check_queries, read_qid
+from hedgerow.boosting.row_data.targets import has_columns
+from hedgerow.boosting.validation.budget import budget_of
+from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds, in_time
+from hedgerow.boosting.validation.cross_models import (
+    average_model,
+    fold_model,
+    refit_model,
+    rounds_of,
+)
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.row_sets import GivenRows
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import SparseTable, Table, numbers_of
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators import labels

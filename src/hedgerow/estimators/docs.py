@@ -248,7 +248,7 @@ random_state : int, RandomState or None, default=None
     rows.  None is 0: the same data and parameters give the same model.
 callbacks : callable, callback of scikit-learn, or sequence of these, default=None
     A callable is called after every round with a
-    :class:`hedgerow.boosting.callbacks.Round` and ends the fit by
+    :class:`hedgerow.boosting.loop.callbacks.Round` and ends the fit by
     returning True; for callbacks of scikit-learn see :mod:`hedgerow.estimators.hooks`.
 progress : bool, default=False
     Draw a progress bar in a notebook, or if standard error is a terminal.

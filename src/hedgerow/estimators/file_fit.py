@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.checkpoint import Checkpoint, claiming
-from hedgerow.boosting.class_targets import class_reader, distinct_targets
-from hedgerow.boosting.file_dataset import FileDataset
-from hedgerow.boosting.loss_spec import LossSpec
-from hedgerow.boosting.offsets import with_offset_columns
-from hedgerow.boosting.stored_data import fit_data
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.stored_data import fit_data
+from hedgerow.boosting.loop.class_targets import class_reader, distinct_targets
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.resume.checkpoint import Checkpoint, claiming
+from hedgerow.boosting.row_data.offsets import with_offset_columns
 from hedgerow.data.sources.columns import ReadColumn
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 from hedgerow.estimators.classifier import HedgerowClassifier

@@ -30,7 +30,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 
-from hedgerow.boosting.callbacks import Callback, Round
+from hedgerow.boosting.loop.callbacks import Callback, Round
 from hedgerow.errors import ParameterError
 from hedgerow.estimators.arguments import check_arguments
 from hedgerow.model.model import Model
@@ -159,7 +159,8 @@ def _check_hooks(callbacks: Sequence[Any]) -> None:
     if callbacks and not _scikit_learn_has_callbacks():
         raise ParameterError(
             f"callbacks has {callbacks[0]!r}, a callback of scikit-learn, which needs scikit-learn "
-            "1.9 or later: update it, or give a callable of one hedgerow.boosting.callbacks.Round."
+            "1.9 or later: update it, or give a callable of one "
+            "hedgerow.boosting.loop.callbacks.Round."
         )
     for callback in callbacks:
         missing = [name for name in HOOKS if not callable(getattr(callback, name, None))]

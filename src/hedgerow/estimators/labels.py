@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.classes import indices_of, labels_from_record
-from hedgerow.boosting.sample import check_finite, check_length, check_weight
-from hedgerow.boosting.targets import one_column
+from hedgerow.boosting.loop.sample import check_finite, check_length, check_weight
+from hedgerow.boosting.row_data.classes import indices_of, labels_from_record
+from hedgerow.boosting.row_data.targets import one_column
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.continuing import Start
+    from hedgerow.boosting.resume.continuing import Start
 
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 

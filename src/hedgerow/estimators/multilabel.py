@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.row_sets import GivenRows, stacked
-from hedgerow.boosting.sample import Sample, check_weight
-from hedgerow.boosting.stopping import StoppingParams
-from hedgerow.boosting.targets import Targets, read_targets, same_targets
+from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.boosting.row_data.targets import Targets, read_targets, same_targets
+from hedgerow.boosting.validation.row_sets import GivenRows, stacked
+from hedgerow.boosting.validation.stopping import StoppingParams
 from hedgerow.data import AnyTable, read_any
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.estimators.base import HedgerowEstimator
@@ -19,7 +19,7 @@ from hedgerow.objectives import Objective, SeveralTargets, objective_for
 from hedgerow.params import BoostParams
 
 if TYPE_CHECKING:
-    from hedgerow.boosting.checkpoint import Checkpoint
+    from hedgerow.boosting.resume.checkpoint import Checkpoint
 
 
 def read_indicators(y: Any, n_rows: int, name: str) -> Targets:

@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from hedgerow.arrays import FloatArray, IntArray
-from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.offsets import Offsets
-from hedgerow.boosting.positions import read_position
-from hedgerow.boosting.queries import check_given, read_qid, weight_of_rows
-from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
-from hedgerow.boosting.sample import Sample, check_vector, check_weight
-from hedgerow.boosting.targets import one_column
+from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
+from hedgerow.boosting.row_data.offsets import Offsets
+from hedgerow.boosting.row_data.positions import read_position
+from hedgerow.boosting.row_data.queries import check_given, read_qid, weight_of_rows
+from hedgerow.boosting.row_data.targets import one_column
+from hedgerow.boosting.validation.row_sets import GivenRows, given_sets, stacked
 from hedgerow.data import AnyTable, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError

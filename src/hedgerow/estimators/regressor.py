@@ -12,14 +12,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from hedgerow.arrays import FloatArray
-from hedgerow.boosting.callbacks import Callback
-from hedgerow.boosting.event_times import read_times
-from hedgerow.boosting.groups import read_groups
-from hedgerow.boosting.offsets import Offsets
-from hedgerow.boosting.row_sets import GivenRows, given_sets, stacked
-from hedgerow.boosting.sample import Sample, check_vector, check_weight
-from hedgerow.boosting.survival import SURVIVAL
-from hedgerow.boosting.targets import (
+from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.sample import Sample, check_vector, check_weight
+from hedgerow.boosting.row_data.event_times import read_times
+from hedgerow.boosting.row_data.groups import read_groups
+from hedgerow.boosting.row_data.offsets import Offsets
+from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import (
     Targets,
     has_columns,
     one_column,
@@ -27,6 +26,7 @@ from hedgerow.boosting.targets import (
     refuse_for_several,
     same_targets,
 )
+from hedgerow.boosting.validation.row_sets import GivenRows, given_sets, stacked
 from hedgerow.data import Schema, UnknownCategory, read_any
 from hedgerow.data.categories import CategoricalFeatures
 from hedgerow.errors import DataError

@@ -42,7 +42,7 @@ class FittedReports(BaseEstimator, ABC):
     @property
     def chosen_params_(self) -> dict[str, Any]:
         """What ``"auto"`` has come to, by parameter, and the folds of early stopping."""
-        from hedgerow.boosting.defaults import told
+        from hedgerow.boosting.automatic.defaults import told
 
         check_is_fitted(self)
         record = self.booster_.model.training

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.folds import Fold, draw_folds
+from hedgerow.boosting.validation.folds import Fold, draw_folds
 from hedgerow.errors import DataError, DataTypeError, ParameterError
 
 
@@ -28,7 +28,7 @@ def folds_of(
     Parameters
     ----------
     cv : int, splitter or iterable of (train, test)
-        A number: folds are drawn (:func:`hedgerow.boosting.folds.draw_folds`).
+        A number: folds are drawn (:func:`hedgerow.boosting.validation.folds.draw_folds`).
     X, y, given_groups
         For ``cv.split``.
     target : float64 (n_rows,)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.offsets import features_of_rows, offset_of_rows
-from hedgerow.boosting.sample import check_offset
+from hedgerow.boosting.loop.sample import check_offset
+from hedgerow.boosting.row_data.offsets import features_of_rows, offset_of_rows
 from hedgerow.data.memory import memory_bytes, shown_bytes
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, DataTypeError

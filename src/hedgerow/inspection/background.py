@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
-from hedgerow.boosting.class_weights import true_probabilities, weights_of
-from hedgerow.boosting.offsets import offset_of_rows
-from hedgerow.boosting.sample import check_offset, check_weight
+from hedgerow.boosting.loop.sample import check_offset, check_weight
+from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
+from hedgerow.boosting.row_data.offsets import offset_of_rows
 from hedgerow.data import Schema, read_any
 from hedgerow.data.sparse import SparseTable
 from hedgerow.errors import DataError, ParameterError, did_you_mean

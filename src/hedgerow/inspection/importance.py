@@ -21,10 +21,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray
-from hedgerow.boosting.class_weights import true_probabilities, weights_of
-from hedgerow.boosting.classes import column_of, indices_of
-from hedgerow.boosting.queries import read_qid
-from hedgerow.boosting.targets import read_targets
+from hedgerow.boosting.row_data.class_weights import true_probabilities, weights_of
+from hedgerow.boosting.row_data.classes import column_of, indices_of
+from hedgerow.boosting.row_data.queries import read_qid
+from hedgerow.boosting.row_data.targets import read_targets
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection.background import Background, read_background

@@ -29,8 +29,8 @@ import stat
 import warnings
 from collections.abc import Iterable
 
-from hedgerow.boosting.checkpoint import Checkpoint, Rounds, joined
-from hedgerow.boosting.fingerprint import Fingerprint
+from hedgerow.boosting.resume.checkpoint import Checkpoint, Rounds, joined
+from hedgerow.boosting.resume.fingerprint import Fingerprint
 from hedgerow.errors import ModelFormatError, ParameterError, StorageError
 from hedgerow.io.atomic import write_atomically
 from hedgerow.io.checkpoint_parts import (
@@ -82,7 +82,7 @@ def checkpoint_at(
 
 
 class CheckpointFolder:
-    """A :class:`hedgerow.boosting.checkpoint.CheckpointStore` in a folder.
+    """A :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore` in a folder.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class CheckpointFolder:
         self._lock: FileLock | None = None
 
     def open(self) -> None:
-        """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
+        """See :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore`."""
         if self._lock is not None:
             return
         try:
@@ -111,7 +111,7 @@ class CheckpointFolder:
             raise self._fault("cannot be used", error) from error
 
     def latest(self, fit: Fingerprint) -> Rounds | None:
-        """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
+        """See :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore`."""
         self.open()
         try:
             names = sorted(os.listdir(self.path))
@@ -135,7 +135,7 @@ class CheckpointFolder:
         return joined(parts) if parts else None
 
     def save(self, part: Rounds) -> None:
-        """See :class:`hedgerow.boosting.checkpoint.CheckpointStore`."""
+        """See :class:`hedgerow.boosting.resume.checkpoint.CheckpointStore`."""
         name = f"hedgerow-rounds-{part.first + 1:08d}-{part.end:08d}.safetensors"
         self._write(name, rounds_to_bytes(part, self._fit))
 

@@ -7,7 +7,7 @@ walk, or ``ModelFormatError`` says why it is not.
 ===============  =========  ====================================================
 array            elements
 ===============  =========  ====================================================
-``feature`` ...  per node   the fields of :class:`hedgerow.growing.tree.GrownTree`;
+``feature`` ...  per node   the fields of :class:`hedgerow.growing.core.tree.GrownTree`;
                             ``bin``, ``column`` and ``left_bins`` are empty where
                             trees are not grown on bins
 ``left_bins``    4 x nodes  as int64
@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.checkpoint import Rounds
-from hedgerow.boosting.fingerprint import Fingerprint
+from hedgerow.boosting.resume.checkpoint import Rounds
+from hedgerow.boosting.resume.fingerprint import Fingerprint
 from hedgerow.errors import ModelFormatError
-from hedgerow.growing.tree import GrownTree
+from hedgerow.growing.core.tree import GrownTree
 from hedgerow.io import container, strict_json
 from hedgerow.io.container import Header
 from hedgerow.io.slopes import SLOPE_DTYPES, read_slopes, slope_arrays

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TextIO, TypeAlias
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.offsets import offset_columns
+from hedgerow.boosting.row_data.offsets import offset_columns
 from hedgerow.data.files import Paths
 from hedgerow.data.model_rows import FileRows, ModelFiles, model_files
 from hedgerow.data.schema import Column, Schema

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.classes import classes_of_record, labels_to_record
+from hedgerow.boosting.row_data.classes import classes_of_record, labels_to_record
 from hedgerow.errors import DataTypeError
 from hedgerow.io.json_form import document_text, model_document
 from hedgerow.io.model_file import model_from_bytes, model_to_bytes, save_model

@@ -29,8 +29,8 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from hedgerow.arrays import AnyArray
-from hedgerow.boosting.class_weights import RECORD as CLASS_WEIGHT
-from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
+from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Column, ColumnKind, Rounding, Schema
 from hedgerow.data.statistics import ROWS, Inputs
 from hedgerow.errors import ModelFormatError

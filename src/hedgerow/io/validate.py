@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
-from hedgerow.boosting.class_weights import check_record
-from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.boosting.row_data.class_weights import check_record
+from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Schema
 from hedgerow.errors import ModelFormatError, ParameterError
 from hedgerow.io.levels import check_levels

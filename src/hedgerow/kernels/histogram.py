@@ -158,7 +158,7 @@ def add_rows(
 
 
 class RowLists(NamedTuple):
-    """Cells of rows that are not at rest (:mod:`hedgerow.growing.row_lists`).
+    """Cells of rows that are not at rest (:mod:`hedgerow.growing.core.row_lists`).
 
     listed     uint8 (n_tiles,): 1 for tiles that have lists
     base       int64 (n_tiles + 1,): where the lists of each tile begin in ``cells``

@@ -16,7 +16,7 @@ words  the same of one row, whose sum over its rows a cell is
 
 A row is added to a column by an addition for each line, however many outputs lie in
 it.  The units are such that the sum over all rows fits an int32
-(:mod:`hedgerow.growing.vector_gradients`), so nothing overflows, and sums are exact.
+(:mod:`hedgerow.growing.vectors.gradients`), so nothing overflows, and sums are exact.
 
 **Empty cells are not written to.**  Where ``n`` is 0 a cell holds anything: the first
 row of a bin is written over it, and who reads goes through the bins with rows

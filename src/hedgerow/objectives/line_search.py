@@ -59,7 +59,7 @@ class QuantileRule:
     """Leaves whose step is a quantile of the steps that their rows ask for.
 
     A loss whose leaves are such has a method ``leaf_rule(output)`` that says so; rows in
-    chunks are searched by it, too (:mod:`hedgerow.boosting.stored_leaves`).
+    chunks are searched by it, too (:mod:`hedgerow.boosting.external.stored_leaves`).
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class LeafRows:
         The smallest value at which the weight up to it reaches ``level`` of the
         whole; midway to the next where it is just reached.  Never -0.0, which would
         depend on the order of the rows.  Weights are counted in units, whose sums are
-        not rounded: rows in chunks give the same (:mod:`hedgerow.boosting.stored_leaves`).
+        not rounded: rows in chunks give the same (:mod:`hedgerow.boosting.external.stored_leaves`).
         """
         found = np.empty(len(self.starts) - 1)
         levels = np.full(len(found), level)

@@ -3,7 +3,7 @@
 Outputs do not depend on each other: the loss of a row is the mean of the losses of its
 targets, and output k learns target k with the loss, link and start that a model of this
 target alone would have.  What they share is the trees, where leaves hold vectors
-(:mod:`hedgerow.growing.vector_search`).
+(:mod:`hedgerow.growing.vectors.search`).
 
 Numbers to predict are several targets; labels, each 0 or 1, with a loss of two classes,
 are a multi-label problem.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hedgerow.boosting.dataset import Dataset
+from hedgerow.boosting.row_data.dataset import Dataset
 from hedgerow.data.frames import FrameLibrary, make_frame
 from hedgerow.data.schema import Schema
 from hedgerow.model.model import Model
@@ -46,7 +46,7 @@ class TreeViews:
         -------
         data frame
             One row for each feature, cut or set, and way of missing values; the columns
-            are those of :func:`hedgerow.boosting.split_table.split_table`.
+            are those of :func:`hedgerow.boosting.inspect.split_table.split_table`.
 
         Raises
         ------
@@ -64,7 +64,7 @@ class TreeViews:
         >>> table["threshold"].tolist(), table["gain"].tolist()
         ([1.5, 3.0], [0.75, 3.0])
         """
-        from hedgerow.boosting.split_table import split_table
+        from hedgerow.boosting.inspect.split_table import split_table
 
         table = dataset.table(self._schema)
         target = dataset.target(table.n_rows, self.model.objective)

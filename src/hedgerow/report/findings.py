@@ -18,11 +18,11 @@ import numpy as np
 
 from hedgerow.arrays import AnyArray, FloatArray, IntArray
 from hedgerow.booster import Booster, objective_of
-from hedgerow.boosting.classes import column_of, indices_of
-from hedgerow.boosting.offsets import features_of_rows
-from hedgerow.boosting.queries import read_qid
-from hedgerow.boosting.sample import check_weight
-from hedgerow.boosting.targets import read_targets
+from hedgerow.boosting.loop.sample import check_weight
+from hedgerow.boosting.row_data.classes import column_of, indices_of
+from hedgerow.boosting.row_data.offsets import features_of_rows
+from hedgerow.boosting.row_data.queries import read_qid
+from hedgerow.boosting.row_data.targets import read_targets
 from hedgerow.errors import DataError, ParameterError
 from hedgerow.inspection import Importances, PartialDependence
 from hedgerow.metrics import scored_as

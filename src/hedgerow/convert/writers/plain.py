@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
-from hedgerow.boosting.class_weights import RECORD as CLASS_WEIGHT
-from hedgerow.boosting.offsets import RECORD as OFFSET_COLUMNS
+from hedgerow.boosting.row_data.class_weights import RECORD as CLASS_WEIGHT
+from hedgerow.boosting.row_data.offsets import RECORD as OFFSET_COLUMNS
 from hedgerow.data.schema import Column, Schema
 from hedgerow.data.table import read_table
 from hedgerow.errors import ParameterError

@@ -1,0 +1,492 @@
+"""What ``"auto"`` means: parameters chosen by the size and the kind of the data.
+
+Glossary
+--------
+recipe     values of all automatic parameters, which go together: a small learning rate
+           needs many rounds, and a way to tell when they are enough
+plain      the values of :class:`hedgerow.params.BoostParams`, which are those of the
+           C++ libraries: 100 rounds at a rate of 0.1, and no sampling
+
+The recipe is taken if folds, or validation rows, may find the number of rounds: it is
+``"auto"`` itself, ``early_stopping`` is ``"auto"`` or ``"cv"``, and trees are boosted on rows in
+memory, sampled uniformly if at all.  An explicit value always stays, and the others follow: with
+a learning rate that is given there are as many rounds as it needs.  In all other cases the rounds
+are counted beforehand, and ``"auto"`` is plain, but for a rate that follows the number of
+rounds, and small leaves on tiny tables.
+
+Rounds end when the loss of rows that were not trained on has stopped to fall.  Small
+tables ask the rows of every fold, larger ones those of one fold; then all rows are
+trained on.  The folds also choose between the recipe and a few alternatives to it
+(:mod:`hedgerow.boosting.automatic.candidates`).  `benchmarks/quality` has the evidence,
+`docs/defaults.md` the figures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from typing import Any, TypeAlias
+
+from hedgerow.boosting.automatic.budget_schedule import (
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    SHORT_PATH,
+    USUAL_PATH,
+    Pace,
+)
+from hedgerow.boosting.automatic.candidates import (
+    FEWEST_ROWS,
+    MOST_LEVELS,
+    alternatives,
+    plain_trees,
+)
+from hedgerow.boosting.automatic.data_size import DataSize
+from hedgerow.boosting.automatic.evidence import compares_rows
+from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.slopes import obstacle_to_slopes
+from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
+from hedgerow.boosting.loop.symmetric import is_symmetric, obstacle_to_levels
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.growing.core.branches import is_constrained
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.params import BoostParams
+from hedgerow.schedules import is_number
+
+Values: TypeAlias = "dict[str, Any]"
+
+AUTO = "auto"
+
+AUTOMATIC = (
+    "n_estimators",
+    "learning_rate",
+    "max_leaves",
+    "min_samples_leaf",
+    "reg_lambda",
+    "subsample",
+    "colsample_bynode",
+    "min_data_per_group",
+    "max_cat_to_onehot",
+    "max_bins",
+    "grow_policy",
+    "multi_strategy",
+    "linear_leaves",
+    "early_stopping",
+    "patience",
+)
+"""Parameters of the estimators that may be ``"auto"``."""
+
+ROUNDS = frozenset({"n_estimators", "learning_rate", "early_stopping"})
+
+_OF_TINY = frozenset({"max_leaves", "min_samples_leaf", "reg_lambda", "min_data_per_group"})
+"""What tables of few rows have of their recipe where rounds are counted: a plain leaf would hold
+most of their rows."""
+
+_PLAIN_PATH = 10.0
+"""Of the plain 100 rounds at a rate of 0.1."""
+
+_OF_SHAPE = frozenset({"grow_policy", "max_leaves", "max_depth"})
+"""Of trees: these go together."""
+
+_OF_FOLDS = (
+    *("folds", "rounds_factor", "stride", "easy_rounds", "finest_rate"),
+    *("lead", "least_patience"),
+)
+
+_HURRIED_ROUNDS = 300
+_VERY_FEW_ROUNDS = 50
+_HURRIED_SMALL = 2_000
+_HURRIED_PATH_OF_FEW_ROWS = 12.0
+_HURRIED_PATH_OF_SQUARES = 11.0
+_HURRIED_PATH_OF_LEVELS = 18.0
+_HURRIED_PATH_OF_CLASSES = 12.0
+"""Of so few rounds, like ``SHORT_PATH``."""
+_HURRIED_LEAVES = 24
+_HURRIED_SUBSAMPLE = 0.65
+"""Where a round has several trees, which would otherwise learn too much."""
+_PATIENT_PATH = 2.5
+_PATHS_FOR_FOLDS = 2.0
+"""Folds and model take about as long as a model twice as far; see `docs/defaults.md`."""
+_MOST_ROUNDS = 100_000
+_SECONDS_A_TREE = 4e-4
+_SECONDS_A_CELL = 1.5e-9
+"""On two threads of a processor of 2024; elsewhere the rate is a little too large or small."""
+
+_TINY = FEWEST_ROWS
+_FEW = 500
+_MANY_OUTPUTS = 5
+_SHARED_TREES = 8
+"""From so many classes on, one tree for all learns as well as a tree for each, in half the time."""
+_SMALL = 3_000
+_MEDIUM = 10_000
+_ROWS_OF_SETS = (10, 100)
+_SETS = 20
+_FEW_BINS = 63
+_FEW_LEVELS = 4
+"""Of columns whose categories are each tried against all others; of others sets are."""
+_LEAST_PATIENCE = 10
+_MANY_LISTED = 100_000
+_LEAD_OF_LISTS = 0.7
+"""Standard errors by which an alternative is to put lists in a better order."""
+_STRIDE_OF_SMALL, _STRIDE = 3.0, 2.0
+_EASY_ROUNDS = 500
+"""More are taken in larger steps."""
+_LONGER = 1.15
+"""Small steps bear to go a little further than large ones."""
+_LEVELS = 7
+_FEW_COLUMNS = 100
+"""Symmetric trees know no bundles, which is slow where there are very many columns."""
+_MOST_BINS = 255
+
+
+def plain_values() -> Values:
+    """The value of each automatic parameter without a recipe."""
+    values = {f.name: f.default for f in (*fields(BoostParams), *fields(StoppingParams))}
+    return {name: values[name] for name in AUTOMATIC}
+
+
+def rate_of_rounds(n_rounds: int) -> float:
+    """The automatic learning rate of so many rounds: they go as far as the plain ones.
+
+    Examples
+    --------
+    >>> [rate_of_rounds(n) for n in (20, 100, 200, 2_000)]
+    [0.1, 0.1, 0.05, 0.02]
+    """
+    plain = plain_values()["learning_rate"]
+    return round(float(min(max(_PLAIN_PATH / n_rounds, LOWEST_RATE), plain)), 6)
+
+
+def rows_of_sets(n_rows: int) -> int:
+    """Fewest rows of a set of categories: a twentieth of all, between 10 and the plain 100.
+
+    With 100 a table of 200 rows would have no sets but those that halve it.
+
+    Examples
+    --------
+    >>> [rows_of_sets(n) for n in (150, 500, 5_000)]
+    [10, 25, 100]
+    """
+    least, most = _ROWS_OF_SETS
+    return min(max(n_rows // _SETS, least), most)
+
+
+def recipe(size: DataSize) -> Values:
+    """The value of each automatic parameter for data of this size, and the folds.
+
+    Examples
+    --------
+    >>> recipe(DataSize(1_000))["max_leaves"], recipe(DataSize(100_000))["max_leaves"]
+    (8, 31)
+    """
+    values = _of_size(size)
+    return values | _of_lists(size) if size.by_lists else values
+
+
+def _of_lists(size: DataSize) -> Values:
+    """What rankings have in the place of it: scores of a few lists jump from round to round."""
+    n_tested = 5 if size.n_rows < _MEDIUM else 2 if size.n_rows < _MANY_LISTED else 1
+    patience: Values = {"patience": 100, "least_patience": None}
+    return {"folds": (5, n_tested), "lead": _LEAD_OF_LISTS, **patience}
+
+
+def _of_size(size: DataSize) -> Values:
+    """The recipe, whatever the loss."""
+    several = size.n_outputs > 1
+    strategy = ALL_OUTPUTS if size.n_outputs >= _SHARED_TREES else ONE_OUTPUT
+    if size.n_rows < _SMALL:
+        # Trees of few leaves on some of the rows each, one as unlike the other as may be.
+        # Few bins cost a third of the time less, at the same scores.
+        tiny, few = size.n_rows < _TINY, size.n_rows < _FEW
+        return {
+            "n_estimators": 1000 if tiny or strategy == ALL_OUTPUTS else 3000,
+            "learning_rate": 0.05 if few else 0.08,
+            "max_leaves": 8,
+            "max_depth": None,
+            "grow_policy": "leafwise",
+            # Without sampling a row may be repeated or have a weight, with the same model.
+            "min_samples_leaf": 1 if tiny else 3,
+            "subsample": 1.0 if tiny else 0.6,
+            "reg_lambda": 2.0,
+            "colsample_bynode": 0.7,
+            "min_data_per_group": rows_of_sets(size.n_rows),
+            "max_cat_to_onehot": _FEW_LEVELS,
+            "max_bins": _FEW_BINS if size.most_levels <= _FEW_BINS else _MOST_BINS,
+            "multi_strategy": strategy,
+            # Sums of floats are not the same for a row of weight 2 and for two rows.
+            "linear_leaves": size.squares and size.by_lines and not tiny,
+            "early_stopping": "cv",
+            "patience": 60 if few else 40,
+            "folds": (5, 2 if size.n_outputs > _MANY_OUTPUTS else 5),
+            "rounds_factor": 1.25,
+            "stride": _STRIDE_OF_SMALL,
+        }
+    # A new sample of the rows each round has new errors in the means of categories, which
+    # sets of categories follow.  Small tables need the samples more than that harms.
+    large = size.n_rows >= _MEDIUM
+    by_sets = large and 0 < size.most_levels <= MOST_LEVELS
+    # Statistics of the target are numbers, of which samples do no harm and larger trees make
+    # more (amazon, mean of five seeds: 0.1380; sampled 0.1378; and of 63 leaves 0.1374).
+    by_statistics = large and size.most_levels > MOST_LEVELS
+    symmetric = size.squares and size.by_levels and size.n_features <= _FEW_COLUMNS
+    return {
+        "n_estimators": 1000 if several else 3000,
+        "learning_rate": 0.1 if several else 0.04,
+        "max_leaves": None if symmetric else 63 if by_statistics else 31,
+        "max_depth": _LEVELS if symmetric else None,
+        "grow_policy": "symmetric" if symmetric else "leafwise",
+        "min_samples_leaf": 10,
+        "subsample": 1.0 if by_sets else 0.8,
+        "reg_lambda": 1.0,
+        "colsample_bynode": 0.7 if several else 0.9,
+        "min_data_per_group": rows_of_sets(size.n_rows),
+        "max_cat_to_onehot": _FEW_LEVELS,
+        "max_bins": _MOST_BINS,
+        "multi_strategy": strategy,
+        "linear_leaves": size.squares and size.by_lines,
+        "early_stopping": "cv",
+        "patience": 20 if several else 60,
+        "folds": (10, 2 if size.n_rows < _MEDIUM else 1),
+        "rounds_factor": _LONGER if size.squares else 1.0,
+        "stride": _STRIDE,
+    }
+
+
+def in_a_hurry(size: DataSize, n_rounds: float) -> tuple[Values, float]:
+    """The recipe where there is time for few rounds, and its path.
+
+    Plain values, which learn most in a round: what keeps hundreds of rounds from learning
+    too much, small trees and samples of columns, is no help to so few, except on small
+    tables.  Symmetric trees take less time than others, trees of all classes learn less.
+
+    Parameters
+    ----------
+    size : DataSize
+    n_rounds : float
+        About as many as there is time for.  A few tens are to learn all that they can.
+
+    Examples
+    --------
+    >>> [in_a_hurry(DataSize(5_000, n_outputs=3), n)[0]["subsample"] for n in (20, 100)]
+    [1.0, 0.65]
+    """
+    values = recipe(size)
+    if size.n_rows < _HURRIED_SMALL:
+        return values | {"subsample": 1.0}, _HURRIED_PATH_OF_FEW_ROWS
+    by_levels = values["grow_policy"] == "symmetric"
+    values |= plain_values() | {"max_depth": None}
+    if n_rounds < _VERY_FEW_ROUNDS:
+        return values, _HURRIED_PATH_OF_SQUARES
+    if by_levels:
+        levels = {"grow_policy": "symmetric", "max_leaves": None, "max_depth": _LEVELS}
+        return values | levels, _HURRIED_PATH_OF_LEVELS
+    if size.n_outputs > 1:
+        return values | {"subsample": _HURRIED_SUBSAMPLE}, _HURRIED_PATH_OF_CLASSES
+    if size.squares:
+        return values, _HURRIED_PATH_OF_SQUARES
+    return values | {"max_leaves": _HURRIED_LEAVES}, SHORT_PATH
+
+
+def within_time(
+    values: Values, size: DataSize, seconds: float, began: float, has_validation: bool = False
+) -> Values:
+    """The recipe for a time budget: the slower the rounds, the larger the learning rate.
+
+    Rounds at a rate r learn about as much as twice as many at r / 2, and a little less
+    well.  So a budget that has room for more rounds is spent on a smaller rate, which
+    follows the clock (:mod:`hedgerow.boosting.automatic.budget_schedule`).  Where there is time
+    for folds they choose as without a budget, and tell how far the model is to go; otherwise
+    some rows are set aside, or none where rounds are few.
+
+    Parameters
+    ----------
+    values : dict
+        Of :func:`recipe`.
+    size : DataSize
+    seconds : float
+    began : float
+        When the fit began, in seconds of ``time.monotonic``.
+    has_validation : bool, default=False
+        Whether there are rows that tell when to stop: no folds are asked then.
+
+    Examples
+    --------
+    >>> size = DataSize(1_000_000, n_features=28)
+    >>> [within_time(recipe(size), size, t, began=0.0)["early_stopping"] for t in (1, 30, 60)]
+    [False, True, 'cv']
+    """
+    cells = size.n_rows * size.n_features
+    seconds_a_round = size.n_outputs * (_SECONDS_A_TREE + _SECONDS_A_CELL * cells)
+    n_rounds = seconds / seconds_a_round
+    of_folds = _PATHS_FOR_FOLDS * USUAL_PATH / values["learning_rate"]
+    if n_rounds >= of_folds and not has_validation:
+        return values | {"finest_rate": LOWEST_RATE, "easy_rounds": None}
+    hurried = n_rounds < _HURRIED_ROUNDS
+    path = USUAL_PATH
+    if hurried:  # too few rounds to learn too much: no row is set aside
+        values, path = in_a_hurry(size, n_rounds)
+    likely = min(max(path * seconds_a_round / seconds, LOWEST_RATE), HIGHEST_RATE)
+    pace = Pace(path, began + seconds, seconds_a_round, LOWEST_RATE, HIGHEST_RATE)
+    paced = {"learning_rate": pace, "early_stopping": not hurried, **_many_rounds(likely)}
+    return values | paced
+
+
+def _many_rounds(rate: float) -> Values:
+    """Rounds enough for any rate, and patience for this one."""
+    return {"n_estimators": _MOST_ROUNDS, "patience": math.ceil(_PATIENT_PATH / rate)}
+
+
+def suits_recipe(params: BoostParams) -> bool:
+    """Whether a recipe contradicts nothing that is asked of the trees."""
+    return (
+        params.boosting == "gbdt"
+        and params.tree_method == "hist"
+        and params.sampling == "uniform"
+        and not params.oob_score
+    )
+
+
+def choose(
+    params: BoostParams,
+    stopping: StoppingParams,
+    automatic: frozenset[str],
+    objective: Objective,
+    size: DataSize,
+    has_validation: bool,
+    is_recorded: bool = False,
+    goes_on: bool = False,
+) -> tuple[BoostParams, StoppingParams]:
+    """Give every automatic parameter its value.
+
+    Parameters
+    ----------
+    params, stopping
+        With plain values in the place of ``"auto"``.
+    automatic : frozenset of str
+        Parameters that are ``"auto"``.
+    objective : Objective
+    size : DataSize
+        Of the training rows.
+    has_validation : bool
+        Whether the user has given validation rows, which then tell when to stop.
+    is_recorded : bool, default=False
+        Whether another run may go on from a checkpoint of this one.  The number of rounds is
+        then all that hangs on a clock: the trees of both runs are to be of one kind.
+
+    goes_on : bool, default=False
+        Whether rounds are added to a model, now or later, and so are counted.
+
+    Returns
+    -------
+    tuple of BoostParams and StoppingParams
+    """
+    rowwise = getattr(objective, "rowwise", True)
+    if not ((rowwise or compares_rows(objective)) and suits_recipe(params)):
+        return params, stopping
+    if goes_on or not _finds_rounds(params, stopping, automatic):
+        # Of rows that are compared, one of weight 2 would not be two rows in leaves of one.
+        tiny = rowwise and size.n_rows < _TINY and params.max_depth is None
+        few = _OF_TINY & automatic if tiny else ()
+        return replace(params, **_only(frozenset(few), recipe(size))), stopping
+    size = _but_for_obstacles(size, params, automatic, objective)
+    values = recipe(size)
+    one_kind = is_recorded and stopping.time_budget is not None
+    if stopping.time_budget is not None and not one_kind:
+        seconds, began = stopping.time_budget, stopping.began
+        values = within_time(values, size, seconds, began, has_validation)
+    values = {"easy_rounds": None if one_kind else _EASY_ROUNDS, **values}
+    if "learning_rate" not in automatic:
+        values |= _at_rate(params.learning_rate, values)
+    of_folds: Values = {"least_patience": _LEAST_PATIENCE if "patience" in automatic else None}
+    of_folds |= {name: values.pop(name) for name in _OF_FOLDS if name in values}
+    if params.forced_bins is not None:
+        del values["max_bins"]  # the user has counted on as many as there can be
+    if isinstance(objective, SeveralTargets) or size.n_outputs == 1 or obstacle_to_vectors(params):
+        del values["multi_strategy"]  # what "auto" means by itself
+    may_be_chosen = automatic | {"max_depth"}
+    if is_symmetric(params):
+        values |= {"max_leaves": None, "max_depth": None}  # what is usual for them
+    given_depth = params.max_depth
+    if given_depth is not None:
+        del values["max_depth"]
+    chosen = _only(may_be_chosen, values)
+    watches = has_validation and "early_stopping" in automatic
+    stopping = replace(
+        stopping,
+        early_stopping="auto" if watches else chosen.pop("early_stopping", "cv"),
+        patience=chosen.pop("patience", stopping.patience),
+        is_cautious=True,
+        **of_folds,
+    )
+    chosen.pop("early_stopping", None)
+    if one_kind or not stopping.by_folds:
+        return replace(params, **chosen), stopping
+    free = may_be_chosen - {"max_leaves"} if is_symmetric(params) else may_be_chosen
+    params = replace(params, **chosen)
+    others = [other for other in alternatives(size, params) if free.issuperset(other)]
+    tried = tuple(replace(params, **other) for other in others)
+    plain = None
+    if free >= _OF_SHAPE and given_depth is None:
+        kept = frozenset() if params.forced_bins is None else {"max_bins"}
+        plain = replace(params, **_only(free - kept, plain_trees(size)))
+    return params, replace(stopping, alternatives=tried, plain=None if plain == params else plain)
+
+
+def _finds_rounds(params: BoostParams, stopping: StoppingParams, automatic: frozenset[str]) -> bool:
+    """Whether the number of rounds is to be found, by folds or by validation rows."""
+    if automatic >= ROUNDS:
+        return True
+    is_asked = "early_stopping" in automatic or stopping.by_folds
+    is_free = "n_estimators" in automatic and is_number(params.learning_rate)
+    return is_free and is_asked and stopping.time_budget is None
+
+
+def _at_rate(rate: Any, values: Values) -> Values:
+    """What follows from a learning rate that is given: rounds, patience and steps of the folds."""
+    times = values["learning_rate"] / rate
+    return {
+        "n_estimators": math.ceil(values["n_estimators"] * times),
+        "patience": max(math.ceil(values["patience"] * times), _LEAST_PATIENCE),
+        "stride": max(1.0, min(values["stride"], HIGHEST_RATE / rate)),
+        "easy_rounds": None,
+    }
+
+
+def _only(names: frozenset[str], values: Values) -> Values:
+    """The values of these names."""
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _but_for_obstacles(
+    size: DataSize, params: BoostParams, automatic: frozenset[str], objective: Objective
+) -> DataSize:
+    """The size, with kinds of trees left out that something asked for does not go with."""
+    settled = resolve(params, objective)
+    shape_is_open = automatic >= {"max_leaves", "grow_policy"} and params.max_depth is None
+    shared = params.multi_strategy == ALL_OUTPUTS  # with vectors in their leaves
+    if not shape_is_open or shared or obstacle_to_levels(settled) or is_constrained(settled):
+        size = replace(size, by_levels=False)
+    if shared or obstacle_to_slopes(settled):
+        size = replace(size, by_lines=False)
+    return size
+
+
+def told(automatic: frozenset[str], found: Values) -> list[str]:
+    """What a fit tells of what was chosen, with the values that were ``found``."""
+    names = sorted(automatic, key=AUTOMATIC.index)
+    if "grow_policy" in automatic and found.get("grow_policy") == "symmetric":
+        names.append("max_depth")
+    return [*names, "folds", "rounds_factor", "stride", "tried"]
+
+
+__all__ = [
+    "AUTO",
+    "AUTOMATIC",
+    "DataSize",
+    "choose",
+    "in_a_hurry",
+    "plain_values",
+    "rate_of_rounds",
+    "recipe",
+    "told",
+    "within_time",
+]

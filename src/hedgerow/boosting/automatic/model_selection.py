@@ -1,0 +1,345 @@
+"""Which settings of the trees predict the rows of the folds best.
+
+Glossary
+--------
+alternatives  settings beside those that are asked for first; they are of the trees, so
+              the rows are divided once, and read again for another form of theirs only
+stride        a round of a fold is as large as so many of the model
+
+::
+
+    settings         folds                           score of all tested rows
+    first            1 2 3 4 5   grown abreast       0.412 after 80 rounds
+    alternative 1    1 2 3 4 5                       0.405 after 130 rounds   <- the best
+    alternative 2    1 2 3 4 5                       0.431 after 60 rounds
+
+All are judged by the same rows, so what these have of chance is in all scores alike.  Large
+steps tell which trees suit the data, and how far to go, nearly as well as small ones:
+`docs/defaults.md` has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows
+from hedgerow.boosting.loop.rounds import resolved
+from hedgerow.boosting.loop.training_loop import is_second
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
+from hedgerow.data.schema import Schema
+from hedgerow.metrics import Metric
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+_WITHOUT_EFFECT = frozenset({"bundle_features"})
+"""Settled by the kind of the trees, and without a part in the model."""
+
+_PATIENCE_SHARE = 0.2
+_ROUNDS_TO_JUDGE = 40
+_ROUNDS_TO_SIEVE = 24
+_FAR = 1.3
+_CLEARLY = 1.0
+"""Standard errors by which the plain settings are to be ahead: the recipe holds on more tables, so
+that a lead which may be chance mostly is."""
+
+_MANY_FOLDS = 2
+"""From so many on, one of them tells at little cost whether all are worth asking."""
+
+
+@dataclass(slots=True)
+class Contender(BestRound):
+    r"""A best round that is not waited for longer than is worth while.
+
+    Patience grows with the rounds, as the steps of a curve do; and a curve that is far from
+    the score to beat, by what it has gained lately, is not followed to its end::
+
+        score
+          |  \.
+          |    `-.___  gained over the later half of the rounds
+          |          `------   ^
+          |                    |  far more than that
+          |..................  v  to beat
+
+    Parameters
+    ----------
+    least : int, default=1
+        Patience at the first round; at most ``patience``.
+    to_beat : float, default=nan
+        Score of another curve; nan: there is none.
+    judged_from : int, default=40
+        Round from which on a curve may be far from it.
+    """
+
+    least: int = 1
+    to_beat: float = math.nan
+    judged_from: int = _ROUNDS_TO_JUDGE
+    _bests: list[float] = field(default_factory=list, repr=False)
+
+    def again(self) -> Contender:
+        """The same before the first round."""
+        first = Contender(self.metric, self.patience, self.min_delta)
+        first.least, first.to_beat, first.judged_from = self.least, self.to_beat, self.judged_from
+        return first
+
+    def observe(self, n_rounds: int, score: float) -> bool:
+        """Note the score after ``n_rounds`` rounds; True if the fit should end."""
+        out_of_patience = BestRound.observe(self, n_rounds, score)
+        self._bests.append(self.score)
+        waited = n_rounds - self._reference_round
+        grown = self.least + _PATIENCE_SHARE * self._reference_round
+        return out_of_patience or waited >= grown or self._is_hopeless()
+
+    def _is_hopeless(self) -> bool:
+        n = len(self._bests)
+        if n < self.judged_from or not self.metric.improves(self.to_beat, self.score):
+            return False
+        lately = abs(self.score - self._bests[n // 2])
+        return abs(self.to_beat - self.score) > _FAR * lately
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """Settings, and what folds of theirs have come to.
+
+    Attributes
+    ----------
+    params : BoostParams
+        Of the model.
+    rows : FoldRows
+        In the form that its trees take.
+    grown : GrownFolds
+    seconds : float
+        That the folds have taken.
+    """
+
+    params: BoostParams
+    rows: FoldRows
+    grown: GrownFolds
+    seconds: float
+
+    @property
+    def score(self) -> float:
+        """The best one of all tested rows."""
+        return math.nan if self.grown.best is None else self.grown.best.score
+
+
+class Contest:
+    """Grows the folds with one setting after the other.
+
+    Parameters
+    ----------
+    rows : FoldRows
+        In the form that the first settings ask for.
+    folds : sequence of Fold
+    objective : Objective
+    stopping : StoppingParams
+    metrics : sequence of Metric
+        The first decides.
+    n_threads : int
+    budget : Budget or None
+        Alternatives are tried if there is time.
+    alike : uint64 (n_rows,), optional
+        Rows of one number are one observation.
+
+    Attributes
+    ----------
+    best : Entry
+        The first of those with the best score.
+    tried : list of dict
+        For each of the settings the best score, and what it has other than the first.
+    interrupted : bool
+    """
+
+    best: Entry
+
+    def __init__(
+        self,
+        rows: FoldRows,
+        folds: Sequence[Fold],
+        objective: Objective,
+        stopping: StoppingParams,
+        metrics: Sequence[Metric],
+        n_threads: int,
+        budget: Budget | None,
+        alike: npt.NDArray[np.uint64] | None = None,
+    ) -> None:
+        self._rows, self._folds, self._objective = rows, folds, objective
+        self._asked, self._metrics, self._n_threads = stopping, metrics, n_threads
+        self._budget = budget
+        self._tested = TestedRows(rows.sample, folds, alike)
+        self._limits = FoldStopping(pooled=True, may_end=lambda: not is_second())
+        self.tried: list[dict[str, Any]] = []
+        self.interrupted = False
+
+    def hold(self, params: BoostParams) -> None:
+        """Try ``params``, then the alternatives, until an interrupt or the end of the time."""
+        share = self._share_of_folds()
+        if self._budget is not None:
+            self._limits = replace(self._limits, is_late=self._budget.deadline(share))
+        self.best = self._try(params)
+        self._note(params, self.best)
+        self.interrupted = self.best.grown.interrupted
+        self._leave_time_for_model()
+        for other in self._asked.alternatives:
+            self._challenge(params, other, by=self._asked.lead)
+        if self._asked.plain is not None and self._is_promising(self._asked.plain):
+            self._challenge(params, self._asked.plain, by=_CLEARLY)
+        if (finer := self._finer()) is not None:
+            self._challenge(params, finer)
+
+    def _challenge(self, first: BoostParams, other: BoostParams, by: float | None = None) -> None:
+        """Try other settings, if there is time; they are to be better ``by`` standard errors."""
+        if self.interrupted or self._limits.is_late():
+            return
+        try:
+            entry = self._try(other)
+        except KeyboardInterrupt as error:
+            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
+                raise
+            self.interrupted = True
+            return
+        self._note(first, entry)
+        self.interrupted = entry.grown.interrupted
+        if self._metrics[0].improves(entry.score, self.best.score) and (
+            by is None or self._leads(entry, by)
+        ):
+            self.best = entry
+            self._leave_time_for_model()
+
+    def _is_promising(self, other: BoostParams) -> bool:
+        """Whether other settings are ahead on the first fold, where all of them would be dear."""
+        first, name = self._folds[:1], self._metrics[0].name
+        if len(self._folds) < _MANY_FOLDS or self.interrupted or self._limits.is_late():
+            return True
+        best = self.best.grown.folds[0].scores[name]
+        try:
+            entry = self._try(other, first, best)
+        except KeyboardInterrupt as error:
+            if isinstance(error.__context__, KeyboardInterrupt) or is_second():
+                raise
+            self.interrupted = True
+            return False
+        self.interrupted = entry.grown.interrupted
+        return self._metrics[0].improves(entry.grown.folds[0].scores[name], best)
+
+    def _is_doubtful(self) -> bool:
+        """Whether the best settings so far gain no more than chance may."""
+        grown = self.best.grown.folds
+        losses = self._tested.start_losses(grown), self._tested.losses(grown)
+        return not self._tested.difference(*losses).exceeds(BEYOND_CHANCE)
+
+    def _leads(self, entry: Entry, by: float) -> bool:
+        """Whether losses are lower than those of the best settings by so many standard errors."""
+        losses, ours = (self._tested.losses(e.grown.folds) for e in (self.best, entry))
+        return self._tested.difference(losses, ours).exceeds(by)
+
+    def _leave_time_for_model(self) -> None:
+        """Be late when there is only time for the model with the best settings so far."""
+        if self._budget is not None:
+            share = self._share_of_folds()
+            late = self._budget.late_but_for(self.best.seconds * (1.0 - share) / share)
+            self._limits = replace(self._limits, is_late=late)
+
+    def _finer(self) -> BoostParams | None:
+        """The best settings with the finest steps; None if there is no time for them.
+
+        Folds go further in small steps, so only they tell how far the model is to go in them.
+        """
+        best, finest, budget = self.best, self._asked.finest_rate, self._budget
+        if finest is None or budget is None or best.grown.late:
+            return None
+        if best.params.learning_rate <= finest:
+            return None
+        times_finer = best.params.learning_rate / finest
+        share = self._share_of_folds()
+        if budget.late_but_for(best.seconds * times_finer / share)():
+            return None
+        most = math.ceil(best.params.n_estimators * times_finer)
+        return replace(best.params, learning_rate=finest, n_estimators=most)
+
+    def _try(
+        self,
+        params: BoostParams,
+        folds: Sequence[Fold] | None = None,
+        to_beat: float | None = None,
+    ) -> Entry:
+        """Grow the folds, or some of them with their own score to beat."""
+        began = time.monotonic()
+        asked = of_folds(params, self._asked.stride)
+        rows = self._rows.for_trees(asked)
+        best = self._judge(params)
+        if isinstance(best, Contender) and params is self._asked.plain:
+            # Large trees may rise at first, on columns that name things: 24 rounds show it.
+            best.least = _ROUNDS_TO_SIEVE if self._is_doubtful() else best.least
+            if to_beat is not None:
+                best.to_beat, best.judged_from = to_beat, _ROUNDS_TO_SIEVE
+        limits = replace(self._limits, best=best)
+        grown = grow_folds(
+            rows, folds or self._folds, self._objective, asked, limits, self._metrics,
+            self._n_threads, keep_trees=False,
+        )  # fmt: skip
+        return Entry(params, rows, grown, time.monotonic() - began)
+
+    def _judge(self, params: BoostParams) -> BestRound:
+        asked, metric = self._asked, self._metrics[0]
+        stride = asked.stride
+        if self.tried and params.learning_rate < self.best.params.learning_rate:
+            stride *= params.learning_rate / self.best.params.learning_rate
+        patience = math.ceil(asked.patience / stride)
+        if not asked.is_cautious:
+            return BestRound(metric, patience, asked.min_delta)
+        least = patience
+        if asked.least_patience is not None:
+            least = math.ceil(asked.least_patience / stride)
+        to_beat = self.best.score if self.tried else math.nan
+        return Contender(metric, patience, asked.min_delta, least=least, to_beat=to_beat)
+
+    def _note(self, first: BoostParams, entry: Entry) -> None:
+        others = {
+            name: getattr(entry.params, name)
+            for name in BoostParams.__dataclass_fields__
+            if name not in _WITHOUT_EFFECT and getattr(entry.params, name) != getattr(first, name)
+        }
+        best = entry.grown.best
+        rounds = 0 if best is None else best.round
+        score = entry.score if math.isfinite(entry.score) else None
+        self.tried.append({"score": score, "rounds": rounds, **others})
+
+    def _share_of_folds(self) -> float:
+        """Of the time that folds of the first settings and the model take."""
+        n_folds, n_tested = self._asked.folds
+        folds = n_tested * (n_folds - 1) / n_folds / self._asked.stride
+        return folds / (folds + self._asked.rounds_factor)
+
+
+def of_folds(params: BoostParams, stride: float) -> BoostParams:
+    """The settings of folds whose steps are ``stride`` times as large."""
+    if stride == 1.0:
+        return params
+    n_rounds = math.ceil(params.n_estimators / stride)
+    return replace(params, learning_rate=params.learning_rate * stride, n_estimators=n_rounds)
+
+
+def with_resolved(stopping: StoppingParams, schema: Schema, objective: Objective) -> StoppingParams:
+    """The same with alternatives that are complete, as those of the model are."""
+
+    def complete(params: BoostParams) -> BoostParams:
+        return resolved(params, objective, schema)
+
+    alternatives = tuple(complete(each) for each in stopping.alternatives)
+    plain = None if stopping.plain is None else complete(stopping.plain)
+    return replace(stopping, alternatives=alternatives, plain=plain)
+
+
+__all__ = ["Contest", "Entry", "of_folds", "with_resolved"]

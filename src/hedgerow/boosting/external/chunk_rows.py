@@ -1,0 +1,234 @@
+"""The rows of a fit in chunks, of files or of one of several ranks.
+
+What :class:`hedgerow.boosting.loop.rounds.FitRows` asks of them.  Trees wait until chunks are
+next visited::
+
+    grow            gradients at the scores, with the trees that wait added first
+    search leaves   for losses whose leaves are quantiles
+    add             the new tree waits, for training and for validation rows
+    end of a round  a pass over the training rows, only if something looks at their
+                    scores: learning curves, rows left out of the sample
+
+Trees are added to each row in the same order as in memory, so scores have the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hedgerow.arrays import RowArray
+from hedgerow.boosting.external.stored_leaves import LeafQuantiles
+from hedgerow.boosting.external.stored_queries import whole_queries
+from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.external.stored_scores import StoredScores, Tally, offset_rows_of, rows_of
+from hedgerow.boosting.loop.rounds import FitRows, adds_scores, threads_for
+from hedgerow.boosting.validation.row_sets import TRAINING
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.row_store import Chunk
+from hedgerow.growing.chunks.exchange import GrowMode
+from hedgerow.growing.chunks.grower import ChunkGrower
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree
+from hedgerow.kernels.exact_sum import ExactSum, weighted_sums
+from hedgerow.metrics import Metric
+from hedgerow.objectives import Objective
+from hedgerow.objectives.beside import start_beside
+from hedgerow.objectives.whole import merged
+from hedgerow.params import BoostParams
+
+
+class ChunkRows(FitRows):
+    """Rows in chunks; methods are those of :class:`hedgerow.boosting.loop.rounds.FitRows`.
+
+    Parameters
+    ----------
+    data : StoredSample
+        Training rows of this rank.
+    objective : Objective
+    params : BoostParams
+        Resolved.
+    watched : mapping from str to StoredSample
+        The rows of this rank that are scored after each round, by name; those of training
+        under theirs.
+    metrics : mapping from str to tuple of Metric
+        What they are scored by.
+    n_rows : mapping from str to int
+        Rows of all ranks, those of training among them.
+    n_threads : int
+        At most.
+    ranks : Communicator
+    mode : {"data", "features"}
+        See :class:`hedgerow.growing.chunks.grower.ChunkGrower`.
+    """
+
+    def __init__(
+        self,
+        data: StoredSample,
+        objective: Objective,
+        params: BoostParams,
+        watched: Mapping[str, StoredSample],
+        metrics: Mapping[str, tuple[Metric, ...]],
+        n_rows: Mapping[str, int],
+        n_threads: int,
+        ranks: Communicator,
+        mode: GrowMode,
+    ) -> None:
+        self.objective, self.params, self.first = objective, params, None
+        self.spec = data.store.spec
+        self.n_features = self.n_columns = self.spec.n_features
+        self.n_rows = n_rows[TRAINING]
+        self._data, self._ranks, self._mode = data, ranks, mode
+        self._others: Communicator = ranks if mode == "data" else Alone()
+        self._n_threads = threads_for(n_threads, data.n_rows, self.n_features)
+        self.all_rows = rows_of(data, self._others)
+        if data.has_offset:
+            self.base = start_beside(objective, offset_rows_of(data, self._others))
+        else:
+            self.base = objective.start_of(self.all_rows)
+        self._tallies = {
+            name: Tally(metrics[name], objective, rows_of(sample, self._others), n_rows[name])
+            for name, sample in watched.items()
+        }
+        averages = params.boosting == "rf"
+        self._sets = {
+            name: StoredScores(sample, self.base, self._n_threads, averages=averages)
+            for name, sample in watched.items()
+            if name != TRAINING
+        }
+        self.validation = tuple(self._sets.values())
+        self.train = TrainScores(stay=averages)
+        self._leaves: LeafQuantiles | None = None
+        self._left_out: LeftOut | None = None
+
+    def begin(self) -> None:
+        data, params, n_threads = self._data, self.params, self._n_threads
+        self.train.made = grower = ChunkGrower(
+            data.store,
+            self.objective,
+            params,
+            n_threads,
+            self._ranks,
+            self._mode,
+            adds_scores(params),
+            whole=whole_queries(data, self.objective, self._others, params.seed, n_threads),
+        )
+        grower.start(self.base)
+        if params.leaf_estimation == "line_search":
+            self._leaves = LeafQuantiles(
+                data.store, grower, self.objective, self.spec.schema, self.all_rows
+            )
+
+    def close(self) -> None:
+        if self.train.made is not None:
+            self.train.made.close()
+
+    def set_rate(self, rate: float) -> None:
+        self.train.grower.set_rate(rate)
+
+    def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
+        found = self.train.grower.grow(tree, output)
+        if self._leaves is not None:
+            found = self._leaves.search(found, output, params)
+        if params.oob_score and output == 0:
+            self._left_out = LeftOut(self.train.grower, self.objective, self._others)
+            if len(self.base) > 1:  # before the next tree adds this one
+                self.train.grower.settle(before=self._left_out.before)
+        return found
+
+    def rows_without_tree(self) -> RowArray | None:
+        return NO_ROWS if adds_scores(self.params) else None
+
+    def replay(self, number: int) -> None:
+        """Nothing comes with the trees: losses that learn beside them need rows in memory."""
+
+    def end_round(self) -> float | None:
+        left_out, tally = self._left_out, self._tallies.get(TRAINING)
+        if left_out is None and tally is None:
+            return None
+
+        def after(chunk: Chunk) -> None:
+            if left_out is not None:
+                left_out.after(chunk)
+            if tally is not None:
+                tally.add(chunk.target, chunk.work.raw, chunk.weight)
+
+        first = left_out.before if left_out is not None and len(self.base) == 1 else None
+        self.train.grower.settle(before=first, after=after)
+        return None if left_out is None else left_out.improvement()
+
+    def scores(self) -> Mapping[str, Mapping[str, float]]:
+        for name, scores in self._sets.items():
+            for chunk, raw in scores.visit():
+                self._tallies[name].add(chunk.target, raw, chunk.weight)
+        return {name: tally.finish() for name, tally in self._tallies.items()}
+
+    def out_of_bag(self) -> None:
+        """Means over the trees that did not see a row are kept of rows in memory only."""
+
+
+@dataclass(slots=True, eq=False)
+class TrainScores:
+    """Raw scores of the training rows, to which their grower adds the trees.
+
+    Attributes
+    ----------
+    stay : bool
+        Whether they stay as they are at the start, where the trees of a forest are grown.
+    made : ChunkGrower or None
+        None before the first round.
+    """
+
+    stay: bool
+    made: ChunkGrower | None = None
+
+    @property
+    def grower(self) -> ChunkGrower:
+        """What grows trees, and adds them to the scores when it next visits the chunks."""
+        assert self.made is not None
+        return self.made
+
+    def add(
+        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
+        assert len(rows) == 0
+        if not self.stay:
+            scaled = tree if factor == 1.0 else tree.with_values(factor * tree.value)
+            self.grower.add(scaled, output)
+
+
+class LeftOut:
+    """Loss, before and after a round, of the rows that it was not grown on."""
+
+    def __init__(self, grower: ChunkGrower, objective: Objective, others: Communicator) -> None:
+        self._grower, self._objective, self._others = grower, objective, others
+        self._sums = [ExactSum()] * 4
+
+    def before(self, chunk: Chunk) -> None:
+        """Note the losses of a chunk before the trees are added."""
+        self._note(chunk, 0)
+
+    def after(self, chunk: Chunk) -> None:
+        """Note them with the trees."""
+        self._note(chunk, 2)
+
+    def improvement(self) -> float:
+        """Loss before less loss after; 0 if no row was left out."""
+        sums = merged(self._sums, self._others)
+        if sums[1] == ExactSum():
+            return 0.0
+        return sums[0].over(sums[1]) - sums[2].over(sums[3])
+
+    def _note(self, chunk: Chunk, place: int) -> None:
+        rows: Any = self._grower.rows_outside(chunk)
+        if len(rows) == 0:
+            return
+        losses = self._objective.losses(chunk.target[rows], chunk.work.raw[:, rows])
+        weight = None if chunk.weight is None else chunk.weight[rows]
+        above, below = weighted_sums(losses, weight)
+        self._sums[place] += above
+        self._sums[place + 1] += below
+
+
+__all__ = ["ChunkRows"]

@@ -1,0 +1,81 @@
+"""What rows that are read batch by batch cannot do."""
+
+from __future__ import annotations
+
+from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT
+from hedgerow.data.sparse import AnyTable
+from hedgerow.errors import AllRowsNeededError, DataError
+from hedgerow.growing.chunks.setup import check
+from hedgerow.growing.exact.stored import check_supported
+from hedgerow.params import BoostParams
+
+_NEED_ALL_ROWS = (
+    ("grow_policy", "symmetric", "use grow_policy='depthwise' or 'leafwise'"),
+    ("linear_leaves", True, "use linear_leaves=False"),
+    ("multi_strategy", ALL_OUTPUTS, f"use multi_strategy={ONE_OUTPUT!r}"),
+)
+
+
+def check_trees(params: BoostParams) -> None:
+    """Refuse trees that only a table in memory grows.
+
+    Raises
+    ------
+    AllRowsNeededError
+    """
+    for name, value, instead in _NEED_ALL_ROWS:
+        if getattr(params, name) == value:
+            raise AllRowsNeededError(
+                f"{name}={value!r} needs all rows in memory: give the rows as a table, or "
+                f"{instead}."
+            )
+    if params.forced_splits is not None:
+        raise AllRowsNeededError(
+            "forced_splits need all rows in memory: give the rows as a table, or leave them out."
+        )
+
+
+def check_bundles(params: BoostParams) -> None:
+    """Refuse what is decided on the whole table in memory."""
+    if params.bundle_features is True or params.max_conflict_rate > 0.0:
+        name = "bundle_features" if params.bundle_features is True else "max_conflict_rate"
+        raise AllRowsNeededError(
+            f"{name}={getattr(params, name)!r}: which features share a column is found out on the "
+            "whole table in memory, and rows are read from files here. Leave it at its default; "
+            "without conflicts, bundles are no part of the model."
+        )
+
+
+def check_parts(data: object, params: BoostParams, init_model: object = None) -> None:
+    """Refuse, before rows are read, what trees of rows in parts are known not to do.
+
+    The rest is refused where it is found: it depends on the rows.
+
+    Raises
+    ------
+    AllRowsNeededError
+    """
+    if init_model is not None:
+        raise AllRowsNeededError("init_model goes on with rows in memory.")
+    source = getattr(data, "source", None)
+    further = {} if source is None else source.roles.of_rows()
+    if further:
+        named = ", ".join(f"{role} ({name!r})" for role, name in further.items())
+        raise AllRowsNeededError(f"{named}: trees of rows in parts do not know it.")
+    check_trees(params)
+    check_bundles(params)
+    if params.tree_method == "hist":
+        check(params, "data")
+    else:
+        check_supported(params)
+
+
+def check_backoff(table: AnyTable) -> None:
+    """Refuse validation rows at which prediction would stop within a tree."""
+    if table.unseen and table.schema.unknown == "backoff":
+        name = next(iter(table.unseen))
+        raise DataError(
+            f"column {name!r}: a validation row has a category that no training row has. With "
+            "unknown_category='backoff' its prediction ends within a tree, which rows in chunks "
+            "do not know: use unknown_category='missing', or a table in memory."
+        )

@@ -1,0 +1,494 @@
+"""Data larger than memory for :func:`hedgerow.train`: ``Dataset.from_files``.
+
+::
+
+    survey     targets and weights of all rows (of files, no other columns are read)
+    stored     pass one: schema, levels, cuts, from the rows that are trained on
+               pass two: each batch to bins, bins to chunks on disk
+
+With several processes each has some of the parts, in order; what they find in pass one
+is put together by each of them in the same way, so they have the same cuts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.external.file_checks import check_backoff, check_bundles
+from hedgerow.boosting.external.file_rows import ReadTarget, RowReader, Rows, numeric_target
+from hedgerow.boosting.external.stored_sample import StoredSample, StoredSamples, StorePlan
+from hedgerow.boosting.loop.training_matrix import sortable
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.comm.base import Alone, Communicator, count_rows
+from hedgerow.data.bins import BinSpec, fit_bins
+from hedgerow.data.chunk_sink import ChunkSink
+from hedgerow.data.disk_store import DiskStore
+from hedgerow.data.memory import give_back_memory, shown_bytes
+from hedgerow.data.schema import Schema, check_same_names
+from hedgerow.data.sources import (
+    Asked,
+    Batch,
+    BatchReader,
+    Found,
+    Source,
+    Survey,
+    TextTypes,
+    find_text_types,
+    keep_as_text,
+    set_text_types,
+)
+from hedgerow.data.sources.binning import bin_rows_of
+from hedgerow.data.sources.spool import Spool
+from hedgerow.data.sparse import AnyTable
+from hedgerow.data.table import check_n_features
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.limits.constraints import resolve_bins, resolve_constraints
+from hedgerow.params import BoostParams
+
+LEAST_MEMORY = 32 * 10**6
+"""The smallest limit: below, batches are too small to be worth the while."""
+
+_BATCH_SHARE = 1 / 16
+_SPOOL_SHARE = 1 / 16
+_TRAIN_SHARE, _VALIDATION_SHARE = 0.6, 0.2
+"""Of the memory limit; the rest is for what a fit holds beside its chunks."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """What the survey of targets has found."""
+
+    n_rows: int
+    targets: Spool
+    weights: Spool | None
+
+
+class FileDataset(Dataset):
+    """Rows in files or batches; made by ``Dataset.from_files`` and ``Dataset.from_batches``.
+
+    A :class:`hedgerow.boosting.external.stored_sample.StoredData`.
+
+    Parameters
+    ----------
+    source : Source
+    asked : Asked
+    memory_limit : int
+        Bytes.
+    cache_dir : sequence of str
+        Folders for chunks.
+    read_target : callable
+    communicator : Communicator
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        asked: Asked,
+        *,
+        memory_limit: int,
+        cache_dir: Sequence[str],
+        read_target: ReadTarget = numeric_target,
+        communicator: Communicator | None = None,
+    ) -> None:
+        super().__init__(
+            None,
+            feature_names=asked.feature_names,
+            categorical_features=asked.categorical,
+            unknown_category=asked.unknown,
+        )
+        if memory_limit < LEAST_MEMORY:
+            raise ParameterError(
+                f"memory_limit of {shown_bytes(memory_limit)} is too small: give at least "
+                f"{shown_bytes(LEAST_MEMORY)}."
+            )
+        self.source, self.asked = source, asked
+        self.memory_limit, self.cache_dir = memory_limit, tuple(cache_dir)
+        self.communicator: Communicator = communicator or Alone()
+        self._reader = RowReader(source, int(_BATCH_SHARE * memory_limit), read_target)
+        self._counted: _Counted | None = None
+        self._survey: Survey | None = None
+        self._has_types = False
+        self._names: tuple[str, ...] = ()
+        self._settled = False
+
+    # -- a table in memory it is not -------------------------------------------
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns, once they are known: of files at once."""
+        return self.asked.feature_names or self._reader.features()
+
+    @property
+    def offset_names(self) -> tuple[str, ...]:
+        """Columns that are the offset."""
+        return self.source.roles.offset
+
+    def table(
+        self,
+        schema: Schema | None = None,
+        zero_missing: bool = False,
+        *,
+        more_levels: bool = False,
+    ) -> Any:
+        """Rows in files are no table in memory: raises ``DataError``."""
+        raise DataError(
+            "rows that are read from files or batches are not held in memory, as is needed here: "
+            "read them into a frame and give Dataset(X, y)."
+        )
+
+    def scan(self, read_target: ReadTarget) -> Iterator[Rows]:
+        """Rows with targets and weights alone, for a look at the targets."""
+        self._find_types()
+        room = int(_BATCH_SHARE * self.memory_limit)
+        return RowReader(self.source, room, read_target).read(features=False)
+
+    def read_targets_by(self, read_target: ReadTarget) -> None:
+        """Have targets read in another way from now on."""
+        self._reader = RowReader(self.source, int(_BATCH_SHARE * self.memory_limit), read_target)
+        self.close()
+
+    # -- StoredData --------------------------------------------------------------
+
+    def survey(
+        self,
+        note: Callable[[FloatArray], None],
+        params: BoostParams | None = None,
+        sets_aside: bool = True,
+    ) -> None:
+        """Read targets and weights, as ``StoredData`` of ``stored_sample`` describes them.
+
+        Where no row is set aside or weighted, this is pass one already.
+        """
+        params = params or BoostParams()
+        self.asked = replace(self.asked, zero_missing=bool(params.zero_as_missing))
+        self._find_types()
+        self.close()
+        alone = self.communicator.size == 1 and self.source.roles.weight is None
+        survey = None if sets_aside or not alone else self._new_survey(params)
+        room = int(_SPOOL_SHARE * self.memory_limit)
+        targets, weights = Spool(self.cache_dir[0], room), Spool(self.cache_dir[0], room)
+        all_ones, weighted = True, False
+        for rows in self._reader.read(features=survey is not None):
+            targets.append(rows.target)
+            if rows.weight is not None:
+                survey, weighted = None, True
+                weights.append(rows.weight)
+                all_ones = all_ones and bool((rows.weight == 1.0).all())
+            note(rows.target)
+            if survey is not None:
+                self._begin(survey, rows)
+                survey.add(rows.batch, None, None, rows.part.name)
+        totals = self.communicator.allreduce(
+            np.array([targets.n_rows, int(not all_ones)], dtype=np.int64)
+        )
+        if totals[0] == 0:
+            what = "weight is zero in all rows" if weighted else "the data have no rows"
+            raise DataError(f"{self._shown()}: {what}.")
+        kept = None if totals[1] == 0 else weights
+        self._counted = _Counted(targets.n_rows, targets, kept)
+        self._survey = survey
+
+    def _new_survey(
+        self,
+        params: BoostParams,
+        first_row: int = 0,
+        n_total: int | None = None,
+        largest_weight: float | None = None,
+    ) -> Survey:
+        return Survey(
+            self.asked,
+            seed=params.seed,
+            memory_limit=self.memory_limit,
+            first_row=first_row,
+            n_total=n_total,
+            largest_weight=largest_weight,
+        )
+
+    def _shown(self) -> str:
+        parts = self.source.parts
+        if not parts:
+            return "no files"
+        return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+
+    def _find_types(self) -> None:
+        """What columns of text hold is known from all files of all processes."""
+        if self._has_types:
+            return
+        own = find_text_types(self.source.parts, int(_BATCH_SHARE * self.memory_limit))
+        types = TextTypes()
+        for message in self.communicator.allgather(json.dumps(own.to_json()).encode("ascii")):
+            types.merge(TextTypes.from_json(json.loads(message)))
+        set_text_types(self.source.parts, types)
+        self._has_types = True
+
+    def stored(self, plan: StorePlan) -> StoredSamples:
+        """Bin all rows; see :class:`~hedgerow.boosting.external.stored_sample.StoredData`."""
+        if self._counted is None:
+            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
+        check_bundles(plan.params)
+        if plan.trained is not None:
+            return self._stored_like(plan)
+        found, first_row = self._found(plan)
+        params = resolve_bins(plan.params, found.schema)
+        if plan.objective is not None:  # before the longer pass
+            resolve_constraints(params, found.schema, plan.objective)
+        spec = fit_bins(
+            found.table,
+            params.max_bins_by_feature or params.max_bins,
+            found.weight,
+            params.seed,
+            plan.n_threads,
+            params.forced_bins,
+            rows=np.arange(found.table.n_rows),
+        )
+        del found
+        give_back_memory()
+        samples = self._binned(spec, plan, first_row)
+        give_back_memory()
+        return samples
+
+    def close(self) -> None:
+        """Let go of what the survey has kept."""
+        if self._counted is not None:
+            self._counted.targets.close()
+            if self._counted.weights is not None:
+                self._counted.weights.close()
+            self._counted = None
+        self._survey = None
+
+    # -- pass one ------------------------------------------------------------------
+
+    def _found(self, plan: StorePlan) -> tuple[Found, int]:
+        """Pass one over the training rows, and the number of those on the ranks before."""
+        if self._survey is not None and plan.set_aside is None:
+            survey, first = self._survey, 0
+        else:
+            first, n_total, largest = self._training_rows(plan)
+            survey = self._new_survey(plan.params, first, n_total, largest)
+            for rows, chosen in self._divided(plan):
+                self._begin(survey, rows)
+                survey.add(*_training_part(rows, chosen, self._weighted), rows.part.name)
+            if self.communicator.size > 1:
+                survey = self._merged(survey, plan.params, n_total)
+        give_back_memory()  # what reading has left, before rows are copied
+        found = survey.finish()
+        # Ranks may have the columns in another order than the first one.
+        self._names, self._settled = survey.names or (), survey.settled
+        self._survey = None
+        give_back_memory()
+        return found, first
+
+    def _merged(self, own: Survey, params: BoostParams, n_total: int) -> Survey:
+        """The survey of the rows of all ranks, in their order; the same on each."""
+        merged = self._new_survey(params, 0, n_total)
+        for message in self.communicator.allgather(own.to_bytes()):
+            merged.merge(
+                Survey.from_bytes(
+                    message, self.asked, seed=params.seed, memory_limit=self.memory_limit
+                )
+            )
+        return merged
+
+    @property
+    def _weighted(self) -> bool:
+        assert self._counted is not None
+        return self._counted.weights is not None
+
+    def _begin(self, survey: Survey, rows: Rows) -> None:
+        batch = rows.batch
+        if batch.sparse is not None:
+            survey.begin((), False, rows.part.settled, sparse=True)
+        else:
+            survey.begin(self._reader.features(), batch.named, rows.part.settled)
+
+    def _training_rows(self, plan: StorePlan) -> tuple[int, int, float | None]:
+        """Training rows on the ranks before and of all ranks; the largest weight of all."""
+        counted = self._counted
+        assert counted is not None
+        largest, n_train, row = 0.0, 0, count_rows(counted.n_rows, self.communicator)[0]
+        weights = None if counted.weights is None else counted.weights.read()
+        for target in counted.targets.read():
+            chosen = _chosen(plan, row, target)
+            row += len(target)
+            n_train += len(target) - int(chosen.sum())
+            if weights is not None:
+                largest = max(largest, float(next(weights)[~chosen].max(initial=0.0)))
+        first, total = count_rows(n_train, self.communicator)
+        if counted.weights is None:
+            return first, total, None
+        # Positive floats are in the order of their bits.
+        bits = np.array([largest]).view(np.int64)
+        return first, total, float(self.communicator.allreduce(bits, "max").view(np.float64)[0])
+
+    def _divided(
+        self, plan: StorePlan, n_outputs: int | None = None
+    ) -> Iterator[tuple[Rows, npt.NDArray[np.bool_]]]:
+        """All rows, and of each batch which rows are set aside."""
+        assert self._counted is not None
+        row = count_rows(self._counted.n_rows, self.communicator)[0]
+        for rows in self._reader.read(n_outputs=n_outputs):
+            yield rows, _chosen(plan, row, rows.target)
+            row += rows.n_rows
+
+    # -- pass two ------------------------------------------------------------------
+
+    def schema_for(self, plan: StorePlan) -> Schema:
+        """Pass one alone: the schema of the training rows, whose columns are to be sorted."""
+        return sortable(self._pass_one(plan).table, plan.params.tree_method).schema
+
+    def schema_of_rows(self, plan: StorePlan) -> Schema:
+        """Pass one alone: the schema of the training rows; no bins are asked for."""
+        return self._pass_one(plan).table.schema
+
+    def _pass_one(self, plan: StorePlan) -> Found:
+        if self._counted is None:
+            self.survey(lambda target: None, plan.params, plan.set_aside is not None)
+        return self._found(plan)[0]
+
+    def tables(
+        self, schema: Schema, plan: StorePlan, is_strict: bool = False
+    ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
+        """Pass two alone: all batches as numbers, with which of the rows are set aside.
+
+        ``is_strict``: the rows are for validation, of a model with another data's schema.
+        """
+        if is_strict:
+            self._read_like(schema)
+        yield from self._tables(schema, plan, is_strict)
+
+    @property
+    def n_counted(self) -> int:
+        """Rows of weight above 0, once they were surveyed."""
+        return 0 if self._counted is None else self._counted.n_rows
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have weights other than 1, once they were surveyed."""
+        return self._weighted
+
+    def _tables(
+        self, schema: Schema, plan: StorePlan, is_strict: bool
+    ) -> Iterator[tuple[AnyTable, Rows, npt.NDArray[np.bool_]]]:
+        reader = BatchReader(schema, self._names, self._settled, is_strict)
+        outputs = plan.n_outputs if self.source.roles.offset else None
+        for rows, chosen in self._divided(plan, outputs):
+            table = reader.table(rows.batch, rows.part.name)
+            if is_strict or chosen.any():
+                check_backoff(table)
+            yield table, rows, chosen
+
+    def _stored_like(self, plan: StorePlan) -> StoredSamples:
+        """Bin the rows as those that a model is trained on."""
+        assert plan.trained is not None
+        spec = plan.trained.store.spec
+        self._read_like(spec.schema)
+        return self._binned(spec, plan, 0, is_strict=True)
+
+    def _read_like(self, schema: Schema) -> None:
+        """Read rows as those that a model with this schema is trained on."""
+        names = self._reader.features()
+        if schema.named and self.asked.feature_names is None:
+            check_same_names(names, schema.names)
+            names = schema.names
+        if names:
+            check_n_features(len(names), schema, "Booster")
+        self._names = names
+        self._settled = any(part.settled for part in self.source.parts)
+        keep_as_text(self.source.parts, schema)
+
+    def _binned(
+        self, spec: BinSpec, plan: StorePlan, first_row: int, is_strict: bool = False
+    ) -> StoredSamples:
+        has_offset = bool(self.source.roles.offset)
+        n_train = n_aside = 0
+        with ExitStack() as stack:
+            train = stack.enter_context(self._sink(spec, plan, _TRAIN_SHARE))
+            aside = None
+            if plan.set_aside is not None:
+                aside = stack.enter_context(self._sink(spec, plan, _VALIDATION_SHARE))
+            for table, rows, chosen in self._tables(spec.schema, plan, is_strict):
+                n_train += self._append(train, spec, table, rows, ~chosen, plan.n_threads)
+                if aside is not None:
+                    n_aside += self._append(aside, spec, table, rows, chosen, plan.n_threads)
+            before = count_rows(n_train, self.communicator)[0] if is_strict else first_row
+            stored = StoredSample(self._finished(train, before, plan), has_offset)
+            if aside is None:
+                return StoredSamples(stored)
+            try:
+                first = count_rows(n_aside, self.communicator)[0]
+                return StoredSamples(
+                    stored, StoredSample(self._finished(aside, first, plan), has_offset)
+                )
+            except BaseException:
+                stored.store.close()
+                raise
+
+    def _finished(self, sink: ChunkSink, first_row: int, plan: StorePlan) -> DiskStore:
+        """The store of a sink, from which chunks may be read at once."""
+        store = sink.finish(first_row)
+        try:
+            store.begin(plan.n_outputs, plan.keeps_probability)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _append(
+        self,
+        sink: ChunkSink,
+        spec: BinSpec,
+        table: AnyTable,
+        rows: Rows,
+        wanted: npt.NDArray[np.bool_],
+        n_threads: int,
+    ) -> int:
+        """Hand some of the rows to a sink; how many they are."""
+        places = np.flatnonzero(wanted)
+        if len(places) == 0:
+            return 0
+        own = places if rows.kept is None else rows.kept[places]
+        matrix = bin_rows_of(table, own, spec, n_threads)
+        weight = rows.weight if self._weighted else None
+        sink.append(
+            matrix,
+            rows.target[places],
+            None if weight is None else weight[places],
+            None if rows.offset is None else np.ascontiguousarray(rows.offset[:, places]),
+        )
+        return len(places)
+
+    def _sink(self, spec: BinSpec, plan: StorePlan, share: float) -> ChunkSink:
+        return ChunkSink(
+            spec,
+            list(self.cache_dir),
+            int(share * self.memory_limit),
+            n_outputs=plan.n_outputs,
+            keeps_probability=plan.keeps_probability,
+        )
+
+
+def _chosen(plan: StorePlan, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which rows are set aside."""
+    if plan.set_aside is None:
+        return np.zeros(len(target), dtype=np.bool_)
+    return plan.set_aside(first_row, target)
+
+
+def _training_part(
+    rows: Rows, chosen: npt.NDArray[np.bool_], weighted: bool
+) -> tuple[Batch, IntArray | None, FloatArray | None]:
+    """What :meth:`Survey.add` takes of a batch."""
+    weight = rows.weight if weighted else None
+    if not chosen.any():
+        return rows.batch, rows.kept, weight
+    places = np.flatnonzero(~chosen)
+    own = places if rows.kept is None else rows.kept[places]
+    return rows.batch, own, None if weight is None else weight[places]

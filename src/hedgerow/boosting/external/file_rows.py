@@ -1,0 +1,225 @@
+"""Rows of a source with target, weight and offset, batch by batch.
+
+Rows of weight 0 are absent: they are taken out here, before rows are numbered.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.loop.sample import check_finite, check_offset, check_weight
+from hedgerow.data.sources import Batch, Part, Roles, Source
+from hedgerow.data.sources.base import check_same_columns, no_column
+from hedgerow.data.sources.columns import ReadColumn, vector_of
+from hedgerow.data.sources.paths import changed
+from hedgerow.errors import DataError, HedgerowError, ParameterError, StorageError
+
+ReadTarget: TypeAlias = Callable[[ReadColumn, str], FloatArray]
+"""Makes float64 of a target column with this name: numbers, or indices of classes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The rows of a batch that count.
+
+    Attributes
+    ----------
+    part : Part
+    batch : Batch
+        All of its rows.
+    kept : int64, or None
+        Places in the batch of those that count; None: all.
+    target : float64
+        Of the rows that count, like the next two.
+    weight : float64, or None
+    offset : float64 (n_outputs, n_rows), or None
+    others : mapping from role to values
+        Queries, positions, groups and further targets, where features are read.
+    """
+
+    part: Part
+    batch: Batch
+    kept: IntArray | None
+    target: FloatArray
+    weight: FloatArray | None
+    offset: FloatArray | None
+    others: Mapping[str, AnyArray] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.target)
+
+
+def numeric_target(column: ReadColumn, name: str) -> FloatArray:
+    """Targets as they stand; ``DataTypeError`` unless they are numbers."""
+    return vector_of(column, name, "target")
+
+
+class RowReader:
+    """Reads a source as often as it is asked to, and sees that it stays the same.
+
+    Parameters
+    ----------
+    source : Source
+    max_bytes : int
+        Memory for a batch.
+    read_target : callable
+    """
+
+    def __init__(
+        self, source: Source, max_bytes: int, read_target: ReadTarget = numeric_target
+    ) -> None:
+        self.source, self.read_target = source, read_target
+        self._max_bytes = max_bytes
+        self._known: dict[int, tuple[int, int]] = {}
+        self._columns: tuple[str, ...] | None = None
+        self._has_weight: bool | None = None
+        self._first = ""
+        names = source.parts[0].column_names() if source.parts else None
+        if names is not None:
+            self._columns, self._first = tuple(names), source.parts[0].name
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """All columns of the first part; None before it is known."""
+        return self._columns
+
+    def features(self) -> tuple[str, ...]:
+        """Names of the features; none for sparse rows."""
+        if not self._columns:
+            return ()
+        return self.source.roles.features_of(self._columns, self._first)
+
+    def read(self, features: bool = True, n_outputs: int | None = None) -> Iterator[Rows]:
+        """All rows from the start.
+
+        Parameters
+        ----------
+        features : bool, default=True
+            False: only targets and weights are needed.
+        n_outputs : int, optional
+            Read offsets, which have so many columns.
+        """
+        for number, part in enumerate(self.source.parts):
+            n_rows, checksum = 0, 0
+            for batch in part.batches(self._wanted(features), self._max_bytes):
+                if batch.n_rows == 0:
+                    continue
+                self._look_at(batch, part)
+                try:
+                    rows = self._rows(part, batch, n_outputs, features)
+                except HedgerowError as error:
+                    if str(error).startswith(part.name):
+                        raise
+                    at = f" (its rows from {n_rows:,} on)"
+                    raise type(error)(f"{part.name}{at}: {error}") from error
+                n_rows += batch.n_rows
+                checksum = zlib.crc32(rows.target.tobytes(), checksum)
+                yield rows
+            self._compare(number, part, (n_rows, checksum))
+
+    def _wanted(self, features: bool) -> Sequence[str] | None:
+        if self._columns is None:
+            return None
+        aside = self.source.roles.aside()
+        return (*aside, *self.features()) if features else aside
+
+    def _compare(self, number: int, part: Part, found: tuple[int, int]) -> None:
+        known = self._known.setdefault(number, found)
+        if known[0] != found[0]:
+            raise changed(part.name, f"it had {known[0]:,} rows, now it has {found[0]:,}")
+        if known != found:
+            raise StorageError(
+                f"{part.name} gave other targets, or in another order, than when they were first "
+                "read: data are read more than once, and must be the same each time."
+            )
+
+    def _look_at(self, batch: Batch, part: Part) -> None:
+        """Check the columns of a batch where its part could not tell them before."""
+        if batch.sparse is not None or part.column_names() is not None:
+            return
+        names = tuple(batch.columns)
+        if self._columns is None:
+            self._columns, self._first = names, part.name
+            self.features()
+            self._roles.check_drop(names, part.name)
+        elif names != self._columns and not set(self._aside_and_features()) <= set(names):
+            check_same_columns("the first batch", self._columns, "a batch", names, self._roles)
+
+    @property
+    def _roles(self) -> Roles:
+        return self.source.roles
+
+    def _aside_and_features(self) -> tuple[str, ...]:
+        return (*self._roles.aside(), *self.features())
+
+    def _rows(self, part: Part, batch: Batch, n_outputs: int | None, others: bool) -> Rows:
+        roles = self._roles
+        target = self._vector(batch, batch.target, roles.target, "target")
+        if target is None:
+            raise ParameterError(
+                "the batches say nothing of a target: name a column (target=), or give tuples X, y."
+            )
+        values = self.read_target(target, roles.target or "y")
+        check_finite(values, "y")
+        weight = self._vector(batch, batch.weight, roles.weight, "weight")
+        if self._has_weight is None:
+            self._has_weight = weight is not None
+        if self._has_weight != (weight is not None):
+            raise DataError("some batches have weights and others have none.")
+        offset = None
+        if roles.offset and n_outputs is not None:
+            parts = [self._named(batch, name, "offset") for name in roles.offset]
+            offset = check_offset(np.column_stack(parts), batch.n_rows, n_outputs)
+        known = {}
+        if others:
+            known = {
+                role: self._column(batch, name, role).as_array()
+                for role, name in roles.of_rows().items()
+            }
+        if weight is None:
+            return Rows(part, batch, None, values, None, offset, known)
+        numbers = checked_weight(vector_of(weight, roles.weight or "weight", "weight"))
+        if (numbers > 0.0).all():
+            return Rows(part, batch, None, values, numbers, offset, known)
+        kept = np.flatnonzero(numbers > 0.0)
+        if offset is not None:
+            offset = np.ascontiguousarray(offset[:, kept])
+        known = {role: found[kept] for role, found in known.items()}
+        return Rows(part, batch, kept, values[kept], numbers[kept], offset, known)
+
+    def _vector(
+        self, batch: Batch, given: ReadColumn | None, name: str | None, role: str
+    ) -> ReadColumn | None:
+        if name is None:
+            return given
+        if given is not None:
+            raise ParameterError(
+                f"{role}={name!r} names a column, but batches are tuples that hold the {role} "
+                f"themselves: leave {role} out."
+            )
+        if name not in batch.columns:
+            raise no_column("a batch", name, role, tuple(batch.columns))
+        return batch.columns[name]
+
+    def _named(self, batch: Batch, name: str, role: str) -> FloatArray:
+        return vector_of(self._column(batch, name, role), name, role)
+
+    def _column(self, batch: Batch, name: str, role: str) -> ReadColumn:
+        column = self._vector(batch, None, name, role)
+        assert column is not None
+        return column
+
+
+def checked_weight(weight: FloatArray) -> FloatArray:
+    """Weights of a batch, all of which may be 0; see :func:`check_weight`."""
+    if not weight.any():
+        return weight
+    checked: Any = check_weight(weight, len(weight), "weight")
+    return np.asarray(checked)

@@ -1,0 +1,102 @@
+"""What ``Dataset.from_files`` and ``Dataset.from_batches`` do."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_rows import ReadTarget, numeric_target
+from hedgerow.data.categories import CategoricalFeatures, check_unknown
+from hedgerow.data.memory import memory_bytes
+from hedgerow.data.schema import UnknownCategory
+from hedgerow.data.sources import Asked, BatchFunction, Roles, open_files, open_function
+from hedgerow.data.sources.paths import PathLike
+from hedgerow.errors import ParameterError, StorageError
+
+
+def make_folder(folder: str) -> None:
+    """Make a folder, and those above it, unless it is there.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be made, or there is something else in its place.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cache_dir {folder!r} is no folder and cannot be made one: {error.strerror or error}. "
+            "Name another."
+        ) from error
+
+
+def cache_folders(cache_dir: Any) -> tuple[str, ...]:
+    """The folders for chunks, each writable; those that are not there are made.
+
+    Raises
+    ------
+    ParameterError
+        If it is no path or list of paths.
+    StorageError
+        If a folder cannot be made, or nothing can be written in it.
+    """
+    if cache_dir is None:
+        return (tempfile.gettempdir(),)
+    single = isinstance(cache_dir, (str, os.PathLike))
+    if not single and not (isinstance(cache_dir, Sequence) and len(cache_dir) > 0):
+        raise ParameterError(f"cache_dir must be a folder, or a list of them; got {cache_dir!r}.")
+    folders = []
+    for item in [cache_dir] if single else cache_dir:
+        if not isinstance(item, (str, os.PathLike)):
+            raise ParameterError(f"cache_dir must name folders; got {item!r}.")
+        folder = str(os.fspath(item))
+        make_folder(folder)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise StorageError(f"cache_dir {folder!r}: no permission to write in it.")
+        folders.append(folder)
+    return tuple(folders)
+
+
+def from_files(
+    paths: PathLike | Sequence[PathLike],
+    roles: Roles,
+    *,
+    categorical_features: CategoricalFeatures = "auto",
+    unknown_category: UnknownCategory = "missing",
+    cache_dir: Any = None,
+    memory_limit: Any = None,
+    settled: bool = False,
+    read_target: ReadTarget = numeric_target,
+) -> FileDataset:
+    """What :meth:`hedgerow.Dataset.from_files` does; ``settled`` as for ``open_files``."""
+    return FileDataset(
+        open_files(paths, roles, settled=settled),
+        Asked(roles, categorical_features, check_unknown(unknown_category)),
+        memory_limit=memory_bytes(memory_limit),
+        cache_dir=cache_folders(cache_dir),
+        read_target=read_target,
+    )
+
+
+def from_batches(
+    batches: BatchFunction,
+    roles: Roles,
+    *,
+    feature_names: Sequence[str] | None = None,
+    categorical_features: CategoricalFeatures = "auto",
+    unknown_category: UnknownCategory = "missing",
+    cache_dir: Any = None,
+    memory_limit: Any = None,
+) -> FileDataset:
+    """What :meth:`hedgerow.Dataset.from_batches` does."""
+    names = None if feature_names is None else tuple(feature_names)
+    return FileDataset(
+        open_function(batches, roles),
+        Asked(roles, categorical_features, check_unknown(unknown_category), feature_names=names),
+        memory_limit=memory_bytes(memory_limit),
+        cache_dir=cache_folders(cache_dir),
+    )

@@ -1,0 +1,213 @@
+"""Rows in files that are read into memory, for what needs all of them at once.
+
+Growth in chunks (:mod:`hedgerow.boosting.external.stored`) knows most parameters.  The others
+look at all rows for each tree, or at each row many times: their rows are read as one table, with
+the schema that chunks have, and trained on as any table is.  So every parameter works for
+files, and where the rows are larger than the limit an error says what needs them, and how
+large they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.stored_sample import StorePlan
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.targets import Targets
+from hedgerow.data.memory import shown_bytes
+from hedgerow.data.schema import Schema, with_more_levels
+from hedgerow.data.sparse import AnyTable, SparseTable
+from hedgerow.data.table import Table
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.file_dataset import FileDataset
+
+_BYTES_OF_A_CELL = 12
+"""Eight of a number, and its bins in two layouts with room for a sort."""
+
+
+class ResidentRows(Dataset):
+    """The rows of files as a table in memory.
+
+    Parameters
+    ----------
+    data : FileDataset
+    params : BoostParams
+        ``zero_as_missing`` and ``seed`` are used.
+    why : str
+        What needs all rows, for the message where they are too large.
+    """
+
+    def __init__(self, data: FileDataset, params: BoostParams, why: str) -> None:
+        asked = data.asked
+        super().__init__(
+            None,
+            categorical_features=asked.categorical,
+            unknown_category=asked.unknown,
+        )
+        self._data, self._why = data, why
+        # Files are not divided here, and bins are made of the table: trees have no part in it.
+        outputs = max(1, len(data.source.roles.offset))
+        plain = BoostParams(zero_as_missing=params.zero_as_missing, seed=params.seed)
+        self._plan = StorePlan(plain, outputs)
+        self._own: AnyTable | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.table().schema.names
+
+    @property
+    def offset_names(self) -> tuple[str, ...]:
+        """Columns that are the offset."""
+        return self._data.offset_names
+
+    def table(
+        self,
+        schema: Schema | None = None,
+        zero_missing: bool = False,
+        *,
+        more_levels: bool = False,
+    ) -> AnyTable:
+        """Read all rows; see :meth:`hedgerow.Dataset.table`.
+
+        Raises
+        ------
+        ParameterError
+            If they take more memory than the limit.
+        """
+        if schema is None:
+            if self._own is None:
+                self._check_size()
+                self._own = self._read(self._data.schema_of_rows(self._plan), is_strict=False)
+            return self._own
+        self._check_size()
+        if more_levels and schema.unknown != "error" and schema.has_categories:
+            own = self.table().schema
+            levels = {
+                column.name: own.columns[own.names.index(column.name)].levels
+                for column in schema.columns
+                if column.kind == "category"
+            }
+            schema = with_more_levels(schema, levels)
+        return self._read(schema, is_strict=True)
+
+    def targets(
+        self, n_rows: int, objective: object = None, like: Targets | None = None
+    ) -> Targets:
+        """The target of each row; see :meth:`hedgerow.Dataset.targets`."""
+        if self.y is None:
+            self.table()
+        return super().targets(n_rows, objective, like)
+
+    def _check_size(self) -> None:
+        self._data.survey(lambda target: None, self._plan.params, sets_aside=False)
+        n_rows, n_features = self._data.n_counted, len(self._data.feature_names)
+        size = n_rows * n_features * _BYTES_OF_A_CELL  # sparse rows are counted as they come
+        if size > self._data.memory_limit:
+            raise self._too_large(f"{n_rows:,} rows of {n_features} columns", size)
+
+    def _too_large(self, what: str, size: int) -> ParameterError:
+        limit = shown_bytes(self._data.memory_limit)
+        return ParameterError(
+            f"{self._why} Read into memory, {what} take about {shown_bytes(size)}, and "
+            f"memory_limit is {limit}: raise it, or leave that parameter out."
+        )
+
+    def _read(self, schema: Schema, is_strict: bool) -> AnyTable:
+        """All rows by a schema; their targets, weights and offsets are kept, too."""
+        parts: list[AnyTable] = []
+        targets, weights, offsets = [], [], []
+        roles: dict[str, list[AnyArray]] = {}
+        used = 0
+        for table, rows, _ in self._data.tables(schema, self._plan, is_strict):
+            chosen = table if rows.kept is None else table.take(rows.kept)
+            parts.append(chosen)
+            targets.append(rows.target)
+            weights.append(rows.weight)
+            offsets.append(rows.offset)
+            for name, values in rows.others.items():
+                roles.setdefault(name, []).append(values)
+            used += _bytes_of(chosen)
+            if used > self._data.memory_limit:
+                raise self._too_large("the first rows alone", used)
+        if not parts:
+            raise DataError("the data have no rows.")
+        known = {role: np.concatenate(found) for role, found in roles.items()}
+        self.y = np.concatenate(targets)
+        further = [values for role, values in known.items() if role.startswith("target ")]
+        if further:
+            self.y = np.column_stack([self.y, *further])
+        self.weight = _joined(weights) if self._data.is_weighted else None
+        self.offset = None if offsets[0] is None else _offset_of(offsets)
+        self.qid, self.groups = known.get("qid"), known.get("groups")
+        self.position = known.get("position")
+        return _stacked(parts, schema)
+
+
+def in_memory(rows: Any, params: BoostParams, reason: AllRowsNeededError) -> Dataset:
+    """Rows of files as a Dataset in memory; a Dataset that is one stays as it is.
+
+    Raises
+    ------
+    AllRowsNeededError
+        The reason, if the rows are no files that this process reads alone.
+    """
+    from hedgerow.boosting.external.file_dataset import FileDataset
+
+    if isinstance(rows, FileDataset):
+        if rows.communicator.size > 1:
+            raise reason
+        return ResidentRows(rows, params, str(reason))
+    if isinstance(rows, Dataset):
+        return rows
+    raise reason
+
+
+def _bytes_of(table: AnyTable) -> int:
+    if isinstance(table, SparseTable):
+        return int(table.value.nbytes + table.column.nbytes + table.row_start.nbytes)
+    return int(table.values.nbytes)
+
+
+def _joined(parts: list[FloatArray | None]) -> FloatArray:
+    return np.concatenate([part for part in parts if part is not None])
+
+
+def _offset_of(parts: list[FloatArray | None]) -> FloatArray:
+    """Row by row, as users give it."""
+    whole = np.concatenate([part for part in parts if part is not None], axis=1).T
+    return np.ascontiguousarray(whole[:, 0] if whole.shape[1] == 1 else whole)
+
+
+def _stacked(parts: list[AnyTable], schema: Schema) -> AnyTable:
+    """Tables of the same columns, one below the other."""
+    dense = [part for part in parts if isinstance(part, Table)]
+    if dense:
+        unseen: dict[str, int] = {}
+        for part in dense:
+            for name, count in part.unseen.items():
+                unseen[name] = unseen.get(name, 0) + count
+        return Table(np.concatenate([part.values for part in dense]), schema, unseen)
+    sparse = [part for part in parts if isinstance(part, SparseTable)]
+    starts = np.concatenate([[0], np.cumsum([part.n_entries for part in sparse])])
+    return SparseTable(
+        np.concatenate([[0], *_row_ends(sparse, starts)]).astype(np.int64),
+        np.concatenate([part.column for part in sparse]),
+        np.concatenate([part.value for part in sparse]),
+        schema,
+    )
+
+
+def _row_ends(parts: list[SparseTable], starts: AnyArray) -> Iterator[AnyArray]:
+    for part, start in zip(parts, starts, strict=False):
+        yield part.row_start[1:] + start
+
+
+__all__ = ["ResidentRows", "in_memory"]

@@ -1,0 +1,219 @@
+"""Exact search over rows that are read batch by batch: ``tree_method="exact"`` on files.
+
+::
+
+    pass one    schema
+    pass two    values, targets, weights, offsets of each row --> files, mapped as memory
+                values --> sorted columns on disk              data.column_files
+    rounds      those of rows in memory, on these arrays       boosting.fit
+                trees                                          growing.stored_exact
+
+Columns are read from disk in order, and rows where trees are walked (validation rows, rows
+outside a sample).  What a fit keeps of each row beside them is in memory: raw scores and
+what the loss prepares, see :func:`bytes_of_a_row`.  The loop is that of rows in memory, so
+the model has the same bytes, with row sampling, DART and random forests too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.file_dataset import FileDataset
+from hedgerow.boosting.external.file_rows import Rows
+from hedgerow.boosting.external.stored_sample import StoredData, StorePlan
+from hedgerow.boosting.loop.loss_spec import check_rows_alone
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.training_matrix import sortable
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.offsets import check_both_offset
+from hedgerow.boosting.validation.row_sets import stacked
+from hedgerow.data.column_files import LEAST_MEMORY, sort_to_files
+from hedgerow.data.mapped_table import BLOCK_ROWS, MappedTable, RowFile
+from hedgerow.data.memory import give_back_memory, shown_bytes
+from hedgerow.data.schema import Schema
+from hedgerow.data.scratch import ScratchFolder
+from hedgerow.data.sparse import AnyTable
+from hedgerow.data.table import Table
+from hedgerow.errors import ParameterError
+from hedgerow.growing.exact.stored import check_supported
+from hedgerow.objectives import Objective
+from hedgerow.objectives.given import prepared_shape
+from hedgerow.params import BoostParams
+
+_SORT_SHARE = 0.5
+_ROW_SHARE = 0.75
+_LINE_SEARCH_BYTES = 48
+
+
+@contextmanager
+def sorted_rows(
+    data: StoredData,
+    objective: Objective,
+    plan: StorePlan,
+    valid: Mapping[str, Dataset | StoredData],
+) -> Iterator[tuple[Sample, Sample | None]]:
+    """Training rows on sorted columns on disk, and validation rows, for as long as a fit takes.
+
+    Parameters
+    ----------
+    data : StoredData
+        Surveyed; rows in files or batches.
+    objective : Objective
+    plan : StorePlan
+        Its ``tree_method`` is ``"exact"``.
+    valid : mapping from str to Dataset or StoredData
+        Validation rows that are given.
+
+    Raises
+    ------
+    ParameterError
+        For what needs the columns in memory, and where the memory limit is too small
+        for what is kept of each row; the message says what would do.
+    """
+    if not isinstance(data, FileDataset):
+        raise ParameterError(
+            "tree_method='exact' sorts whole columns, which are divided between machines here: use "
+            "tree_method='hist'."
+        )
+    check_rows_alone(objective)
+    check_supported(plan.params)
+    with ExitStack() as stack:
+        rows = _SortedRows(data, plan, stack)
+        given = {
+            name: _validation(some, objective, plan, rows.train, stack, number)
+            for number, (name, some) in enumerate(valid.items())
+        }
+        yield rows.train, stacked(given) if given else rows.validation
+
+
+def bytes_of_a_row(objective: Objective, params: BoostParams) -> int:
+    """Memory that exact growth keeps of each row, whatever the limit.
+
+    Raw scores, what the loss prepares, one float64 of passing use, and in a line search the
+    rows by leaf.
+    """
+    prepared = prepared_shape(objective, 1)[0]
+    searches = params.leaf_estimation == "line_search" or not objective.second_order
+    return 8 * (objective.n_outputs + prepared + 1) + _LINE_SEARCH_BYTES * searches
+
+
+class _RowFiles:
+    """Everything known of rows, in files of a folder."""
+
+    def __init__(self, folder: ScratchFolder, name: str, stack: ExitStack) -> None:
+        self._files = [
+            RowFile(folder.path / f"{name}-{what}") for what in ("values", "y", "weight", "offset")
+        ]
+        for file in self._files:
+            stack.callback(file.close)
+
+    @property
+    def n_rows(self) -> int:
+        return self._files[0].n_rows
+
+    def append(
+        self, table: AnyTable, rows: Rows, wanted: npt.NDArray[np.bool_], weighted: bool
+    ) -> None:
+        """Some of the rows of a batch."""
+        places = np.flatnonzero(wanted)
+        if len(places) == 0:
+            return
+        own = places if rows.kept is None else rows.kept[places]
+        values, target, weight, offset = self._files
+        values.append(cast(Table, table).values[own])
+        target.append(rows.target[places])
+        if weighted and rows.weight is not None:
+            weight.append(rows.weight[places])
+        if rows.offset is not None:
+            offset.append(rows.offset[:, places].T)
+
+    def finish(self, schema: Schema) -> Sample:
+        """The rows, mapped."""
+        values, target, weight, offset = (file.finish() for file in self._files)
+        return Sample(
+            MappedTable(values, schema),
+            target,
+            weight if len(weight) else None,
+            np.ascontiguousarray(offset.T) if len(offset) else None,
+        )
+
+
+class _SortedRows:
+    """Training rows, sorted, and those that were set aside."""
+
+    def __init__(self, data: FileDataset, plan: StorePlan, stack: ExitStack) -> None:
+        schema = data.schema_for(plan)
+        _check_room(data, plan)
+        folders = [stack.enter_context(closing(ScratchFolder(path))) for path in data.cache_dir]
+        train = _RowFiles(folders[0], "train", stack)
+        aside = _RowFiles(folders[0], "aside", stack)
+        for table, rows, chosen in data.tables(schema, plan):
+            train.append(table, rows, ~chosen, data.is_weighted)
+            aside.append(table, rows, chosen, data.is_weighted)
+        sample = train.finish(schema)
+        values = cast(MappedTable, sample.table).values
+        limit = max(LEAST_MEMORY, int(_SORT_SHARE * data.memory_limit))
+        columns = sort_to_files(_parts(values, schema), list(data.cache_dir), limit, plan.n_threads)
+        stack.callback(columns.close)
+        give_back_memory()
+        table = MappedTable(values, schema, columns=columns, memory_limit=data.memory_limit)
+        self.train = replace(sample, table=table)
+        self.validation = aside.finish(schema) if aside.n_rows else None
+
+
+def _parts(values: AnyArray, schema: Schema) -> Iterable[Table]:
+    for start in range(0, len(values), BLOCK_ROWS):
+        yield Table(values[start : start + BLOCK_ROWS], schema)
+
+
+def _check_room(data: FileDataset, plan: StorePlan) -> None:
+    objective = plan.objective
+    assert objective is not None
+    each = bytes_of_a_row(objective, plan.params)
+    least = int(each * data.n_counted / _ROW_SHARE)
+    if least > data.memory_limit:
+        raise ParameterError(
+            f"memory_limit of {shown_bytes(data.memory_limit)} is too small: tree_method='exact' "
+            f"keeps {each} bytes of each of {data.n_counted:,} rows in memory, for which at least "
+            f"{shown_bytes(least)} are needed; give as much, or use tree_method='hist'."
+        )
+
+
+def _validation(
+    valid: Dataset | StoredData,
+    objective: Objective,
+    plan: StorePlan,
+    train: Sample,
+    stack: ExitStack,
+    number: int,
+) -> Sample:
+    """Validation rows that are given, read as the training rows; ``number`` is that of the set."""
+    schema = train.table.schema
+    if not isinstance(valid, FileDataset):
+        assert isinstance(valid, Dataset)
+        check_both_offset(train.offset is not None, valid.offset is not None)
+        seen = valid.table(schema)
+        target = valid.single_target(seen.n_rows, objective.name)
+        return valid.sample(seen, target, objective.n_outputs)
+    check_both_offset(train.offset is not None, bool(valid.source.roles.offset))
+    given = replace(plan, set_aside=None)
+    valid.survey(_ignored, plan.params, sets_aside=True)
+    folder = stack.enter_context(closing(ScratchFolder(valid.cache_dir[0])))
+    files = _RowFiles(folder, f"valid-{number}", stack)
+    for table, rows, chosen in valid.tables(schema, given, is_strict=True):
+        files.append(table, rows, ~chosen, valid.is_weighted)
+    return files.finish(schema)
+
+
+def _ignored(target: FloatArray) -> None:
+    """Targets are checked by the fit."""
+
+
+__all__ = ["bytes_of_a_row", "sortable", "sorted_rows"]

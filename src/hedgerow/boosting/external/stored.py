@@ -1,0 +1,317 @@
+"""From rows in chunks and on ranks to a model: the recipe of :mod:`hedgerow.boosting.loop.fit`.
+
+The model has the same bytes as that of all rows in memory: trees come from sums of
+integers (:mod:`hedgerow.growing.chunks.grower`), and every other number that is a sum
+over rows from exact sums (:mod:`hedgerow.kernels.exact_sum`).
+
+::
+
+    StoredSample  -- checked: domain of the targets, the same columns of numbers everywhere
+      |
+    start values  -- a few passes over the targets
+      |
+    rounds        -- hedgerow.boosting.loop.rounds, of chunk_rows
+      |
+    Forest up to the best round  ->  Model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.boosting.automatic.magnitudes import check_differences
+from hedgerow.boosting.external.chunk_rows import ChunkRows
+from hedgerow.boosting.external.file_checks import check_trees
+from hedgerow.boosting.external.stored_queries import metrics_of_all
+from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, check_callbacks, told_by
+from hedgerow.boosting.loop.loss_spec import check_rows_alone
+from hedgerow.boosting.loop.ready import check_out_of_bag
+from hedgerow.boosting.loop.rounds import resolved
+from hedgerow.boosting.loop.training_loop import grow_forest
+from hedgerow.boosting.loop.watch import Watch, best_round_of, record_of
+from hedgerow.boosting.resume.checkpoint import Recorder
+from hedgerow.boosting.row_data.metric_groups import refuse_groups
+from hedgerow.boosting.row_data.statistics import choose_columns
+from hedgerow.boosting.validation.budget import budget_of
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.row_store import GIVEN
+from hedgerow.data.schema import Schema
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.growing.chunks.exchange import GrowMode
+from hedgerow.metrics import Metric, MetricChoice, make_metrics
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+_SCORES_TRAIN = "eval_metric without validation rows, or train_scores=True,"
+
+
+def fit_stored(
+    train: StoredSample,
+    objective: Objective,
+    params: BoostParams,
+    *,
+    validation: StoredSample | Mapping[str, StoredSample] | None = None,
+    stopping: StoppingParams | None = None,
+    eval_metric: MetricChoice = None,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+    communicator: Communicator | None = None,
+    mode: GrowMode = "data",
+    recorder: Recorder | None = None,
+) -> Model:
+    """Train a model on rows in chunks.
+
+    All ranks call this with the same arguments but for the samples.
+
+    Parameters
+    ----------
+    train : StoredSample
+        Training rows of this rank.
+    objective : Objective
+    params : BoostParams
+    validation : StoredSample, or mapping from str to StoredSample, optional
+        Validation rows of this rank, given by the user or set aside
+        (:class:`hedgerow.boosting.validation.hold_out.HoldOut`), binned as the training rows;
+        several sets by name, the first of which decides early stopping.
+    stopping : StoppingParams, optional
+        Without validation rows a fit can stop only by ``"oob"``.
+    eval_metric : str, callable or sequence of these, optional
+        See :func:`hedgerow.metrics.make_metrics`.  Metrics that are no sums over rows
+        need the scores of all validation rows on every rank.
+    callbacks : callable or sequence of callables, optional
+        Called on every rank; the fit ends if one of them asks for it on one rank.
+    progress : bool, default=False
+        Draw a progress bar, on rank 0.
+    n_jobs : int, optional
+        Threads of this rank.
+    communicator : Communicator, optional
+        The other ranks; default: there are none.
+    mode : {"data", "features"}, default="data"
+        ``"data"``: each rank has its own rows; ``"features"``: each has all.
+    recorder : Recorder, optional
+        Is told of each round; the fit goes on from its earlier rounds, which must be
+        the same on all ranks.
+
+    Returns
+    -------
+    Model
+        The same on every rank.
+
+    Raises
+    ------
+    DataError
+        The same on every rank; rows have the numbers that they have among all rows.
+    ParameterError
+        For what cannot be done without all rows in memory; the message names it.
+    CommunicationError, StorageError, LossError
+        See the message.
+    """
+    check_rows_alone(objective, train.query is not None)
+    ranks, stopping = communicator or Alone(), stopping or StoppingParams()
+    others: Communicator = ranks if mode == "data" else Alone()
+    params = resolve_stored(params, objective, train.schema)
+    metrics, listed = _row_metrics(eval_metric, objective), check_callbacks(callbacks)
+    sets = _by_name(validation)
+    for sample in (train, *sets.values()):  # a store has chunks for a fit only
+        sample.store.begin(objective.n_outputs, objective.name == "softmax")
+    n_rows = check_targets(train, objective, others, learned=True)
+    n_validation = [check_targets(sample, objective, others) for sample in sets.values()]
+    stops = stopping.is_on(n_rows + sum(n_validation), bool(sets))
+    _check_stopping(stopping, stops, bool(sets), params, n_rows)
+    if stopping.by_out_of_bag:
+        params = replace(params, oob_score=True)
+    scored = bool(sets) or eval_metric is not None or stopping.train_scores
+    watched = _watched(train, sets, scored and (stopping.train_scores or not sets))
+    by_rows = params.oob_score or stopping.by_out_of_bag
+    known = {
+        name: metrics_of_all(metrics, objective, sample, others, scored, by_rows)
+        for name, sample in (watched or {TRAINING: train}).items()
+    }
+    check_stored(params, objective, train, n_rows, TRAINING in watched)
+    bar = ProgressBar() if progress and ranks.rank == 0 else None
+    listed = listed if bar is None else (*listed, bar)
+    watch = _watch_of(known, scored, objective, stops, stopping, listed, params.n_estimators)
+    counts = dict(zip(sets, n_validation, strict=True)) | {TRAINING: n_rows}
+
+    def assemble(forest: Forest) -> Model:
+        record, seconds = record_of(n_rows, params, watch), tuple(watch.seconds)
+        return Model(forest, train.schema, objective.name, record, None, seconds)
+
+    try:
+        with budget_of(stopping) as watch.budget, watch.assembling(assemble):
+            chunks = ChunkRows(
+                train, objective, params, watched, watch.scored, counts, resolve_threads(n_jobs),
+                ranks, mode,
+            )  # fmt: skip
+            return told_by(bar, assemble(grow_forest(chunks, watch, recorder, ranks)))
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _watch_of(
+    known: Mapping[str, tuple[Metric, ...]],
+    scored: bool,
+    objective: Objective,
+    stops: bool,
+    stopping: StoppingParams,
+    callbacks: tuple[Callback, ...],
+    n_rounds: int,
+) -> Watch:
+    """What notes the rounds; metrics are ``known`` by name of the rows, if these are ``scored``."""
+    limits = (stopping.patience, stopping.min_delta) if stops else None
+    return Watch(
+        objective=objective,
+        scored=known if scored else {},
+        best=best_round_of(next(iter(known.values()))[0], stopping, limits),
+        callbacks=callbacks,
+        n_rounds=n_rounds,
+        by_out_of_bag=stopping.by_out_of_bag,
+        started=stopping.began,
+    )
+
+
+def resolve_stored(params: BoostParams, objective: Objective, schema: Schema) -> BoostParams:
+    """:func:`resolved` for rows in chunks, which do not grow all kinds of trees."""
+    check_trees(params)
+    params = resolved(params, objective, schema)
+    check_trees(params)  # "auto" is decided
+    return params
+
+
+def _row_metrics(asked: MetricChoice, objective: Objective) -> tuple[Metric, ...]:
+    metrics = make_metrics(asked, objective)
+    refuse_groups(metrics)
+    return metrics
+
+
+def _by_name(
+    validation: StoredSample | Mapping[str, StoredSample] | None,
+) -> Mapping[str, StoredSample]:
+    if validation is None:
+        return {}
+    return {ONLY: validation} if isinstance(validation, StoredSample) else validation
+
+
+def _watched(
+    train: StoredSample, sets: Mapping[str, StoredSample], with_train: bool
+) -> dict[str, StoredSample]:
+    """The rows that are scored, by the names that history has for them."""
+    return {**sets, TRAINING: train} if with_train else dict(sets)
+
+
+def check_targets(
+    sample: StoredSample, objective: Objective, others: Communicator, *, learned: bool = False
+) -> int:
+    """Check the targets of all ranks; return how many rows there are.
+
+    ``learned``: the rows are to be trained on.
+
+    Raises
+    ------
+    DataError
+        On every rank, if a target is outside the domain, some rows have weights or
+        offsets and others not, or there are no rows.
+    """
+    first = b""
+    for chunk in sample.store.chunks([0] if sample.n_rows else [], uses=GIVEN):
+        first = chunk.target[:1].astype("<f8").tobytes()
+    origins = b"".join(others.allgather(first))
+    if not origins:
+        raise DataError("there are no rows with a weight above 0: give some.")
+    origin = float(np.frombuffer(origins[:8], dtype="<f8")[0])
+    fault, flags = b"", np.zeros(4, dtype=np.int64)
+    for chunk in sample.store.chunks(uses=GIVEN):
+        if chunk.n_rows == 0:
+            continue
+        flags[0 if chunk.weight is None else 1] = 1
+        flags[2 if chunk.offset is None else 3] = 1
+        if not fault:
+            try:
+                objective.check_target(chunk.target, chunk.first_row, origin)
+            except DataError as error:
+                fault = str(error).encode()
+    faults = [text.decode() for text in others.allgather(fault) if text]
+    if faults:
+        raise DataError(faults[0])
+    flags = others.allreduce(flags, "max")
+    for name, found in (("weight", flags[:2]), ("offset", flags[2:])):
+        if found.all():
+            raise DataError(
+                f"some parts of the rows have {name}s and others not: give all or none."
+            )
+    if bool(flags[3]) != sample.has_offset:
+        raise DataError("has_offset of the sample is not what its chunks have.")
+    if learned:
+        chunks = sample.store.chunks(uses=GIVEN)
+        check_differences(objective, ((c.target, c.weight, c.offset) for c in chunks), others)
+    return int(others.allreduce(np.array([sample.n_rows], dtype=np.int64))[0])
+
+
+def _check_stopping(
+    stopping: StoppingParams, stops: bool, has_validation: bool, params: BoostParams, n_rows: int
+) -> None:
+    stopping.check_without_table("in chunks")
+    if stopping.by_out_of_bag:
+        check_out_of_bag(params, n_rows)
+    elif stops and not has_validation:
+        raise ParameterError(
+            f"early_stopping={stopping.early_stopping!r} needs validation rows, which cannot be "
+            "set aside once rows are in chunks: give them, or use early_stopping=False or 'oob'."
+        )
+
+
+def check_stored(
+    params: BoostParams,
+    objective: Objective,
+    train: StoredSample,
+    n_rows: int,
+    scores_train: bool,
+) -> None:
+    """Raise ``ParameterError`` for what needs all rows in memory.
+
+    ``scores_train``: whether metrics are computed of training rows.
+    """
+    if params.tree_method != "hist":
+        raise AllRowsNeededError(
+            f"tree_method={params.tree_method!r} sorts whole columns in memory; rows in chunks are "
+            "trained with tree_method='hist'."
+        )
+    groups = choose_columns(train.schema, n_rows, objective, params)
+    if groups:
+        names = sorted({train.schema.names[j] for group in groups for j in group})
+        raise AllRowsNeededError(
+            f"target_statistics={params.target_statistics!r} makes statistics of the columns "
+            f"{', '.join(map(repr, names))}, for which all rows must be in memory: use "
+            "target_statistics=False, or train on a table in memory."
+        )
+    if params.boosting == "rf" and (params.oob_score or scores_train):
+        what = "oob_score=True" if params.oob_score else _SCORES_TRAIN
+        raise AllRowsNeededError(
+            f"{what} with boosting='rf' keeps a mean for every training row in memory; with rows "
+            "in chunks give validation rows."
+        )
+    searches = params.leaf_estimation == "line_search"
+    if searches and not hasattr(objective, "leaf_rule"):
+        raise AllRowsNeededError(
+            f"leaf_estimation='line_search' with objective {objective.name!r} looks at all rows "
+            "many times for each tree; with rows in chunks use 'auto', 'newton' or 'gradient'."
+        )
+    if searches and params.sampling != "uniform":
+        raise AllRowsNeededError(
+            f"sampling={params.sampling!r} gives rows weights that the leaves of objective "
+            f"{objective.name!r} need; with rows in chunks use sampling='uniform'."
+        )
+
+
+__all__ = ["check_stored", "check_targets", "fit_stored"]

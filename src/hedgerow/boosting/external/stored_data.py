@@ -1,0 +1,270 @@
+"""Training on data that are read batch by batch: from the survey to the model.
+
+See :mod:`hedgerow.boosting.external.stored_sample` for who asks whom for what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.external.sorted_data import sorted_rows
+from hedgerow.boosting.external.stored import fit_stored, resolve_stored
+from hedgerow.boosting.external.stored_fingerprint import stored_contents
+from hedgerow.boosting.external.stored_sample import (
+    Choose,
+    StoredData,
+    StoredSample,
+    StoredSamples,
+    StorePlan,
+    ValidRows,
+    named_valid,
+)
+from hedgerow.boosting.loop.callbacks import Callback
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.loss_spec import LossSpec
+from hedgerow.boosting.resume.checkpoint import Checkpoint, recording
+from hedgerow.boosting.resume.fingerprint import Fingerprint, fingerprint
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.offsets import check_both_offset
+from hedgerow.boosting.validation.hold_out import HoldOut
+from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.data import BinnedMatrix
+from hedgerow.data.matrix import bin_unseen
+from hedgerow.data.memory_store import MemoryStore
+from hedgerow.data.row_store import GIVEN
+from hedgerow.errors import DataError
+from hedgerow.metrics import MetricChoice, make_metrics
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.objectives.own import TRIED
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+
+class TargetSurvey:
+    """What a training has to know of the targets before rows are binned.
+
+    Parameters
+    ----------
+    loss : LossSpec
+    stopping : StoppingParams
+    seed : int
+    sets_aside : bool
+        Whether validation rows may be set aside.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that count.
+    largest : float
+        Largest target, ``-inf`` before the first row.
+    """
+
+    def __init__(
+        self,
+        loss: LossSpec,
+        stopping: StoppingParams,
+        seed: int,
+        sets_aside: bool,
+    ) -> None:
+        stopping.check_without_table("read batch by batch")
+        self.n_rows = 0
+        self.largest = -np.inf
+        self._stopping = stopping
+        self._loss = loss
+        self._first: FloatArray = np.zeros(0)
+        self._objective: Objective | None = None
+        if isinstance(loss.given, str) and not loss.counts_classes:
+            self._objective = loss.make(self._first)
+        self._unchecked: list[tuple[int, FloatArray]] = []
+        self._origin: float | None = None
+        self._strange: tuple[int, FloatArray] | None = None
+        may_stop = sets_aside and not stopping.by_out_of_bag
+        self._hold_out: HoldOut | None = None
+        if may_stop and stopping.early_stopping:
+            self._hold_out = HoldOut(stopping.validation_fraction, loss.stratifies, seed)
+
+    @property
+    def may_set_aside(self) -> bool:
+        """Whether some of the rows may be set aside."""
+        return self._hold_out is not None
+
+    def note(self, target: FloatArray) -> None:
+        """The next rows that count.
+
+        Raises
+        ------
+        DataError
+            That names the first row whose target is outside the objective's domain.
+        """
+        if len(target) == 0:
+            return
+        self._origin = float(target[0]) if self._origin is None else self._origin
+        if not self._loss.counts_classes:
+            self._check(target)
+        elif self._strange is None:
+            strange = (target < 0.0) | (target != np.floor(target))
+            if strange.any():
+                row = int(np.argmax(strange))
+                self._strange = self.n_rows + row, target[row : row + 1].copy()
+        self.largest = max(self.largest, float(target.max()))
+        if self._hold_out is not None and self._strange is None:
+            self._hold_out.add(target)
+        self.n_rows += len(target)
+
+    def _check(self, target: FloatArray) -> None:
+        """Check targets, once there are enough to know the loss."""
+        if len(self._first) < TRIED:
+            self._first = np.concatenate([self._first, target])[:TRIED]
+        self._unchecked.append((self.n_rows, target))
+        if self._objective is None and len(self._first) < TRIED:
+            self._unchecked[-1] = self.n_rows, target.copy()  # of fewer rows than are tried
+            return
+        self._check_all()
+
+    def _check_all(self) -> Objective:
+        if self._objective is None:
+            self._objective = self._loss.make(self._first, self.largest, self.n_rows)
+        for first_row, target in self._unchecked:
+            self._objective.check_target(target, first_row, self._origin)
+        self._unchecked = []
+        return self._objective
+
+    def finish(self) -> tuple[Objective, Choose | None]:
+        """The objective, and which rows to set aside (None if none are).
+
+        Raises
+        ------
+        DataError
+            If a target is outside the domain, or no row can be set aside.
+        """
+        objective = self._check_all()
+        if self._strange is not None:
+            row, target = self._strange
+            objective.check_target(target, row, self._origin)
+        if self._hold_out is None or not self._stopping.is_on(self.n_rows, False):
+            return objective, None
+        return objective, self._hold_out.finish()
+
+
+def fit_data(
+    data: StoredData,
+    loss: LossSpec,
+    params: BoostParams,
+    *,
+    valid: ValidRows = None,
+    stopping: StoppingParams | None = None,
+    eval_metric: MetricChoice = None,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> Model:
+    """Train a model on data that are read batch by batch.
+
+    Parameters
+    ----------
+    data : StoredData
+    loss : LossSpec
+    params : BoostParams
+    valid : Dataset, StoredData, or mapping from str to these, optional
+        Validation rows.
+    stopping, eval_metric, callbacks, progress, n_jobs
+        As for :func:`hedgerow.boosting.external.stored.fit_stored`.
+    checkpoint : Checkpoint, optional
+        Record the rounds, and go on from those that an earlier run has recorded.
+    """
+    asked, sets = stopping or StoppingParams(), named_valid(valid)
+    n_threads = resolve_threads(n_jobs)
+    survey = TargetSurvey(loss, asked, params.seed, not sets)
+    data.survey(survey.note, params, survey.may_set_aside)
+    objective, set_aside = survey.finish()
+    plan = StorePlan(
+        params,
+        objective.n_outputs,
+        objective.name == "softmax",
+        set_aside,
+        n_threads=n_threads,
+        objective=objective,
+    )
+    if params.tree_method != "hist":
+        with sorted_rows(data, objective, plan, sets) as (seen, unseen):
+            return fit(
+                seen, objective, params, validation=unseen, stopping=asked,
+                eval_metric=eval_metric, callbacks=callbacks, progress=progress, n_jobs=n_jobs,
+                checkpoint=checkpoint,
+            )  # fmt: skip
+    with ExitStack() as stack:
+        train, validation = binned(data, sets, plan, stack)
+
+        def describe() -> Fingerprint:
+            metrics = () if eval_metric is None else make_metrics(eval_metric, objective)
+            named = resolve_stored(params, objective, train.schema)
+            contents = stored_contents(train, validation)
+            return fingerprint(contents, train.n_rows, objective, named, asked, metrics)
+
+        with recording(checkpoint, describe) as recorder:
+            return fit_stored(
+                train,
+                objective,
+                params,
+                validation=validation or None,
+                stopping=asked,
+                eval_metric=eval_metric,
+                callbacks=callbacks,
+                progress=progress,
+                n_jobs=n_jobs,
+                recorder=recorder,
+            )
+
+
+def binned(
+    data: StoredData,
+    valid: Mapping[str, Dataset | StoredData],
+    plan: StorePlan,
+    stack: ExitStack,
+) -> tuple[StoredSample, dict[str, StoredSample]]:
+    """Training rows, and validation rows by name: set aside or given.  ``stack`` closes them."""
+    samples = data.stored(plan)
+    stack.callback(samples.close)
+    train, validation = samples.train, {}
+    if samples.validation is not None:
+        validation[ONLY] = samples.validation
+    for name, rows in valid.items():
+        given = _validation(rows, replace(plan, set_aside=None, trained=train))
+        stack.callback(given.close)
+        check_both_offset(train.has_offset, given.train.has_offset)
+        validation[name] = given.train
+    return train, validation
+
+
+def _validation(valid: Dataset | StoredData, plan: StorePlan) -> StoredSamples:
+    """Validation rows in chunks; a table in memory is one chunk."""
+    if isinstance(valid, StoredData):
+        return valid.stored(plan)
+    trained = plan.trained
+    assert trained is not None
+    table = valid.table(trained.schema)
+    name = None if plan.objective is None else plan.objective.name
+    sample = valid.sample(table, valid.single_target(table.n_rows, name), plan.n_outputs)
+    sample = sample.without_zero_weights()
+    matrix = None
+    for chunk in trained.store.chunks([0], GIVEN):
+        matrix = bin_unseen(sample.table, chunk.matrix, plan.n_threads)
+    if not isinstance(matrix, BinnedMatrix):
+        raise DataError(
+            "the validation rows have values that no training row has (unknown_category='backoff' "
+            "or bundled columns) and that have no bin: with training rows in chunks use "
+            "unknown_category='missing', or leave such rows out."
+        )
+    store = MemoryStore(matrix, sample.target, sample.weight, sample.offset)
+    return StoredSamples(StoredSample(store, sample.offset is not None))
+
+
+__all__ = ["TargetSurvey", "binned", "fit_data"]

@@ -1,0 +1,78 @@
+"""What the result of a fit over rows in chunks depends on; see :mod:`.fingerprint`.
+
+The content is what the fit works with: cuts, bins, targets, weights and offsets, in the
+order of the rows.  Neither files and batches nor the division into chunks (the memory
+limit) has a part in it.  It takes one pass over the chunks, where each tree takes several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.resume.fingerprint import schema_digest
+from hedgerow.boosting.validation.row_sets import ONLY
+from hedgerow.data.bins import BinSpec
+from hedgerow.data.row_store import Uses
+
+_DIGEST_BYTES = 20
+_BINS = Uses(by_row=True, columns=(), reads=(), writes=())
+
+
+def stored_contents(train: StoredSample, validation: Mapping[str, StoredSample]) -> dict[str, str]:
+    """Digests of binned rows, and of those that were given or set aside, by name."""
+    contents = {"columns": schema_digest(train.schema), "cuts": cuts_digest(train.store.spec)}
+    contents |= _contents_of(train, "")
+    for name, sample in validation.items():
+        contents |= _contents_of(sample, "_val" if name == ONLY else f"_val[{name!r}]")
+    return contents
+
+
+def cuts_digest(spec: BinSpec) -> str:
+    """Digest of what makes bins of the values of all columns."""
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for field in fields(spec):
+        values = getattr(spec, field.name)
+        if isinstance(values, np.ndarray):
+            digest.update(f"{field.name} {values.dtype.str} {values.shape}".encode())
+            digest.update(_bytes_of(values))
+    return digest.hexdigest()
+
+
+def _contents_of(sample: StoredSample, suffix: str) -> dict[str, str]:
+    store = sample.store
+    n_features = store.spec.n_features
+    # A digest for each tile of columns: rows follow each other within it.
+    found: dict[str, hashlib.blake2b] = {}
+
+    def add(name: str, values: AnyArray) -> None:
+        known = found.setdefault(name, hashlib.blake2b(digest_size=_DIGEST_BYTES))
+        known.update(_bytes_of(values))
+
+    for chunk in store.chunks(uses=_BINS):
+        matrix, n_rows = chunk.matrix, chunk.n_rows
+        width = matrix.by_row.shape[2]
+        for tile, rows in enumerate(matrix.by_row):
+            add(f"X {tile}", rows[:n_rows, : min(width, n_features - tile * width)])
+        add("y", chunk.target)
+        if chunk.weight is not None:
+            add("sample_weight", chunk.weight)
+        if chunk.offset is not None:
+            for output, values in enumerate(chunk.offset):
+                add(f"offset {output}", values)
+    joined: dict[str, list[str]] = {}
+    for name, digest in found.items():
+        joined.setdefault(name.split()[0], []).append(digest.hexdigest())
+    return {f"{name}{suffix}": " ".join(parts) for name, parts in joined.items()}
+
+
+def _bytes_of(values: AnyArray) -> memoryview:
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
+__all__ = ["cuts_digest", "stored_contents"]

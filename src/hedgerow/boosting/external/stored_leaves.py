@@ -1,0 +1,237 @@
+"""Leaf values that are quantiles of what rows ask for, of rows in chunks and on ranks.
+
+The values are those of :meth:`hedgerow.objectives.line_search.LeafRows.steps_by`, found
+without an order of the rows: of all leaves at once, digit by digit of the steps' keys
+(:mod:`hedgerow.kernels.keys`), as in :mod:`hedgerow.objectives.whole`::
+
+    pass 1    weight of the rows of each leaf for each first digit; in each leaf the
+              digit in which the level is reached is chosen
+    pass 2    the same for the second digit of rows with the chosen first one ...
+
+Weights are counted in whole units, whose sums do not depend on an order.
+
+Glossary
+--------
+rule    what a row asks for and counts (:class:`hedgerow.objectives.line_search.QuantileRule`)
+place   number of a leaf among the leaves of a tree
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.loop.leaf_steps import with_steps
+from hedgerow.data.row_store import RowStore, Uses
+from hedgerow.data.schema import Schema
+from hedgerow.growing.chunks.grower import ChunkGrower
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.kernels.exact_sum import ExactSum, exact_sum, weighted_sums
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.objectives import Objective
+from hedgerow.objectives.line_search import (
+    QuantileRule,
+    around,
+    masses_of,
+    share_of,
+    unit_of,
+)
+from hedgerow.objectives.whole import AllRows, merged
+from hedgerow.params import BoostParams
+
+_SIGN = np.uint64(1 << 63)
+_MOST_BITS = 16
+_LEAST_BITS = 4
+_MOST_CELLS = 1 << 22
+"""Cells of a histogram of digits (32 MB), all leaves together."""
+
+_RESIDUALS = Uses(by_row=False, columns=(), reads=("raw", "rows"), writes=())
+_TREE_ROWS = Uses(by_row=False, columns=(), reads=("rows",), writes=())
+
+_HALF = 23
+"""Weights are added up in two parts, each of which float64 holds exactly."""
+
+
+class QuantileLoss(Objective, Protocol):
+    """A loss whose leaves are quantiles."""
+
+    def leaf_rule(self, output: int) -> QuantileRule:
+        """What the leaves of an output's trees are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What is searched for in the leaves of a tree: ``place`` of each node, -1 if no leaf."""
+
+    rule: QuantileRule
+    output: int
+    place: IntArray
+    n_leaves: int
+    unit: float
+
+
+class LeafQuantiles:
+    """Searches the leaves of one fit.
+
+    Parameters
+    ----------
+    store : RowStore
+        Of the training rows.
+    grower : ChunkGrower
+        Has grown the last tree on them, and added no tree since.
+    objective : Objective
+        A :class:`QuantileLoss`.
+    schema : Schema
+    rows : AllRows
+        Training rows.
+    """
+
+    def __init__(
+        self,
+        store: RowStore,
+        grower: ChunkGrower,
+        objective: Objective,
+        schema: Schema,
+        rows: AllRows,
+    ) -> None:
+        self._store, self._grower = store, grower
+        self._objective = cast(QuantileLoss, objective)
+        self._schema = schema
+        self._communicator = rows.communicator
+        total, self._n_rows = ExactSum(), 0
+        for target, weight in rows.batches():
+            total = total + weighted_sums(target * 0.0, weight)[1]
+            self._n_rows += len(target)
+        (total,) = merged([total], self._communicator)
+        counts = self._communicator.allreduce(np.array([self._n_rows], dtype=np.int64))
+        self._n_rows = int(counts[0])
+        self._unit = unit_of(total)
+
+    def search(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
+        """The tree that was grown last, for ``output``, with its leaves' quantiles.
+
+        ``params`` are resolved, and those of the round.
+        """
+        leaves = np.flatnonzero(tree.feature < 0)
+        place = np.full(len(tree.left), -1, dtype=np.int64)
+        place[leaves] = np.arange(len(leaves))
+        rule = self._objective.leaf_rule(output)
+        asked = _Asked(rule, output, place, len(leaves), self._unit_for(rule))
+        steps = self._quantiles(asked)
+        if steps is None:  # a small sample may be empty
+            return tree
+        return with_steps(tree, leaves, steps, params, self._schema)
+
+    def _unit_for(self, rule: QuantileRule) -> float:
+        """The unit of weights; where a rule changes these, that of the tree's rows."""
+        if rule.divisor is None:
+            return self._unit
+        total = ExactSum()
+        for chunk in self._store.chunks(uses=_TREE_ROWS):
+            rows = self._grower.leaf_segments(chunk)[0]
+            weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
+            total = total + exact_sum(rule.weights(chunk.target[rows], weight))
+        (total,) = merged([total], self._communicator)
+        return unit_of(total)
+
+    def _levels(self, asked: _Asked) -> FloatArray:
+        """Level of each leaf: given, or the share of class 1, counted."""
+        if asked.rule.level is not None:
+            return np.full(asked.n_leaves, asked.rule.level)
+        sums = np.zeros((2, asked.n_leaves), dtype=np.int64)
+        for leaf, _, masses, of_one in self._rows(asked):
+            np.add.at(sums[0], leaf[of_one], masses[of_one])
+            np.add.at(sums[1], leaf, masses)
+        together = self._communicator.allreduce(sums.reshape(-1)).reshape(sums.shape)
+        return share_of(together[0], together[1])
+
+    def _quantiles(self, asked: _Asked) -> FloatArray | None:
+        """Quantile of each leaf."""
+        n_leaves = asked.n_leaves
+        levels = self._levels(asked)
+        bits = _bits_of(n_leaves, self._n_rows)
+        prefix = np.zeros(n_leaves, dtype=np.uint64)
+        below = np.zeros(n_leaves, dtype=np.int64)
+        least: FloatArray = np.zeros(0)
+        most: FloatArray = np.zeros(0)
+        each = np.arange(n_leaves)
+        left = 64
+        while left > 0:
+            step = min(bits, left)
+            so_far = self._digits(asked, prefix, left, step) + below[:, None]
+            if left == 64:
+                if not so_far[:, -1].any():
+                    return None
+                least, most = around(so_far[:, -1].astype(np.float64), levels)
+            chosen = (so_far.astype(np.float64) >= least[:, None]).argmax(axis=1)
+            reached = so_far[each, chosen]
+            below = np.where(chosen > 0, so_far[each, np.maximum(chosen, 1) - 1], below)
+            prefix = (prefix << np.uint64(step)) | chosen.astype(np.uint64)
+            left -= step
+        keys: IntArray = (prefix ^ _SIGN).view(np.int64)
+        found = floats_of_keys(keys)
+        midway = reached.astype(np.float64) <= most
+        if midway.any():
+            following, exists = self._keys_above(asked, keys)
+            middle = 0.5 * (found + floats_of_keys(np.where(exists, following, keys)))
+            found = np.where(midway & exists, middle, found)
+        return found + 0.0
+
+    def _digits(self, asked: _Asked, prefix: AnyArray, left: int, step: int) -> IntArray:
+        """Weight up to each value of the next digit, of each leaf's rows with its prefix.
+
+        ``left`` bits of the keys are still unknown, of which ``step`` are the digit.
+        """
+        n_cells = len(prefix) << step
+        high, low = np.zeros(n_cells), np.zeros(n_cells)
+        shift, mask = np.uint64(left - step), np.uint64((1 << step) - 1)
+
+        for leaf, keys, masses, _ in self._rows(asked):
+            ordered = keys.view(np.uint64) ^ _SIGN
+            if left < 64:
+                same = ordered >> np.uint64(left) == prefix[leaf]
+                leaf, ordered, masses = leaf[same], ordered[same], masses[same]
+            cell = (leaf << step) + ((ordered >> shift) & mask).astype(np.int64)
+            high += np.bincount(cell, masses >> _HALF, n_cells)
+            low += np.bincount(cell, masses & ((1 << _HALF) - 1), n_cells)
+        sums = (high.astype(np.int64) << _HALF) + low.astype(np.int64)
+        sums = self._communicator.allreduce(sums).reshape(len(prefix), -1)
+        return np.cumsum(sums, axis=1)
+
+    def _keys_above(self, asked: _Asked, keys: IntArray) -> tuple[IntArray, AnyArray]:
+        """The smallest key of each leaf above the given one, and whether there is one."""
+        lowest = np.iinfo(np.int64).min
+        found = np.full(len(keys), lowest, dtype=np.int64)  # complements: the order is turned
+
+        for leaf, own, _, _ in self._rows(asked):
+            above = own > keys[leaf]
+            np.maximum.at(found, leaf[above], ~own[above])
+        together = self._communicator.allreduce(found, "max")
+        return ~together, together != lowest
+
+    def _rows(self, asked: _Asked) -> Iterator[tuple[IntArray, IntArray, IntArray, AnyArray]]:
+        """Leaf, key of the step, weight in units and whether class 1 of the rows of each chunk.
+
+        ``raw`` has all trees but the one that was grown last.
+        """
+        rule = asked.rule
+        for chunk in self._store.chunks(uses=_RESIDUALS):
+            rows, leaves, starts = self._grower.leaf_segments(chunk)
+            if len(rows) == 0:
+                continue
+            leaf = np.repeat(asked.place[leaves], np.diff(starts))
+            target = chunk.target[rows]
+            wanted = rule.wanted(target, chunk.work.raw[asked.output][rows])
+            weight = np.ones(len(rows)) if chunk.weight is None else chunk.weight[rows]
+            masses = masses_of(rule.weights(target, weight), asked.unit)
+            yield leaf, keys_of_floats(wanted), masses, target > 0.0
+
+
+def _bits_of(n_leaves: int, n_rows: int) -> int:
+    """Bits of a digit: more make fewer passes; a histogram is no larger than the rows."""
+    most = min(_MOST_CELLS, max(1 << 10, n_rows)) // max(1, n_leaves)
+    return min(_MOST_BITS, max(_LEAST_BITS, most.bit_length() - 1))

@@ -1,0 +1,231 @@
+"""Rankings over rows in chunks and on ranks: whole queries, wherever their rows are.
+
+Rows stay where they are, with the numbers that they have among all rows.  A rank computes
+the derivatives of each query of which it has a row, and for that gets the scores of the
+rows that other ranks have of it, once a tree::
+
+    rank 0   q0 q0 q0 q1 q1 q2        computes q0, q1, q2;  q2 with a row of rank 1
+    rank 1   q2 q3 q3 q4 q4 q4        computes q2, q3, q4;  q2 with a row of rank 0
+
+So little is sent where rows of a query are neighbours, and nothing where no query is
+divided.  The rows of a query are in the order of the whole table, and random draws are
+keyed by numbers in it: derivatives have the same bits as with all rows in memory, on
+every rank.
+
+Glossary
+--------
+own      rows of this rank
+divided  rows of queries that several ranks have rows of
+others'  divided rows of other ranks, of queries that this rank has rows of
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.boosting.row_data.queries import read_qid, rows_of_queries, without_queries
+from hedgerow.comm.base import Communicator, gather_numbers
+from hedgerow.data.row_store import GIVEN, Chunk
+from hedgerow.errors import DataTypeError
+from hedgerow.kernels.ranking import QueryRows
+from hedgerow.metrics import Metric, metrics_of_queries
+from hedgerow.metrics.queries import first_seen, query_rows
+from hedgerow.objectives import Objective
+from hedgerow.objectives.given import LossRows
+from hedgerow.objectives.ranking import RankingLoss
+
+
+class WholeQueries:
+    """Derivatives of a ranking loss; a :class:`hedgerow.growing.chunks.gradients.WholeRows`.
+
+    Parameters
+    ----------
+    train : StoredSample
+        With queries.
+    objective : RankingLoss
+    others : Communicator
+        Those that have other rows.
+    seed, n_threads : int
+    """
+
+    def __init__(
+        self,
+        train: StoredSample,
+        objective: RankingLoss,
+        others: Communicator,
+        seed: int,
+        n_threads: int,
+    ) -> None:
+        assert train.query is not None
+        self._others, self._first_row = others, train.store.first_row
+        self._n_own = n_own = train.n_rows
+        query, target = train.query, _targets_of(train)
+        numbers = self._first_row + np.arange(n_own, dtype=np.int64)
+        divided = _divided(np.unique(query), others)
+        self._sent = np.flatnonzero(np.isin(query, divided))
+        self._exchanges = len(divided) > 0
+        if self._exchanges:
+            facts = np.stack([numbers, query, target.view(np.int64)])[:, self._sent]
+            everyone = gather_numbers(facts.T, others).reshape(-1, 3)
+            mine = (everyone[:, 0] >= self._first_row) & (everyone[:, 0] < self._first_row + n_own)
+            self._taken = np.flatnonzero(~mine & np.isin(everyone[:, 1], query))
+            theirs = np.ascontiguousarray(everyone[self._taken].T)
+            numbers = np.concatenate([numbers, theirs[0]])
+            query = np.concatenate([query, theirs[1]])
+            target = np.concatenate([target, theirs[2].view(np.float64)])
+        self._target = target
+        self._raw = np.zeros((1, len(target)))
+        self._derivatives = np.zeros((2, len(target)))
+        self._loss: RankingLoss | None = None
+        if n_own > 0:
+            queries = _rows_by_query(query, numbers)
+            self._loss = objective.of_queries(queries, seed, n_threads).bound_to(target, None)
+
+    def collect(self, chunk: Chunk) -> None:
+        """Note the raw scores of a chunk."""
+        self._raw[0, self._places(chunk)] = chunk.work.raw[0]
+
+    def fill(self, round_: int) -> None:
+        """Compute g and h of all rows at the scores that are noted."""
+        if self._exchanges:
+            own = self._raw[0, self._sent].view(np.int64)
+            everyone = gather_numbers(own, self._others).view(np.float64)
+            self._raw[0, self._n_own :] = everyone[self._taken]
+        if self._loss is not None:
+            rows = LossRows(self._target, self._raw, None, round_)
+            self._loss.derivatives(rows, 0, self._derivatives[0], self._derivatives[1])
+
+    def of_chunk(self, chunk: Chunk) -> FloatArray:
+        """G and h of the rows of a chunk, float64 (2, n_rows)."""
+        return np.ascontiguousarray(self._derivatives[:, self._places(chunk)])
+
+    def _places(self, chunk: Chunk) -> slice:
+        start = chunk.first_row - self._first_row
+        return slice(start, start + chunk.n_rows)
+
+
+def whole_queries(
+    train: StoredSample, objective: Objective, others: Communicator, seed: int, n_threads: int
+) -> WholeQueries | None:
+    """What computes the gradients of a ranking; None for other losses."""
+    if not isinstance(objective, RankingLoss):
+        return None
+    return WholeQueries(train, objective, others, seed, n_threads)
+
+
+def metrics_of_all(
+    metrics: Sequence[Metric],
+    objective: Objective,
+    watched: StoredSample,
+    others: Communicator,
+    scored: bool,
+    by_rows: bool,
+) -> tuple[Metric, ...]:
+    """Metrics that know the queries of the rows of all ranks, in order; of other losses as given.
+
+    ``by_rows``: whether rows that a round leaves out are to be judged.
+
+    Raises
+    ------
+    DataError
+        If the queries of the rows that are watched are not given.
+    ParameterError
+        If single rows are to be judged.
+    """
+    if not isinstance(objective, RankingLoss):
+        return tuple(metrics)
+    if by_rows:
+        raise rows_of_queries()
+    if not scored:
+        return tuple(metrics)
+    if watched.query is None:
+        raise without_queries(objective, "qid of the validation rows")
+    query = gather_numbers(watched.query, others)
+    return metrics_of_queries(metrics, objective, query_rows(query, len(query)))
+
+
+def number_queries(parts: Sequence[Any], names: Sequence[str], others: Communicator) -> IntArray:
+    """Numbers of the queries of all rows of this rank: 0 for the first of all ranks, 1, ...
+
+    Queries are the same if their values are, on whatever rank: numbers, text or dates.
+
+    Parameters
+    ----------
+    parts : sequence of array-like
+        One value for each row.
+    names : sequence of str
+        Of the parts, for messages.
+    others : Communicator
+
+    Examples
+    --------
+    >>> from hedgerow.comm.base import Alone
+    >>> number_queries([["b", "a", "b"], ["c", "a"]], ["one", "two"], Alone()).tolist()
+    [0, 1, 0, 2, 1]
+    """
+    known: dict[str, int] = {}
+    found: list[IntArray] = []
+    for part, name in zip(parts, names, strict=True):
+        values: AnyArray = np.asarray(part)
+        codes = read_qid(values, len(values), f"{name}: qid")
+        assert codes is not None
+        first = np.unique(codes, return_index=True)[1]
+        numbers = [
+            known.setdefault(_name_of(value, name), len(known))
+            for value in values.reshape(-1)[first]
+        ]
+        found.append(np.array(numbers, dtype=np.int64)[codes])
+    own = np.concatenate([*found, np.zeros(0, dtype=np.int64)])
+    everyone: dict[str, int] = {}
+    for message in others.allgather(json.dumps(list(known)).encode()):
+        for text in json.loads(message):
+            everyone.setdefault(text, len(everyone))
+    return np.array([everyone[text] for text in known], dtype=np.int64)[own] if len(own) else own
+
+
+def _name_of(value: Any, where: str) -> str:
+    """A text that is the same for equal values, and for no others."""
+    if isinstance(value, str):
+        return f"s{value}"
+    if isinstance(value, bytes):
+        return f"b{value.hex()}"
+    if hasattr(value, "to_datetime64"):  # of pandas
+        value = value.to_datetime64()
+    if isinstance(value, np.datetime64):
+        return f"t{value.astype('datetime64[ns]').astype(np.int64)}"
+    try:
+        number = float(value)
+        whole = number.is_integer()
+        return f"n{int(value)}" if whole else f"n{number.hex()}"
+    except (TypeError, ValueError, OverflowError):
+        raise DataTypeError(
+            f"{where}: qid must hold numbers, text or dates; found {type(value).__name__}."
+        ) from None
+
+
+def _targets_of(sample: StoredSample) -> FloatArray:
+    targets = [chunk.target.copy() for chunk in sample.store.chunks(uses=GIVEN)]
+    return np.concatenate([*targets, np.zeros(0)])
+
+
+def _divided(own: IntArray, others: Communicator) -> IntArray:
+    """Queries that several ranks have rows of."""
+    found, counts = np.unique(gather_numbers(own, others), return_counts=True)
+    return np.asarray(found[counts > 1])
+
+
+def _rows_by_query(query: IntArray, numbers: IntArray) -> QueryRows:
+    """Rows of each query in the order of the whole table."""
+    rows = np.lexsort((numbers, query)).astype(np.int64)
+    counts = np.bincount(first_seen(query[rows]))
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return QueryRows(rows, starts, numbers[rows])
+
+
+__all__ = ["WholeQueries", "metrics_of_all", "number_queries", "whole_queries"]

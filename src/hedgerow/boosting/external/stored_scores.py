@@ -1,0 +1,208 @@
+"""Raw scores of rows in chunks, and the scores that metrics make of them.
+
+Trees wait until the rows are visited: one pass over the chunks brings all scores up
+to date and evaluates them::
+
+    add(tree, ...)  add(tree, ...)       noted
+    visit()                              chunk 0: both trees, then what the caller does
+                                         chunk 1: ...
+
+Sums over rows are exact, so that neither chunks nor ranks leave a trace.  A metric that
+is no sum (the area under the ROC curve, a user's function) gets all rows on every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, RowArray
+from hedgerow.boosting.external.stored_sample import StoredSample
+from hedgerow.comm.base import Communicator, gather_numbers
+from hedgerow.data.row_store import GIVEN, Chunk, Uses
+from hedgerow.errors import ParameterError
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree, add_scores
+from hedgerow.kernels.exact_sum import ExactSum
+from hedgerow.metrics import METRICS, Metric, evaluate, not_nan
+from hedgerow.metrics.scores import Explained
+from hedgerow.objectives import Objective
+from hedgerow.objectives.beside import OffsetBatch, OffsetRows
+from hedgerow.objectives.whole import AllRows, Batch, merged
+
+MOST_GATHERED = 20_000_000
+"""Numbers (targets, weights and raw scores) that each rank holds for metrics that need all
+rows at once: 160 MB."""
+
+_START = Uses(by_row=False, columns=(), reads=(), writes=("raw",))
+_ADD = Uses(by_row=True, columns=(), reads=("raw",), writes=("raw",))
+
+
+class StoredScores:
+    """Raw scores of validation rows, in the chunks' work.
+
+    Parameters
+    ----------
+    sample : StoredSample
+    base : float64 (n_outputs,)
+    n_threads : int
+    averages : bool, default=False
+        Whether the score is the start plus the *mean* of the trees of all rounds.
+    """
+
+    def __init__(
+        self, sample: StoredSample, base: FloatArray, n_threads: int, *, averages: bool = False
+    ) -> None:
+        self._store, self._base = sample.store, base
+        self._n_threads, self._averages = n_threads, averages
+        self._waiting: list[tuple[GrownTree, int]] = []
+        self._n_added = 0
+        self._store.begin(len(base), False)
+        for chunk in self._store.chunks(uses=_START):
+            chunk.work.raw[:] = 0.0 if averages else self._start_of(chunk)
+
+    def add(
+        self, tree: GrownTree, output: int, rows: RowArray = NO_ROWS, factor: float = 1.0
+    ) -> None:
+        """Add ``factor`` times the tree's value to each row; ``rows`` must be empty."""
+        assert len(rows) == 0
+        if factor != 1.0:
+            tree = tree.with_values(factor * tree.value)
+        self._waiting.append((tree, output))
+        self._n_added += 1
+
+    def visit(self) -> Iterator[tuple[Chunk, FloatArray]]:
+        """Each chunk with its raw scores after the rounds so far; all must be visited."""
+        n_rounds = self._n_added // len(self._base)
+        for chunk in self._store.chunks(uses=_ADD):
+            raw = chunk.work.raw
+            for tree, output in self._waiting:
+                add_scores(tree, chunk.matrix, NO_ROWS, raw[output], self._n_threads)
+            yield chunk, (self._start_of(chunk) + raw / n_rounds if self._averages else raw)
+        self._waiting.clear()
+
+    def _start_of(self, chunk: Chunk) -> FloatArray:
+        start = np.empty((len(self._base), chunk.n_rows))
+        start[:] = self._base[:, None]
+        if chunk.offset is not None:
+            start += chunk.offset
+        return start
+
+
+class Tally:
+    """The scores of all rows, which come in parts.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    objective : Objective
+    rows : AllRows
+        What is scored.
+    n_rows : int
+        Of all ranks.
+
+    Raises
+    ------
+    ParameterError
+        If a metric needs all rows at once and there are too many.
+    """
+
+    def __init__(
+        self, metrics: Sequence[Metric], objective: Objective, rows: AllRows, n_rows: int
+    ) -> None:
+        self._summed = [metric for metric in metrics if metric.sums is not None]
+        self._gathered = [metric for metric in metrics if metric.sums is None]
+        self._order = [metric.name for metric in metrics]
+        self._objective, self._rows = objective, rows
+        self._predicts = not all(metric.from_raw for metric in self._summed)
+        self._check(n_rows)
+        explains = any(isinstance(metric.sums, Explained) for metric in metrics)
+        self._center = rows.center() if explains else 0.0
+        self._known: tuple[FloatArray, FloatArray | None] | None = None
+        self._begin()
+
+    def add(self, target: FloatArray, raw: FloatArray, weight: FloatArray | None) -> None:
+        """The next rows; ``raw`` has shape (n_outputs, n_rows)."""
+        prediction = self._objective.predict(raw) if self._predicts else raw
+        for place, metric in enumerate(self._summed):
+            assert metric.sums is not None
+            given = raw if metric.from_raw else prediction
+            above, below = metric.sums.sums(target, given, weight, self._center)
+            self._sums[2 * place] += above
+            self._sums[2 * place + 1] += below
+        if self._gathered:
+            self._parts.append(raw.copy())
+
+    def finish(self) -> dict[str, float]:
+        """The scores of all rows that came since the last call, by name."""
+        found = {}
+        if self._summed:
+            sums = merged(self._sums, self._rows.communicator)
+            for place, metric in enumerate(self._summed):
+                assert metric.sums is not None
+                score = metric.sums.finish(*sums[2 * place : 2 * place + 2])
+                found[metric.name] = not_nan(metric.name, score)
+        if self._gathered:
+            target, weight = self._targets()
+            raw = self._all_raw()
+            found |= evaluate(self._gathered, self._objective, target, raw, weight)
+        self._begin()
+        return {name: found[name] for name in self._order}
+
+    def _begin(self) -> None:
+        self._sums = [ExactSum()] * (2 * len(self._summed))
+        self._parts: list[FloatArray] = []
+
+    def _check(self, n_rows: int) -> None:
+        needed = n_rows * (self._objective.n_outputs + 2)
+        if not self._gathered or needed <= MOST_GATHERED:
+            return
+        known = [name for name, metric in METRICS.items() if metric.sums is not None]
+        raise ParameterError(
+            f"eval_metric {self._gathered[0].name!r} needs the scores of all {n_rows:,} rows at "
+            f"once, which are {needed:,} numbers (at most {MOST_GATHERED:,}): give fewer "
+            "validation rows (validation_fraction), or a metric that is a sum over rows: 'loss', "
+            f"{', '.join(map(repr, known))}."
+        )
+
+    def _targets(self) -> tuple[FloatArray, FloatArray | None]:
+        """Targets and weights of all rows, which stay the same."""
+        if self._known is None:
+            targets, weights = [], []
+            for target, weight in self._rows.batches():  # of a chunk: gone with the next one
+                targets.append(target.copy())
+                if weight is not None:
+                    weights.append(weight.copy())
+            target, weight = self._gather(targets), self._gather(weights)
+            self._known = target, weight if len(weight) > 0 else None
+        return self._known
+
+    def _all_raw(self) -> FloatArray:
+        n_outputs = self._objective.n_outputs
+        # A row's scores side by side: parts of ranks stand one behind the other then.
+        flat = self._gather([part.T.reshape(-1) for part in self._parts])
+        return np.ascontiguousarray(flat.reshape(-1, n_outputs).T)
+
+    def _gather(self, parts: Sequence[FloatArray]) -> FloatArray:
+        return gather_numbers(np.concatenate([np.zeros(0), *parts]), self._rows.communicator)
+
+
+def rows_of(sample: StoredSample, communicator: Communicator) -> AllRows:
+    """The rows of a sample on all ranks, for means and quantiles."""
+
+    def batches() -> Iterator[Batch]:
+        for chunk in sample.store.chunks(uses=GIVEN):
+            yield chunk.target, chunk.weight
+
+    return AllRows(batches, communicator)
+
+
+def offset_rows_of(sample: StoredSample, communicator: Communicator) -> OffsetRows:
+    """The same with their offsets, which they must have."""
+
+    def batches() -> Iterator[OffsetBatch]:
+        for chunk in sample.store.chunks(uses=GIVEN):
+            assert chunk.offset is not None
+            yield chunk.target, chunk.weight, chunk.offset
+
+    return OffsetRows(batches, communicator)

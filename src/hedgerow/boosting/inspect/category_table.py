@@ -1,0 +1,172 @@
+"""Every set of categories that a node could have been split by, with its gain.
+
+What :mod:`hedgerow.kernels.category_split` tries, from the rows, in float64::
+
+    few levels    each against all others
+    many          sort them by G / (H + cat_smooth), those of few rows as one;
+                  take 1, 2, ... of them from either end of the list, at most
+                  max_cat_threshold and half of it; both sides pay cat_l2 more
+
+Glossary
+--------
+group    levels that go the same way: those of one bin, or of all bins with fewer
+         than ``cat_smooth`` rows; missing values are one more bin
+cut k    the first k groups of the order on one side, the others on the other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, FloatArray, IntArray
+from hedgerow.kernels.category_split import DROPPED_BITS
+from hedgerow.params import BoostParams
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelSums:
+    """A category column in the rows of a node.
+
+    Attributes
+    ----------
+    levels : sequence of str, int or float
+        All levels of the column.
+    level_bin : uint8, one per level
+    g, h : float64, shape (n_bins,)
+        Sums by bin, the last that of missing values.
+    n : int64, shape (n_bins,)
+        Rows by bin.
+    """
+
+    levels: Sequence[Any]
+    level_bin: BinArray
+    g: FloatArray
+    h: FloatArray
+    n: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """Bins on the left, what both sides pay more, and whether the search may take them."""
+
+    bins: IntArray
+    penalty: float
+    allowed: bool
+
+
+def sum_levels(
+    levels: Sequence[Any], level_bin: BinArray, codes: IntArray, g: FloatArray, h: FloatArray
+) -> LevelSums:
+    """Sums by bin; codes beyond the levels (unknown and missing) count as missing."""
+    n_bins = 2 + int(level_bin.max(initial=0))
+    bins = np.append(level_bin, np.full(2, n_bins - 1, dtype=np.uint8))[codes]
+    g_sums = np.bincount(bins, g, minlength=n_bins).astype(np.float64)
+    h_sums = np.bincount(bins, h, minlength=n_bins).astype(np.float64)
+    n_sums = np.bincount(bins, minlength=n_bins).astype(np.int64)
+    return LevelSums(levels, level_bin, g_sums, h_sums, n_sums)
+
+
+def category_splits(node: LevelSums, params: BoostParams) -> dict[str, list[Any]]:
+    """The sets tried, as columns of :func:`hedgerow.boosting.inspect.split_table.split_table`."""
+    g, h, n = node.g.sum(), node.h.sum(), int(node.n.sum())
+    parent = float(side_score(g, h, params))
+    names = ("threshold", "left_levels", "missing", "n_left", "n_right", "g_left", "g_right",
+             "h_left", "h_right", "gain", "allowed")  # fmt: skip
+    table: dict[str, list[Any]] = {name: [] for name in names}
+    for tried in _sets_tried(node, params):
+        left = np.zeros(len(node.n), dtype=np.bool_)
+        left[tried.bins] = True
+        sides = [(node.g[s].sum(), node.h[s].sum(), int(node.n[s].sum())) for s in (left, ~left)]
+        (g_left, h_left, n_left), (g_right, h_right, n_right) = sides
+        penalty = tried.penalty
+        score = sum(float(side_score(side[0], side[1], params, penalty)) for side in sides)
+        enough = all(
+            side[2] >= params.min_samples_leaf
+            and side[1] >= params.min_child_weight
+            and side[1] + params.reg_lambda + penalty > 0.0
+            for side in sides
+        )
+        if 2 * n_left >= n:  # levels without a row go with the larger part
+            left |= node.n == 0
+        missing = None if node.n[-1] == 0 else "left" if left[-1] else "right"
+        values = (
+            None, list(compress(node.levels, left[node.level_bin].tolist())), missing,
+            n_left, n_right, float(g_left), float(g_right), float(h_left), float(h_right),
+            0.5 * (score - parent) - params.gamma, enough and tried.allowed,
+        )  # fmt: skip
+        for name, value in zip(names, values, strict=True):
+            table[name].append(value)
+    return table
+
+
+def _sets_tried(node: LevelSums, params: BoostParams) -> Iterator[_Tried]:
+    """The sets of bins, in the order of the search."""
+    present = np.flatnonzero(node.n > 0)
+    if len(present) < 2:
+        return
+    if len(present) <= params.max_cat_to_onehot:
+        # Two groups make one division, not two.
+        for bin_ in present[:1] if len(present) == 2 else present:
+            yield _Tried(np.array([bin_]), 0.0, True)
+        return
+    small = present[node.n[present] < params.cat_smooth]
+    groups = [small] if len(small) else []
+    groups += [np.array([bin_]) for bin_ in present if node.n[bin_] >= params.cat_smooth]
+    order = _sorted_groups(groups, node, params.cat_smooth)
+    most = min(params.max_cat_threshold, (len(order) + 1) // 2)
+    rows = [int(node.n[group].sum()) for group in order]
+    from_front = _passed(rows, params.min_data_per_group)
+    from_back = _passed(rows[::-1], params.min_data_per_group)
+    for cut in range(1, len(order)):
+        front, back = cut <= most, len(order) - cut <= most
+        if not front and not back:
+            continue
+        # Seen from either end it is one division: on the left what the search would take.
+        forward = front and (from_front[cut] or not (back and from_back[len(order) - cut]))
+        allowed = from_front[cut] if forward else from_back[len(order) - cut]
+        side = order[:cut] if forward else order[cut:]
+        yield _Tried(np.concatenate(side), params.cat_l2, allowed)
+
+
+def _sorted_groups(groups: list[IntArray], node: LevelSums, smooth: float) -> list[IntArray]:
+    g = np.array([node.g[group].sum() for group in groups])
+    below = np.array([node.h[group].sum() for group in groups]) + smooth
+    key = np.divide(g, below, out=np.zeros(len(groups)), where=below > 0.0)
+    # As in the engine: of keys that agree in their upper bits the lower bin comes first.
+    half = 1 << (DROPPED_BITS - 1)
+    bits = (key.view(np.int64) + half) >> DROPPED_BITS << DROPPED_BITS
+    order = np.argsort(bits.view(np.float64), kind="stable")
+    return [groups[place] for place in order]
+
+
+def _passed(rows: list[int], fewest: int) -> list[bool]:
+    """For each number of groups from one end whether the search stops there to score a cut.
+
+    It does where ``fewest`` rows have been passed since it last did, and are left.
+    """
+    stops, passed, rest = [False], 0, sum(rows)
+    for n in rows:
+        passed += n
+        rest -= n
+        stops.append(passed >= fewest and rest >= fewest)
+        if passed >= fewest:
+            passed = 0
+    return stops
+
+
+def side_score(g: Any, h: Any, params: BoostParams, penalty: float = 0.0) -> FloatArray:
+    """Twice the loss that a leaf takes away; see :mod:`hedgerow.kernels.split`.
+
+    ``penalty`` is added to ``reg_lambda``.
+    """
+    size = np.maximum(np.abs(g) - params.reg_alpha, 0.0)
+    d = h + (params.reg_lambda + penalty)
+    with np.errstate(all="ignore"):
+        step = np.where(d > 0.0, size / d, 0.0)
+    step = np.minimum(step, params.max_delta_step or np.inf)
+    return np.asarray(step * (2.0 * size - d * step))

@@ -1,0 +1,147 @@
+"""Predictions of one row at a time, as services ask for them; part of a booster."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.row_data.offsets import offset_columns
+from hedgerow.data.one_row import RowReader
+from hedgerow.data.unseen import UnseenCounts
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.once import once
+from hedgerow.params import PredictionKind
+
+_FLOATS = "df"
+_ROWS = (dict, list, np.ndarray)
+"""The common types of a row; others take longer to be recognised."""
+
+
+class SingleRows:
+    """The quick ways of one model to raw scores of a single row.
+
+    Parameters
+    ----------
+    model : Model
+    predictor : Predictor
+        Of its forest.
+    """
+
+    def __init__(self, model: Model, predictor: Predictor) -> None:
+        self._reader = RowReader(model.schema, model.inputs)
+        plain = not offset_columns(model) and not self._reader.is_general
+        self._takes_values = plain
+        self._takes_floats = plain and model.inputs is None and model.schema.only_floats
+        self._scorer = predictor.of_one_row
+        self._shape = self._scorer.shape
+
+    def of_table(self, X: AnyArray) -> FloatArray | None:
+        """Raw scores of a table, if it is one row of floats and that is all that counts."""
+        if self._takes_floats and X.shape == self._shape and X.dtype.char in _FLOATS:
+            return self._scorer.of_floats(X)
+        return None
+
+    def of_row(self, row: Any) -> tuple[FloatArray, dict[str, int]] | None:
+        """Raw scores of a row, and its unseen categories; None if the general way is to do it."""
+        if not self._takes_values:
+            return None
+        if isinstance(row, np.ndarray):
+            if self._takes_floats and row.shape == self._shape[1:] and row.dtype.char in _FLOATS:
+                return self._scorer.of_floats(row), {}
+            row = row.tolist()
+        read = self._reader.read(row)
+        if read is None:
+            return None
+        values, unseen = read
+        try:
+            raw = self._scorer.of_values(values)
+        except struct.error:  # text among numbers
+            return None
+        return None if raw is None else (raw, unseen)
+
+
+class SingleRowPredictions(ABC):
+    """A booster that predicts one row."""
+
+    model: Model
+    _predictor: Predictor
+    _unseen: UnseenCounts
+
+    @abstractmethod
+    def predict(self, X: Any, kind: PredictionKind = "value") -> npt.NDArray[Any]:
+        """Predict a table."""
+
+    @abstractmethod
+    def _check_kind(self, kind: str) -> None:
+        """Refuse a kind that is unknown, or not possible."""
+
+    @abstractmethod
+    def _prediction(self, raw: FloatArray, kind: str) -> npt.NDArray[Any]:
+        """Turn raw scores, shape (n_outputs, n_rows), into predictions."""
+
+    @once
+    def _single(self) -> SingleRows:
+        return SingleRows(self.model, self._predictor)
+
+    def predict_one(self, row: Any, kind: PredictionKind = "value") -> Any:
+        """Predict one row: what ``predict([row], kind)[0]`` gives, to the bit, but sooner.
+
+        Threads may share the booster.  Rows of plain numbers, text and None are read as they
+        are, without making a table; any other (dates, frames) are predicted as a table.
+
+        Parameters
+        ----------
+        row : dict, list, tuple or array of shape (n_features,)
+            Values by name; or in the order of the columns in training.  None and NaN are
+            missing values.
+        kind : {"value", "raw", "probability", "leaf"}, default="value"
+            As for :meth:`predict`.
+
+        Returns
+        -------
+        float, int, label, or ndarray of one axis
+            NumPy scalars.  The array where :meth:`predict` has a row of several numbers.
+
+        Raises
+        ------
+        ParameterError
+            If ``kind`` is unknown or not possible for this model.
+        DataError, DataTypeError
+            If the row does not fit the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset({"colour": ["red", "blue"] * 50, "size": [1.0, 2.0] * 50}, [1, 0] * 50)
+        >>> booster = train({"objective": "logistic"}, data)
+        >>> booster.predict_one({"colour": "red", "size": 1.0})
+        np.int64(1)
+        >>> booster.predict_one(["blue", 2.0], kind="probability").round(2).tolist()
+        [1.0, 0.0]
+        """
+        self._check_kind(kind)
+        if type(row) not in _ROWS and not isinstance(row, Mapping | list | tuple | np.ndarray):
+            raise DataTypeError(
+                f"a row must be a dict, a list, a tuple or an array; got a {type(row).__name__}. "
+                "Tables are for predict."
+            )
+        if isinstance(row, np.ndarray) and row.ndim != 1:
+            raise DataError(
+                f"a row must have one axis, got shape {row.shape}: several rows are for predict."
+            )
+        found = None if kind == "leaf" else self._single.of_row(row)
+        if found is None:
+            table = row[None, :] if isinstance(row, np.ndarray) else [row]
+            return self.predict(table, kind)[0]
+        raw, unseen = found
+        if unseen:
+            self._unseen.add(unseen)
+        return self._prediction(raw, kind)[0]

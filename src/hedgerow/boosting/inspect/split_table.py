@@ -1,0 +1,300 @@
+"""Every cut and set that a node could have been split by, with its gain.
+
+What the growth of a tree looks at and throws away: for each feature, each cut
+and each way of missing values the sums of both sides and the gain of the
+split (Chen and Guestrin 2016, equation 7)::
+
+    gain = 1/2 [score(L) + score(R) - score(node)] - gamma
+
+The gradients are those at the scores before the tree's round, so the table needs
+the rows that the model was trained on.  Trees grown on histograms had the choice
+of the cuts between bins: these are made anew from the rows.  All others are
+shown every cut midway between two neighbouring values of the node.  Category
+columns are shown the sets that :mod:`hedgerow.boosting.inspect.category_table` tells of.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, FloatArray, IntArray
+from hedgerow.boosting.inspect.category_table import category_splits, side_score, sum_levels
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.class_weights import uncorrected, weights_of, with_class_weights
+from hedgerow.boosting.row_data.queries import with_queries
+from hedgerow.data import AnyTable, Column, SparseTable, fit_bins, numbers_of
+from hedgerow.data.bins import codes_of
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.core.branches import is_constrained
+from hedgerow.kernels.keys import floats_of_keys, keys_of_floats
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import AVERAGED, Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective
+from hedgerow.objectives.given import gradients_at
+from hedgerow.params import FIRST_ORDER, BoostParams, boost_params
+
+SplitTable = dict[str, list[Any]]
+"""Columns by name, all of one length."""
+
+COLUMNS = (
+    "feature", "threshold", "missing", "n_left", "n_right", "g_left", "g_right",
+    "h_left", "h_right", "gain", "allowed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node:
+    """The rows of a node: their keys by column, g and h, and their sums."""
+
+    keys: IntArray
+    g: FloatArray
+    h: FloatArray
+
+
+def split_table(
+    model: Model, objective: Objective, sample: Sample, tree: int, node: int
+) -> SplitTable:
+    """All candidate splits of one node.
+
+    Parameters
+    ----------
+    model : Model
+        Trained with ``boosting="gbdt"`` or ``"rf"``.
+    objective : Objective
+    sample : Sample
+        The training rows, read with the schema of the model.
+    tree, node : int
+        As in the model; a leaf may be asked as well.
+
+    Returns
+    -------
+    dict of lists
+        ``feature`` (name), ``threshold`` (a row goes left if its value is not
+        above it; infinity sets missing values apart), ``missing`` ("left",
+        "right", or None where the node has no missing value of the feature),
+        ``n_left``, ``n_right``, sums of gradients and hessians ``g_left``,
+        ``g_right``, ``h_left``, ``h_right``, ``gain``, and ``allowed``: False
+        where ``min_samples_leaf`` or ``min_child_weight`` forbid the split, or
+        ``min_data_per_group`` that of categories.  If the model has category
+        columns, also ``left_levels``, the list of the levels that go left; it
+        is None for columns of numbers, and ``threshold`` for those of
+        categories, whose sets stand in the order of the search.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such tree or node, the trees were rescaled (DART), or
+        constraints decided about their splits.
+    DataError
+        If no row reaches the node.
+    """
+    forest, params = model.forest, _params_of(model)
+    if forest.vectors is not None:
+        raise ParameterError(
+            "split_table shows the gains of one output; the leaves of this model hold a value for "
+            "each output, and its splits were chosen by the sum: train it with "
+            "multi_strategy='one_output_per_tree' to see them."
+        )
+    if model.inputs is not None:
+        raise ParameterError(
+            "split_table shows cuts between values of columns; this model splits means of the "
+            "target by category instead (target_statistics): train it with "
+            "target_statistics=False to see its cuts."
+        )
+    sample = sample.without_zero_weights()
+    objective.check_target(sample.target)
+    sample, model = with_class_weights(sample, weights_of(model)), uncorrected(model)
+    rows = _rows_of(forest, sample.table, model, tree, node)
+    g, h = _gradients(model, objective, sample, params, tree)
+    at = _Node(_keys(sample.table.take(np.flatnonzero(rows))), g[rows], h[rows])
+    cuts = _bin_cuts(sample, params) if params.tree_method == "hist" else None
+    has_categories = model.schema.has_categories
+    columns: SplitTable = {name: [] for name in _names(has_categories)}
+    for feature, column in enumerate(model.schema.columns):
+        if column.kind == "category":
+            blocks = [_category_block(at, feature, column, forest, params)]
+        else:
+            chosen = None if cuts is None else cuts[feature]
+            ways = ("right", "left")
+            blocks = [_splits(at, feature, chosen, way, column.kind, params) for way in ways]
+        for block in blocks:
+            n_splits = len(block["threshold"])
+            block = {"feature": [column.name] * n_splits, "left_levels": [None] * n_splits, **block}
+            for name in columns:
+                columns[name] += block[name]
+    return columns
+
+
+def _names(has_categories: bool) -> tuple[str, ...]:
+    """Columns of the table; ``left_levels`` only where it says something."""
+    return (*COLUMNS[:2], "left_levels", *COLUMNS[2:]) if has_categories else COLUMNS
+
+
+def _category_block(
+    node: _Node, feature: int, column: Column, forest: Forest, params: BoostParams
+) -> SplitTable:
+    """The sets of a category column, by the bins that its levels had in training."""
+    assert forest.categories is not None
+    codes = codes_of(node.keys[:, feature], len(column.levels))
+    bins = forest.categories.bins_of(feature)
+    return category_splits(sum_levels(column.levels, bins, codes, node.g, node.h), params)
+
+
+def _params_of(model: Model) -> BoostParams:
+    params = boost_params(model.training.get("parameters", {}))
+    if AVERAGED in model.training:
+        raise ParameterError(
+            "the values of a model that is the mean of several were divided: ask the model of a "
+            "fold for its splits."
+        )
+    if params.boosting == "dart":
+        raise ParameterError(
+            "the trees of a model with boosting='dart' were rescaled after they were grown: the "
+            "scores that they were grown at are not known."
+        )
+    if is_constrained(params):
+        raise ParameterError(
+            "the model was trained with monotone_constraints, interaction_constraints, "
+            "feature_penalties, extra_trees, path_smooth or forced_splits, which decide about "
+            "splits beside the gains of this table."
+        )
+    return params
+
+
+def _rows_of(forest: Forest, table: AnyTable, model: Model, tree: int, node: int) -> AnyArray:
+    """Which rows reach the node."""
+    if not isinstance(tree, numbers.Integral) or not 0 <= tree < forest.n_trees:
+        raise ParameterError(f"tree must be from 0 to {forest.n_trees - 1}; got {tree!r}.")
+    chosen = forest.tree(tree)
+    n_nodes = len(chosen.feature)
+    if not isinstance(node, numbers.Integral) or not 0 <= node < n_nodes:
+        raise ParameterError(f"node must be from 0 to {n_nodes - 1}; got {node!r}.")
+    below = np.zeros(n_nodes, dtype=bool)
+    below[node] = True
+    for parent in np.flatnonzero(chosen.feature >= 0):  # parents stand before children
+        below[chosen.left[parent]] |= below[parent]
+        below[chosen.right[parent]] |= below[parent]
+    rows = below[Predictor(chosen, model.schema.kinds).leaves(numbers_of(table))[:, 0]]
+    if not rows.any():
+        raise DataError(
+            f"none of the {table.n_rows} rows reaches node {node} of tree {tree}: give the rows "
+            "that the model was trained on."
+        )
+    return rows
+
+
+def _gradients(
+    model: Model, objective: Objective, sample: Sample, params: BoostParams, tree: int
+) -> tuple[FloatArray, FloatArray]:
+    """G and h of every row at the scores before the tree's round."""
+    if "position_bias" in model.training:
+        raise ParameterError(
+            "this model was trained with positions, whose biases before each round are not kept: "
+            "the candidates of its nodes cannot be found again."
+        )
+    forest = model.forest
+    number = tree // forest.trees_per_round
+    round_ = 0 if params.boosting == "rf" else number
+    predictor = Predictor(forest, model.schema.kinds)
+    raw = predictor.raw_scores(numbers_of(sample.table), 1, 0, round_ * forest.trees_per_round)
+    if sample.offset is not None:
+        raw = raw + sample.offset
+    output = tree % forest.n_outputs
+    objective, _ = with_queries(objective, (), sample, sample, params.seed, 1)
+    g, h = gradients_at(objective, sample.target, sample.weight, raw, output, number)
+    if params.leaf_estimation in FIRST_ORDER:
+        h = np.ones(len(g)) if sample.weight is None else sample.weight
+    return g, h
+
+
+def _keys(table: AnyTable) -> IntArray:
+    values = table.dense() if isinstance(table, SparseTable) else table.values
+    return values if values.dtype == np.int64 else keys_of_floats(values.astype(np.float64))
+
+
+def _bin_cuts(sample: Sample, params: BoostParams) -> list[IntArray]:
+    """Cuts between bins of each feature, as the training made them of these rows."""
+    most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+    spec = fit_bins(sample.table, most_bins, sample.weight, params.seed, forced=forced)
+    return [spec.cut_keys[a:b] for a, b in zip(spec.cut_start, spec.cut_start[1:], strict=False)]
+
+
+def _splits(
+    node: _Node,
+    feature: int,
+    cuts: IntArray | None,
+    missing: str,
+    kind: str,
+    params: BoostParams,
+) -> SplitTable:
+    """The cuts of one feature with missing values on one side."""
+    keys = node.keys[:, feature]
+    absent = keys == MISSING_KEY
+    if missing == "left" and not absent.any():
+        return {name: [] for name in COLUMNS if name != "feature"}
+    order = np.argsort(keys[~absent], kind="stable")
+    present = keys[~absent][order]
+    thresholds, places = _thresholds(present, cuts, kind, apart=bool(absent.any()))
+    sums = {}
+    for name, values in (("g", node.g), ("h", node.h), ("n", np.ones(len(keys)))):
+        running = np.concatenate([[0.0], np.cumsum(values[~absent][order])])
+        more = values[absent].sum() if missing == "left" else 0.0
+        sums[name] = running[places] + more, values.sum()
+    g_left, h_left, n_left = (sums[name][0] for name in ("g", "h", "n"))
+    g_right, h_right, n_right = (sums[name][1] - sums[name][0] for name in ("g", "h", "n"))
+    parent = side_score(np.array([node.g.sum()]), np.array([node.h.sum()]), params)
+    gain = 0.5 * (
+        side_score(g_left, h_left, params) + side_score(g_right, h_right, params) - parent
+    )
+    least = params.min_samples_leaf
+    allowed = (n_left >= least) & (n_right >= least)
+    allowed &= np.minimum(h_left, h_right) >= params.min_child_weight
+    kept = (places > 0) & (n_right > 0)  # the others set nothing apart
+    if missing == "left":
+        kept &= places < len(present)  # the mirror of "right" behind the last value
+    table = {
+        "threshold": [t for t, keep in zip(thresholds, kept, strict=True) if keep],
+        "missing": [missing if absent.any() else None] * int(kept.sum()),
+        "n_left": n_left[kept].astype(int).tolist(),
+        "n_right": n_right[kept].astype(int).tolist(),
+        "g_left": g_left[kept].tolist(),
+        "g_right": g_right[kept].tolist(),
+        "h_left": h_left[kept].tolist(),
+        "h_right": h_right[kept].tolist(),
+        "gain": (gain - params.gamma)[kept].tolist(),
+        "allowed": allowed[kept].tolist(),
+    }
+    return table
+
+
+def _thresholds(
+    present: IntArray, cuts: IntArray | None, kind: str, apart: bool
+) -> tuple[list[Any], IntArray]:
+    """Thresholds, ascending, and how many of the sorted present values lie below each."""
+    if cuts is None:
+        last = np.flatnonzero(present[1:] > present[:-1])
+        places = last + 1
+        shown = _midpoints(present[last], present[places], kind)
+    else:
+        places = np.searchsorted(present, cuts, side="right")
+        # Cuts with no value of the node between them part its rows alike: show the first.
+        first = np.concatenate([[True], places[1:] > places[:-1]]) if len(places) else places > 0
+        places = places[first]
+        shown = cuts[first].tolist() if kind == "int" else floats_of_keys(cuts[first]).tolist()
+    if apart:
+        shown, places = [*shown, math.inf], np.append(places, len(present))
+    return shown, places
+
+
+def _midpoints(low: IntArray, high: IntArray, kind: str) -> list[Any]:
+    if kind == "int":
+        return [int(a) + (int(b) - int(a)) // 2 for a, b in zip(low, high, strict=True)]
+    a, b = floats_of_keys(low), floats_of_keys(high)
+    middle: list[Any] = np.where(np.isfinite(a) & np.isfinite(b), 0.5 * a + 0.5 * b, a).tolist()
+    return middle

@@ -1,0 +1,77 @@
+"""From the trees of a fit to the forest of a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray
+from hedgerow.data.bins import BinSpec
+from hedgerow.growing.core.tree import GrownTree, joined
+from hedgerow.kernels.slopes import joined_slopes
+from hedgerow.model.forest import NODE_FIELDS, CategoryTables, Forest
+
+
+def make_forest(
+    trees: list[GrownTree],
+    base: FloatArray,
+    n_features: int,
+    spec: BinSpec | None = None,
+    n_parallel: int = 1,
+) -> Forest:
+    """Put trees one behind the other; ``spec`` is needed where columns are categories."""
+    if not trees:
+        return make_forest([_NO_TREE], base, n_features, spec, n_parallel).first_rounds(0)
+    pieces = joined(trees)
+    fields: dict[str, Any] = {
+        name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in NODE_FIELDS
+    }
+    sizes = [len(tree.value) for tree in trees]
+    vectors = [tree.vectors for tree in trees if tree.vectors is not None]
+    forest = Forest(
+        **fields,
+        tree_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        base_score=base.copy(),
+        n_features=n_features,
+        vectors=np.concatenate(vectors) if vectors else None,
+        slopes=joined_slopes([tree.slopes for tree in trees], sizes),
+        n_parallel=n_parallel,
+    )
+    if spec is None or not spec.is_category.any():
+        return forest
+    left_bins = np.concatenate([piece.left_bins for piece in pieces])
+    return with_sets(forest, left_bins, spec)
+
+
+def with_sets(forest: Forest, left_bins: npt.NDArray[np.uint64], spec: BinSpec) -> Forest:
+    """Give the splits of category columns their sets of bins, one row of ``left_bins`` a node."""
+    chosen = np.append(spec.is_category, False)[forest.feature]
+    sets, n_bins = left_bins[chosen], spec.bin_counts()
+    for j in np.flatnonzero(spec.is_category).tolist():  # only bins of levels stay in a set
+        kept = np.zeros(256, dtype=np.uint8)
+        kept[: n_bins[j]] = 1
+        mask = np.packbits(kept, bitorder="little").view("<u8").astype(np.uint64)
+        sets[forest.feature[chosen] == j] &= mask
+    threshold = forest.threshold.copy()
+    threshold[chosen] = np.arange(len(sets))
+    tables = CategoryTables(sets, spec.level_bin, spec.level_start)
+    return replace(forest, threshold=threshold, categories=tables)
+
+
+_NO_TREE = GrownTree(
+    feature=np.full(1, -1, np.int32),
+    threshold=np.zeros(1, np.int64),
+    bin=np.zeros(1, np.uint8),
+    missing_left=np.zeros(1, np.uint8),
+    left=np.zeros(1, np.int32),
+    right=np.zeros(1, np.int32),
+    value=np.zeros(1),
+    gain=np.zeros(1),
+    cover=np.zeros(1),
+    count=np.zeros(1, np.int64),
+    column=np.full(1, -1, np.int32),
+    left_bins=np.zeros((1, 4), np.uint64),
+)

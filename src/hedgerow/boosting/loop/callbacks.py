@@ -1,0 +1,219 @@
+"""What a fit tells while it runs.
+
+A callback is any callable of one :class:`Round`.  It is called after each
+round and ends the fit by returning True; an exception in it ends the fit and
+leaves the estimator as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TextIO, TypeAlias, overload
+
+import numpy as np
+
+from hedgerow.boosting.loop.displays import Display, find_display
+from hedgerow.errors import ParameterError
+from hedgerow.model.model import Model
+
+History: TypeAlias = dict[str, dict[str, list[float]]]
+"""``history["validation"]["auc"][i]`` is the score after round ``i + 1``."""
+
+
+class Curve(Sequence[float]):
+    """Scores of rounds 1, 2, ...: a part of a list that can be read only."""
+
+    __slots__ = ("_length", "_scores")
+
+    def __init__(self, scores: list[float]) -> None:
+        self._scores = scores
+        self._length = len(scores)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> float: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[float]: ...
+    def __getitem__(self, index: int | slice) -> float | list[float]:
+        places = range(self._length)[index]
+        if isinstance(places, range):
+            return [self._scores[place] for place in places]
+        return self._scores[places]
+
+    def __iter__(self) -> Iterator[float]:
+        return (self._scores[place] for place in range(self._length))
+
+    def __repr__(self) -> str:
+        return f"Curve({list(self)!r})"
+
+
+def _no_model() -> Model:
+    raise RuntimeError("this Round was made by hand: it belongs to no fit that has a model.")
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a callback sees after a round.
+
+    Attributes
+    ----------
+    round : int
+        Rounds done: 1 after the first.
+    n_rounds : int
+        Rounds asked for (``n_estimators``).
+    history : mapping
+        ``history["validation"]["loss"]`` holds the scores of all rounds so
+        far; the key is ``"train"`` where there are no validation rows, and
+        nothing is there without an ``eval_metric`` either.
+    elapsed : float
+        Seconds since the fit began.
+    is_last : bool
+        Whether the fit ends with this round for all that is known before callbacks are
+        asked: it is the last one asked for, or patience is at its end.
+    model : callable
+        ``model()`` puts together the :class:`hedgerow.model.model.Model` that the fit
+        would give if it ended now, for :class:`hedgerow.Booster`.  It takes time: about
+        as long as to copy all trees.
+    """
+
+    round: int
+    n_rounds: int
+    history: Mapping[str, Mapping[str, Sequence[float]]]
+    elapsed: float
+    is_last: bool = False
+    model: Callable[[], Model] = _no_model
+
+
+Callback: TypeAlias = Callable[[Round], "bool | None"]
+
+
+def read_only(history: History) -> Mapping[str, Mapping[str, Sequence[float]]]:
+    """The history as it is now, in a form that a callback cannot change."""
+    return MappingProxyType(
+        {
+            rows: MappingProxyType({name: Curve(scores) for name, scores in curves.items()})
+            for rows, curves in history.items()
+        }
+    )
+
+
+def check_callbacks(
+    callbacks: Callback | Sequence[Callback] | None,
+) -> tuple[Callback, ...]:
+    """``callbacks`` as a tuple.
+
+    Raises
+    ------
+    ParameterError
+        If it is neither a callable nor a sequence of callables.
+    """
+    if callbacks is None:
+        return ()
+    listed = (callbacks,) if callable(callbacks) else callbacks
+    if not isinstance(listed, Sequence) or not all(callable(item) for item in listed):
+        raise ParameterError(
+            "callbacks must be None, a callable or a sequence of callables "
+            f"(each takes one hedgerow.boosting.loop.callbacks.Round); got {callbacks!r}. "
+            "Callbacks of scikit-learn are for estimators."
+        )
+    return tuple(listed)
+
+
+def call_all(callbacks: Sequence[Callback], state: Round) -> bool:
+    """Call each callback; True if one of them asks to stop.
+
+    Raises
+    ------
+    ParameterError
+        If one returns something other than True, False or None.
+    """
+    stop = False
+    for callback in callbacks:
+        answer = callback(state)
+        if answer is not None and not isinstance(answer, (bool, np.bool_)):
+            name = getattr(callback, "__name__", type(callback).__name__)
+            raise ParameterError(
+                f"callback {name!r} returned {answer!r}; return True to stop, None to go on."
+            )
+        stop = stop or bool(answer)
+    return stop
+
+
+_REASONS = {
+    "early_stopping": "stopped early",
+    "callback": "stopped by a callback",
+    "time_budget": "stopped by the time budget",
+    "interrupt": "interrupted",
+}
+"""Why a fit has ended, by ``stopped_by`` of its record."""
+
+
+class ProgressBar:
+    """A callback that draws the progress of a fit, see :mod:`hedgerow.boosting.loop.displays`.
+
+    Parameters
+    ----------
+    stream : text file, optional
+        A notebook, or standard error, by default.
+    """
+
+    SECONDS_BETWEEN = 0.1
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._display = find_display(stream)
+        self._last = -1.0
+        self._state: Round | None = None
+        self._latest: Round | None = None
+        self._reason: list[str] = []
+
+    def __call__(self, state: Round) -> None:
+        """Draw anew, ten times a second at most."""
+        now = time.monotonic()
+        self._latest = state
+        if self._display is not None and (state.round == state.n_rounds or self._is_due(now)):
+            self._draw(self._display, state)
+            self._last = now
+            self._state = None
+        else:
+            self._state = state
+
+    def tell(self, record: Mapping[str, Any]) -> None:
+        """Say why a fit with this record has ended before its last round, and what it keeps."""
+        reason = _REASONS.get(record.get("stopped_by", "rounds"))
+        best, state = record.get("best_round"), self._latest
+        words = [] if reason is None else [reason]
+        if state is not None and best is not None and best < state.round:
+            words.append(f"best round {best}")
+        if words:
+            self._reason, self._state = [", ".join(words)], state
+
+    def close(self) -> None:
+        """Draw the last state and end the line."""
+        if self._display is not None and (self._state is not None or self._last >= 0.0):
+            if self._state is not None:
+                self._draw(self._display, self._state)
+            self._display.close()
+
+    def _is_due(self, now: float) -> bool:
+        return self._last < 0.0 or now - self._last >= self.SECONDS_BETWEEN
+
+    def _draw(self, display: Display, state: Round) -> None:
+        words = [
+            f"{rows} {name} {scores[-1]:.5g}"
+            for rows, curves in state.history.items()
+            for name, scores in curves.items()
+        ]
+        told = [*self._reason, *words, f"{state.elapsed:.1f} s"]
+        display.show(state.round, state.n_rounds, told)
+
+
+def told_by(bar: ProgressBar | None, model: Model) -> Model:
+    """The model of a fit that has ended, once its bar, if there is one, says why."""
+    if bar is not None:
+        bar.tell(model.training)
+    return model

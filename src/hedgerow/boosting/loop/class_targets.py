@@ -1,0 +1,57 @@
+"""Labels of classes in a target column of files, as indices of the classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.external.file_rows import ReadTarget
+from hedgerow.data.categories import Encoded
+from hedgerow.data.sources.columns import ReadColumn
+from hedgerow.errors import DataError
+
+
+def class_reader(classes: AnyArray, is_strict: bool) -> ReadTarget:
+    """What makes indices of classes from a target column.
+
+    A label that is none of them is -1 (of rows of weight 0), or an error.
+    """
+    places = {label: float(index) for index, label in enumerate(classes.tolist())}
+
+    def read(column: ReadColumn, name: str) -> FloatArray:
+        values, codes = distinct_targets(column, name)
+        found = np.array([places.get(value, -1.0) for value in values])
+        if is_strict and (found < 0).any():
+            unknown = [value for value, place in zip(values, found, strict=True) if place < 0]
+            raise DataError(
+                f"target {name!r} has labels that the training rows have not: "
+                f"{', '.join(map(repr, unknown[:5]))}."
+            )
+        return found[codes]
+
+    return read
+
+
+def distinct_targets(column: ReadColumn, name: str) -> tuple[list[Any], IntArray]:
+    """Different targets, and the place of each row's among them.
+
+    Raises
+    ------
+    DataError
+        If some are missing or infinite.
+    """
+    missing = column.missing()
+    if missing.any():
+        raise DataError(
+            f"target {name!r} is missing in {int(missing.sum())} of {len(missing)} rows, the first "
+            f"is row {int(missing.argmax()) + 1} of them: remove these rows."
+        )
+    values = column.values
+    if isinstance(values, Encoded) and not isinstance(values.values, np.ndarray):
+        return [str(text) for text in values.values], values.codes
+    found, inverse = np.unique(column.plain(""), return_inverse=True)
+    if not np.isfinite(found.astype(np.float64)).all():
+        raise DataError(f"target {name!r} is infinite in some rows: remove these rows.")
+    return found.tolist(), inverse.reshape(-1)

@@ -1,0 +1,211 @@
+"""What becomes of a tree once it is grown: three ways to add trees up.
+
+gbdt   each tree is grown on the gradients at the sum of those before it, and
+       joins the sum (Friedman 2001)
+dart   some earlier trees, drawn at random, are taken out of the sum while a tree
+       is grown; then tree and dropped trees share the place that they would
+       both fill (Rashmi and Gilad-Bachrach 2015)::
+
+           k rounds dropped:  new tree x 1 / (k + nu), dropped ones x k / (k + nu)
+
+       (``nu``, the learning rate of the round, is in the tree's values already)
+Where a round grows several trees of each output (``num_parallel_tree``), all of them are
+grown at the same scores and join when the round ends; DART drops whole rounds.
+
+rf     every tree is grown at the start scores on its own sample; the model is
+       the mean of the trees (Breiman 2001).  No later tree corrects a Newton step that
+       goes too far, so leaves get the value with the least loss where it follows from the
+       step (:func:`settled`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from hedgerow.arrays import RowArray
+from hedgerow.boosting.loop.scores import AddedScores
+from hedgerow.boosting.loop.strategy import trees_of_round
+from hedgerow.boosting.validation.stopping import hash_rows
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.objectives.base import Objective
+from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_at
+
+_DROP_STREAM = 5 << 40
+
+
+def settled(tree: GrownTree, objective: Objective, params: BoostParams) -> GrownTree:
+    """The tree as it joins the model: of a forest with leaf values of least loss.
+
+    A loss with a logarithm as link says how they follow from Newton steps,
+    ``least_by_step``; those of others stay as they are.
+    """
+    if params.boosting != "rf" or params.leaf_estimation != "newton":
+        return tree
+    least = getattr(getattr(objective, "single", objective), "least_by_step", None)
+    return tree if least is None else tree.with_values(least(tree.value))
+
+
+class Mode(Protocol):
+    """How the trees of a fit are added up."""
+
+    def start_round(self, number: int, params: BoostParams) -> None:
+        """Bring the scores to where round ``number`` takes its gradients."""
+
+    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        """Take a new tree; ``rows`` of training are still without it, None for all."""
+
+    def end_round(self) -> None:
+        """Bring the scores up to date with the trees of the round."""
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        """The trees as they stand in the model of ``n_rounds`` rounds."""
+
+    def newest(self) -> list[GrownTree]:
+        """The trees of the last round as they were added."""
+
+
+class Additive:
+    """Gradient boosting."""
+
+    def __init__(
+        self,
+        train: AddedScores,
+        validation: Sequence[AddedScores],
+        params: BoostParams,
+        n_outputs: int,
+    ) -> None:
+        self._train, self._validation = train, validation
+        self._trees: list[GrownTree] = []
+        self._n_outputs = n_outputs
+        self._per_round = trees_of_round(params, n_outputs)
+        self._waits = params.num_parallel_tree > 1
+
+    def start_round(self, number: int, params: BoostParams) -> None:
+        """Nothing to prepare: the gradients are those at the scores."""
+
+    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        if not self._waits:
+            self._join(tree, output, rows)
+        self._trees.append(tree)
+
+    def end_round(self) -> None:
+        if self._waits:
+            for place, tree in enumerate(self.newest()):
+                self._join(tree, place % self._n_outputs, None)
+
+    def _join(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        if rows is None:
+            self._train.add(tree, output)
+        elif len(rows) > 0:
+            self._train.add(tree, output, rows)
+        for scores in self._validation:
+            scores.add(tree, output)
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        return self._trees[: n_rounds * self._per_round]
+
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-self._per_round :]
+
+
+class Average(Additive):
+    """Random forest: scores that take the mean of the trees that are added to them."""
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        return [tree.with_values(tree.value / n_rounds) for tree in super().trees(n_rounds)]
+
+
+class Dropout:
+    """DART."""
+
+    def __init__(
+        self,
+        train: AddedScores,
+        validation: Sequence[AddedScores],
+        params: BoostParams,
+        n_outputs: int,
+    ) -> None:
+        self._sets = [train, *validation]
+        self._params = params
+        self._n_outputs = n_outputs
+        self._per_round = trees_of_round(params, n_outputs)
+        self._trees: list[GrownTree] = []
+        self._factor = np.zeros(0)  # one for each round
+        # What each round did to the factors: early stopping goes back to them.
+        self._steps: list[tuple[np.ndarray, float]] = []
+        self._dropped = np.zeros(0, dtype=np.int64)
+        self._new: list[GrownTree] = []
+
+    def start_round(self, number: int, params: BoostParams) -> None:
+        self._params = params
+        self._dropped = self._draw(number)
+        self._add_dropped(-1.0)
+
+    def add(self, tree: GrownTree, output: int, rows: RowArray | None) -> None:
+        self._new.append(tree)
+
+    def end_round(self) -> None:
+        share = self._share(len(self._dropped))
+        self._steps.append((self._dropped, share))
+        self._factor[self._dropped] *= len(self._dropped) / share
+        self._add_dropped(1.0)
+        self._factor = np.append(self._factor, 1.0 / share)
+        for place, tree in enumerate(self._new):
+            for scores in self._sets:
+                scores.add(tree, place % self._n_outputs, factor=1.0 / share)
+        self._trees += self._new
+        self._new = []
+
+    def trees(self, n_rounds: int) -> list[GrownTree]:
+        if n_rounds == 0:
+            return []
+        factor = np.zeros(n_rounds)
+        for number, (dropped, share) in enumerate(self._steps[:n_rounds]):
+            factor[dropped] *= len(dropped) / share
+            factor[number] = 1.0 / share
+        factors = np.repeat(factor, self._per_round)
+        kept = self._trees[: n_rounds * self._per_round]
+        return [
+            tree.with_values(factor * tree.value)
+            for tree, factor in zip(kept, factors, strict=True)
+        ]
+
+    def newest(self) -> list[GrownTree]:
+        return self._trees[-self._per_round :]
+
+    def _share(self, n_dropped: int) -> float:
+        """What a new tree and the dropped ones are divided by."""
+        if n_dropped == 0:
+            return 1.0
+        return n_dropped + rate_at(self._params.learning_rate, len(self._steps))
+
+    def _draw(self, number: int) -> np.ndarray:
+        """Rounds to drop: each with chance ``drop_rate``, in a share of the rounds none."""
+        params = self._params
+        draws = hash_rows(params.seed, _DROP_STREAM + number, number + 1) * 2.0**-64
+        if draws[-1] < params.skip_drop:
+            return np.zeros(0, dtype=np.int64)
+        chosen = np.flatnonzero(draws[:-1] < params.drop_rate)
+        first = np.argsort(draws[chosen], kind="stable")[: params.max_drop]
+        return np.sort(chosen[first])
+
+    def _add_dropped(self, sign: float) -> None:
+        for number in self._dropped:
+            first = number * self._per_round
+            for place, tree in enumerate(self._trees[first : first + self._per_round]):
+                for scores in self._sets:
+                    scores.add(tree, place % self._n_outputs, factor=sign * self._factor[number])
+
+
+def make_mode(
+    train: AddedScores, validation: Sequence[AddedScores], params: BoostParams, n_outputs: int
+) -> Mode:
+    """The mode that ``params.boosting`` names, for these scores."""
+    if params.boosting == "dart":
+        return Dropout(train, validation, params, n_outputs)
+    kind = Average if params.boosting == "rf" else Additive
+    return kind(train, validation, params, n_outputs)

@@ -1,0 +1,164 @@
+"""Scores of a model on any rows; part of a booster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.external.stored_sample import StoredData, StorePlan
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.classes import column_of, indices_of
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.positions import bound_to_part
+from hedgerow.boosting.row_data.targets import Targets, same_targets
+from hedgerow.data import AnyTable, SparseTable, Table, numbers_of
+from hedgerow.data.schema import Schema
+from hedgerow.errors import DataTypeError
+from hedgerow.metrics import MetricChoice
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+
+class Evaluation(ABC):
+    """A booster that scores rows."""
+
+    model: Model
+    _schema: Schema
+    _objective: Objective
+    _predictor: Predictor
+    _classes: AnyArray | None
+
+    @property
+    @abstractmethod
+    def offset_columns(self) -> tuple[str, ...]:
+        """Columns of a table that are added to the raw scores; no features."""
+
+    @abstractmethod
+    def link(self, raw: FloatArray) -> FloatArray:
+        """Turn raw scores, shape (n_outputs, n_rows), into values or probabilities."""
+
+    def eval(
+        self, dataset: Dataset, metric: MetricChoice = None, *, n_jobs: int | None = None
+    ) -> dict[str, float]:
+        """Score the model on any rows that have a target.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            With ``y``: labels where the booster knows ``classes``, else as for :func:`train`;
+            also with ``weight``, ``offset`` and ``qid``.  Rows in files and batches
+            (``Dataset.from_files``) are read batch by batch, and their scores and targets
+            kept in memory.
+        metric : str, callable, GroupedMetric or sequence of these, optional
+            As ``eval_metric`` of :func:`train`; None: the loss.
+        n_jobs : int, optional
+            Threads at most; all available ones by default.
+
+        Returns
+        -------
+        dict from str to float
+            By name of the metric.
+
+        Raises
+        ------
+        DataError, DataTypeError
+            If the rows do not fit the model, or have no target.
+        ParameterError
+            For a metric that is unknown or does not suit the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> data = Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0])
+        >>> booster = train({"n_estimators": 2, "min_samples_leaf": 2}, data)
+        >>> booster.eval(data, ["mae", "mse"])
+        {'mae': 1.3333333333333333, 'mse': 2.0}
+        """
+        if not isinstance(dataset, Dataset):
+            raise DataTypeError(
+                f"eval takes a Dataset, which holds rows and their targets; got a "
+                f"{type(dataset).__name__}: make one, Dataset(X, y)."
+            )
+        from hedgerow.boosting.row_data.metric_groups import read_groups
+        from hedgerow.metrics import evaluate, make_metrics
+
+        threads = resolve_threads(n_jobs)
+        metrics = make_metrics(metric, self._objective)
+        if isinstance(dataset, StoredData):
+            sample, raw = self._of_files(dataset, threads)
+        else:
+            sample, raw = self._of_table(dataset, threads)
+        metrics = read_groups(metrics, sample)
+        if sample.weight is not None:
+            raw = np.ascontiguousarray(raw[:, sample.weight > 0.0])
+            sample = sample.without_zero_weights()
+        self._objective.check_target(sample.target)
+        bound = bound_to_part(metrics, sample, self._objective)
+        linked = cast(Objective, _Linked(self.link))
+        return evaluate(bound, linked, sample.target, raw, sample.weight)
+
+    def _of_table(self, dataset: Dataset, n_threads: int) -> tuple[Sample, FloatArray]:
+        """Rows in memory and their raw scores."""
+        objective, columns = self._objective, self.offset_columns
+        if columns and dataset.offset is None:
+            dataset = dataset.with_offset(list(columns))
+        table = dataset.table(self._schema)
+        if self._classes is not None and dataset.y is not None:
+            dataset = dataset.with_target(indices_of(column_of(dataset.y, "y"), self._classes, "y"))
+        targets = dataset.targets(table.n_rows, objective.name)
+        if isinstance(objective, SeveralTargets):
+            like = Targets(np.empty((0, objective.n_outputs)), objective.names)
+            targets = Targets(same_targets(targets, like, "y"), None)
+        sample = dataset.sample(table, targets.values, objective.n_outputs)
+        return sample, self._raw_of(table, sample.offset, n_threads)
+
+    def _of_files(self, dataset: StoredData, n_threads: int) -> tuple[Sample, FloatArray]:
+        """Targets of rows in files, and their raw scores, batch by batch; no table."""
+        from hedgerow.boosting.external.file_dataset import FileDataset
+        from hedgerow.boosting.loop.class_targets import class_reader
+
+        assert isinstance(dataset, FileDataset)
+        if self._classes is not None:
+            dataset.read_targets_by(class_reader(self._classes, is_strict=True))
+        plan = StorePlan(BoostParams(), self._objective.n_outputs, n_threads=n_threads)
+        dataset.survey(lambda target: None, plan.params, sets_aside=True)
+        raws, targets, weights = [], [], []
+        for table, rows, _ in dataset.tables(self._schema, plan, is_strict=True):
+            raw = self._raw_of(table, None, n_threads)
+            raw = raw if rows.kept is None else raw[:, rows.kept]
+            raws.append(raw if rows.offset is None else raw + rows.offset)
+            targets.append(rows.target.copy())
+            weights.append(np.ones(rows.n_rows) if rows.weight is None else rows.weight.copy())
+        weight = np.concatenate(weights)
+        sample = Sample(
+            Table(np.empty((len(weight), 0)), self._schema),
+            np.concatenate(targets),
+            None if (weight == 1.0).all() else weight,
+        )
+        dataset.close()
+        return sample, np.concatenate(raws, axis=1)
+
+    def _raw_of(self, table: AnyTable, offset: FloatArray | None, n_threads: int) -> FloatArray:
+        numbers, inputs = numbers_of(table), self.model.inputs
+        if inputs is not None and not isinstance(numbers, SparseTable):
+            numbers = inputs.values(numbers, self._schema, n_threads)
+        raw = self._predictor.raw_scores(numbers, n_threads)
+        return raw if offset is None else raw + offset
+
+
+@dataclass(frozen=True, slots=True)
+class _Linked:
+    """What metrics ask of an objective, with probabilities free of class weights."""
+
+    predict: Callable[[FloatArray], FloatArray]
+
+
+__all__ = ["Evaluation"]

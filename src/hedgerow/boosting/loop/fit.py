@@ -1,0 +1,149 @@
+"""From a table to a model: the whole training as one recipe.
+
+::
+
+    Sample  -- rows of weight 0 out, validation rows set aside
+      |
+    Encoded -- means of the target in the place of categories of many levels
+      |
+    BinSpec, BinnedMatrix
+      |
+    rounds  -- one state after each round: scores, early stopping, callbacks
+      |
+    Forest up to the best round  ->  Model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hedgerow.boosting.loop.callbacks import Callback, ProgressBar, check_callbacks, told_by
+from hedgerow.boosting.loop.ready import (
+    FitPlan,
+    check_out_of_bag,
+    check_plan,
+    make_ready,
+    plan_of,
+)
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.training_loop import grow_forest
+from hedgerow.boosting.resume.checkpoint import Checkpoint, Recorder, recording
+from hedgerow.boosting.resume.continuing import Start
+from hedgerow.boosting.resume.fingerprint import Fingerprint, contents_of, fingerprint
+from hedgerow.boosting.validation.budget import Budget, budget_of
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.metrics import MetricChoice
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+
+def fit(
+    train: Sample,
+    objective: Objective,
+    params: BoostParams,
+    *,
+    validation: Sample | None = None,
+    stopping: StoppingParams | None = None,
+    eval_metric: MetricChoice = None,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    start: Start | None = None,
+    finish: Callable[[Model], Model] = lambda model: model,
+) -> Model:
+    """Train a model.
+
+    Scores are computed after each round on the validation rows or, where there
+    are none, on the training rows if ``eval_metric`` is given; with ``train_scores`` on
+    both.  With early stopping the model ends at the round with the best first score on the
+    validation rows, of several sets (:mod:`hedgerow.boosting.validation.row_sets`) on the first.
+    Callbacks and progress bar have no part in the model unless a callback ends the fit.
+
+    Parameters
+    ----------
+    train : Sample
+    objective : Objective
+    params : BoostParams
+    validation : Sample, optional
+        Read with the schema of the training table.
+    stopping : StoppingParams, optional
+    eval_metric : str, callable, GroupedMetric or sequence of these, optional
+        See :func:`hedgerow.metrics.make_metrics`.
+    callbacks : callable or sequence of callables, optional
+        See :mod:`hedgerow.boosting.loop.callbacks`.
+    progress : bool, default=False
+        Draw a progress bar on standard error if that is a terminal.
+    n_jobs : int, optional
+        Threads; see :func:`hedgerow.threads.resolve_threads`.
+    checkpoint : Checkpoint, optional
+        Record the rounds, and go on from those that an earlier run has recorded.
+    start : Start, optional
+        A model whose trees the fit begins with; the rows are read with its columns.
+    finish : callable, optional
+        Makes of a trained model the one that is returned, and that callbacks see.
+
+    Returns
+    -------
+    Model
+        Its ``training`` record holds ``parameters``, ``history``,
+        ``best_round`` (None without early stopping) and ``n_rows``; with target
+        statistics also ``copies``, the times that each row was trained on; with
+        ``start`` also ``init_rounds``, the rounds that were there before, and
+        ``init_scores``, the scores after them.
+
+    Raises
+    ------
+    DataError, ParameterError, LossError
+        See the message; whatever a callback raises comes through.
+    StorageError
+        If the checkpoint cannot be read, or not be written when the fit begins.
+    """
+    bar = ProgressBar() if progress else None
+    listed = check_callbacks(callbacks)
+    plan = plan_of(
+        train,
+        objective,
+        params,
+        validation=validation,
+        stopping=stopping,
+        eval_metric=eval_metric,
+        callbacks=listed if bar is None else (*listed, bar),
+        n_jobs=n_jobs,
+        start=start,
+        finish=finish,
+    )
+
+    def describe() -> Fingerprint:
+        named = plan.metrics if plan.is_scored else ()
+        contents = contents_of(train, validation, named, plan.n_threads)
+        sets = () if validation is None or validation.sets is None else validation.sets.names
+        found = fingerprint(
+            contents, train.n_rows, objective, plan.params, plan.stopping, named, sets
+        )
+        return found if start is None else start.identified(found, plan.params)
+
+    try:
+        with budget_of(plan.stopping) as budget, recording(checkpoint, describe) as recorder:
+            return told_by(bar, _fit(plan, budget, recorder))
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _fit(plan: FitPlan, budget: Budget | None, recorder: Recorder | None) -> Model:
+    """The fit itself."""
+    if plan.start is not None and plan.has_nothing_to_add:
+        check_plan(plan)
+        return plan.finish(plan.start.model)
+    ready = make_ready(plan, budget)
+    with ready.watch.assembling(ready.assemble):
+        forest = grow_forest(ready.rows, ready.watch, recorder)
+    watch, chosen = ready.watch, ready.chosen
+    if watch.stopped_by == "rounds" and chosen is not None:
+        watch.stopped_by = chosen.stopped_by(chosen.params.n_estimators)
+    return ready.assemble(forest)
+
+
+__all__ = ["Sample", "StoppingParams", "check_out_of_bag", "fit"]

@@ -1,0 +1,37 @@
+"""Leaf values that a search has found, written to a tree as far as the settings allow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.data.schema import Schema
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.limits.isotonic import order_leaves, split_signs
+from hedgerow.params import BoostParams
+
+
+def with_steps(
+    tree: GrownTree, leaves: IntArray, steps: FloatArray, params: BoostParams, schema: Schema
+) -> GrownTree:
+    """The tree whose ``leaves`` take the given steps, as far as the settings allow."""
+    longest = params.max_delta_step or np.inf
+    value = tree.value.copy()
+    value[leaves] = params.learning_rate * np.clip(steps, -longest, longest)
+    if params.monotone_constraints is not None:
+        signs = split_signs(tree, params.monotone_constraints, schema)
+        value = order_leaves(tree, value, signs)
+    return tree.with_values(_with_means(tree, value))
+
+
+def _with_means(tree: GrownTree, value: FloatArray) -> FloatArray:
+    """Give inner nodes the mean of their leaves: what a row gets that stops there."""
+    means, cover = value.tolist(), tree.cover.tolist()
+    left, right = tree.left.tolist(), tree.right.tolist()
+    for node in reversed(range(len(means))):  # children stand behind their parents
+        a, b = left[node], right[node]
+        if a > 0:
+            total = cover[a] + cover[b]
+            share = cover[a] / total if total > 0.0 else 0.5
+            means[node] = share * means[a] + (1.0 - share) * means[b]
+    return np.array(means)

@@ -1,0 +1,352 @@
+"""The rows of a fit in memory: what :class:`hedgerow.boosting.loop.rounds.FitRows` asks of them.
+
+Training rows have their raw scores added by the grower as far as it has them leaf by leaf;
+those that a tree was not grown on (row sampling) and validation rows get theirs from a walk
+down the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.boosting.loop.leaf_steps import with_steps
+from hedgerow.boosting.loop.rounds import FitRows, adds_scores, resolved, threads_for
+from hedgerow.boosting.loop.scores import MeanScores, Scores, TrainingData
+from hedgerow.boosting.loop.strategy import holds_vectors
+from hedgerow.boosting.loop.symmetric import is_symmetric
+from hedgerow.boosting.loop.vector_leaves import with_searched
+from hedgerow.boosting.validation.stopping import hash_rows
+from hedgerow.data import BinnedMatrix
+from hedgerow.data.bins import BinSpec
+from hedgerow.data.blocks import ColumnBlocks
+from hedgerow.data.mapped_table import MappedTable
+from hedgerow.data.schema import Schema
+from hedgerow.growing.core.grower import TreeGrower
+from hedgerow.growing.core.tree import NO_ROWS, GrownTree
+from hedgerow.growing.exact.grower import ExactGrower
+from hedgerow.growing.sampling.draws import ROW_STREAM
+from hedgerow.growing.vectors.grower import VectorGrower
+from hedgerow.kernels.exact_sum import exact_sum
+from hedgerow.metrics import Metric, evaluate
+from hedgerow.model.forest import Forest
+from hedgerow.objectives import Objective
+from hedgerow.objectives.beside import start_of
+from hedgerow.objectives.given import GivenLoss, LossRows, bound_to_rows
+from hedgerow.objectives.line_search import LeafRows, unit_of
+from hedgerow.objectives.whole import AllRows
+from hedgerow.once import once
+from hedgerow.params import BoostParams
+
+
+class Grower(Protocol):
+    """What grows the trees of a fit."""
+
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+
+    def grow(self, tree: int, output: int) -> GrownTree:
+        """Grow a tree on the gradients at the raw scores."""
+
+    def rows_outside(self) -> npt.NDArray[np.uint32]:
+        """Rows that the last tree was not grown on."""
+
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """What each of some sampled rows stands for in the last tree; None: the same."""
+
+    def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
+        """Rows of the last tree by leaf: rows, leaves, starts."""
+
+    def close(self) -> None:
+        """End the helpers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredRows:
+    """Rows that are scored after each round.
+
+    Attributes
+    ----------
+    name : str
+        What history calls them.
+    metrics : tuple of Metric
+        For these rows.
+    target, weight
+        Of the rows.
+    columns : slice
+        Their place in the raw scores.
+    of_training : bool
+        Whether these are the raw scores of the training rows.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    target: FloatArray
+    weight: FloatArray | None = None
+    columns: slice = field(default_factory=lambda: slice(None))
+    of_training: bool = False
+
+    def score(self, objective: Objective, raw: FloatArray) -> dict[str, float]:
+        """The score of each metric for raw scores that hold those of these rows."""
+        own = np.ascontiguousarray(raw[:, self.columns])
+        return evaluate(self.metrics, objective, self.target, own, self.weight)
+
+
+class MemoryRows(FitRows):
+    """Rows in memory; the methods are those of :class:`hedgerow.boosting.loop.rounds.FitRows`.
+
+    Parameters
+    ----------
+    data : TrainingData
+    objective : Objective
+    params : BoostParams
+    validation : TrainingData, optional
+        Its scores are kept up, too.
+    n_threads : int, default=1
+        At most; small data use fewer.  The trees do not depend on it.
+    first : Forest, optional
+        Trees of a model that the fit begins with; they are in ``start`` of the data.
+    scored : sequence of ScoredRows
+        What is scored after each round.
+
+    Attributes
+    ----------
+    data : TrainingData
+    scored : sequence of ScoredRows
+    train : Scores or MeanScores
+    unseen : Scores or MeanScores, or None
+        Of the validation rows.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        objective: Objective,
+        params: BoostParams,
+        validation: TrainingData | None = None,
+        n_threads: int = 1,
+        first: Forest | None = None,
+        scored: Sequence[ScoredRows] = (),
+    ) -> None:
+        self.params = resolved(params, objective, _schema_of(data))
+        self.data, self.objective, self.first, self.scored = data, objective, first, scored
+        matrix = data.matrix
+        self.n_rows, self.n_features = matrix.n_rows // data.n_copies, matrix.n_features
+        self.spec: BinSpec | None = None
+        self.n_columns = 0
+        if isinstance(matrix, BinnedMatrix):
+            self.spec, self.n_columns = matrix.spec, matrix.n_columns
+        outputs_of_leaf = objective.n_outputs if holds_vectors(self.params) else 1
+        self._n_threads = threads_for(n_threads, matrix.n_rows, matrix.n_features, outputs_of_leaf)
+        if first is not None:
+            self.base = first.base_score
+        else:
+            self.base = start_of(objective, data.target, data.weight, data.offset)
+        self._scores = Scores(data, self.base, self._n_threads)
+        self._grown_at = self._scores.raw
+        self.train: Scores | MeanScores = self._scores
+        self.unseen: Scores | MeanScores | None = None
+        if validation is not None:
+            self.unseen = Scores(validation, self.base, self._n_threads, self.spec)
+        if self.params.boosting == "rf":
+            self.train = MeanScores(self._scores)
+            self.unseen = None if self.unseen is None else MeanScores(self.unseen)
+        self.validation = () if self.unseen is None else (self.unseen,)
+        self.all_rows = AllRows.of(data.target, data.weight)
+        self._grower: Grower | None = None
+        self._outside: RowArray = NO_ROWS
+        self._searched_at, self._loss_before = self._grown_at, 0.0
+
+    def begin(self) -> None:
+        self._grower = _make_grower(
+            self.data, self._grown_at, self.objective, self.params, self._n_threads
+        )
+
+    def set_params(self, params: BoostParams) -> None:
+        """Take other settings, resolved, for the trees of the rounds to come."""
+        self.params = params
+        if self._grower is not None:
+            self._grower.close()
+            self.begin()
+
+    def close(self) -> None:
+        if self._grower is not None:
+            self._grower.close()
+            self._grower = None
+
+    def set_rate(self, rate: float) -> None:
+        assert self._grower is not None
+        self._grower.set_rate(rate)
+
+    def grow(self, tree: int, output: int, params: BoostParams) -> GrownTree:
+        assert self._grower is not None
+        found = self._grower.grow(tree, output)
+        self._outside = self._grower.rows_outside()
+        if params.oob_score:
+            self._note_outside(output)
+        if params.leaf_estimation == "line_search":
+            found = self._searched(found, output, params)
+        if self.data.n_copies > 1:
+            counts = np.rint(found.count / self.data.n_copies).astype(np.int64)
+            found = found.with_counts(counts)
+        return found
+
+    def rows_without_tree(self) -> RowArray | None:
+        return self._outside if adds_scores(self.params) else None
+
+    def replay(self, number: int) -> None:
+        self._relearn(self._grown_at, number)
+        if self.params.oob_score and isinstance(self.train, MeanScores):
+            self.train.outside = _rows_outside(number, self.data.matrix.n_rows, self.params)
+
+    def end_round(self) -> float | None:
+        if not self.params.oob_score or self.params.boosting != "gbdt":
+            return None
+        return self._loss_before - self._loss_outside()
+
+    def scores(self) -> Mapping[str, Mapping[str, float]]:
+        found = {}
+        for part in self.scored:
+            known = self.train if part.of_training else self.unseen
+            assert known is not None
+            found[part.name] = part.score(self.objective, known.raw)
+        return found
+
+    def out_of_bag(self) -> tuple[FloatArray, FloatArray, FloatArray | None] | None:
+        if not isinstance(self.train, MeanScores):
+            return None
+        rows, raw = self.train.out_of_bag()
+        weight = self.data.weight
+        return self.data.target[rows], raw, None if weight is None else weight[rows]
+
+    def _note_outside(self, output: int) -> None:
+        """Note what the rows that the tree was not grown on tell of the round."""
+        if isinstance(self.train, MeanScores):
+            self.train.outside = self._outside
+        elif output == 0:
+            self._loss_before = self._loss_outside()
+
+    def _loss_outside(self) -> float:
+        """Loss of the rows outside; a round that happened to leave none out tells nothing."""
+        if len(self._outside) == 0:
+            return 0.0
+        return self.objective.loss(*self.data.take(self._outside, self._grown_at))
+
+    def _searched(self, tree: GrownTree, output: int, params: BoostParams) -> GrownTree:
+        """The tree with the leaf values of a line search.
+
+        The trees of a round search their leaves one after the other, each at the
+        scores with those before it; where these do not join at once, in a copy.
+        """
+        n_parallel = params.num_parallel_tree
+        joins = params.boosting == "gbdt" and n_parallel == 1
+        if output == 0:
+            self._searched_at = self._grown_at if joins else self._grown_at.copy()
+        search = partial(self._search_leaves, params)
+        if tree.vectors is not None:
+            return with_searched(tree, search)
+        found = search(tree, output)
+        if not joins:
+            # Parallel trees share a step, which each of them makes whole.
+            self._scores.add_to(self._searched_at[output], found, factor=float(n_parallel))
+        return found
+
+    def _search_leaves(self, params: BoostParams, tree: GrownTree, output: int) -> GrownTree:
+        """The tree with the leaf values that minimise the loss of their rows."""
+        grower, data = self._grower, self.data
+        assert grower is not None
+        rows, leaves, starts = grower.leaf_segments()
+        if len(rows) == 0:  # a small sample may be empty
+            return tree
+        target, at, weight = data.take(rows, self._searched_at)
+        mass = np.ones(len(rows)) if weight is None else weight
+        sampled = grower.row_weights(rows)
+        if sampled is not None:
+            mass = mass * sampled
+        unit = unit_of(exact_sum(data.weight) if data.weight is not None else len(data.target))
+        steps = self.objective.leaf_steps(LeafRows(target, at, mass, starts, unit), output)
+        return with_steps(tree, leaves, steps, params, _schema_of(data))
+
+    @once
+    def _relearn(self) -> Callable[[FloatArray, int], None]:
+        return _relearning(self.objective, self.data)
+
+
+def _relearning(objective: Objective, data: TrainingData) -> Callable[[FloatArray, int], None]:
+    """What learns again, from scores and round, what a loss learns beside the trees."""
+    if getattr(objective, "positions", None) is None:
+        return lambda raw, number: None
+    loss = cast(GivenLoss, bound_to_rows(objective, data.target, data.weight))
+    g, h = np.empty((2, len(data.target)))
+
+    def relearn(raw: FloatArray, number: int) -> None:
+        loss.derivatives(LossRows(data.target, raw, data.weight, number), 0, g, h)
+
+    return relearn
+
+
+def _rows_outside(number: int, n_rows: int, params: BoostParams) -> RowArray:
+    """Rows that uniform sampling leaves out of a round: what the grower draws."""
+    limit = np.uint64(int(params.subsample * 2.0**63) << 1)
+    draws = hash_rows(params.seed, ROW_STREAM + number, n_rows)
+    return np.flatnonzero(draws >= limit).astype(np.uint32)
+
+
+def _make_grower(
+    data: TrainingData,
+    raw: FloatArray,
+    objective: Objective,
+    params: BoostParams,
+    n_threads: int,
+) -> Grower:
+    params = _for_copies(params, data.n_copies)
+    shared = (data.target, data.weight, raw, objective, params, n_threads, adds_scores(params))
+    if holds_vectors(params):
+        assert isinstance(data.matrix, BinnedMatrix)
+        return VectorGrower(data.matrix, *shared, n_copies=data.n_copies)
+    if is_symmetric(params):
+        # Its kernels need not be loaded for other trees.
+        from hedgerow.growing.symmetric.grower import SymmetricGrower
+
+        assert isinstance(data.matrix, BinnedMatrix)
+        return SymmetricGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
+    if isinstance(data.matrix, BinnedMatrix):
+        return TreeGrower(data.matrix, *shared, data.n_copies, data.numbers, data.sums)
+    if isinstance(data.matrix, MappedTable):
+        # Few trainings are of columns on disk.
+        from hedgerow.growing.exact.stored import StoredExactGrower
+
+        columns, limit = data.matrix.columns, data.matrix.memory_limit
+        assert columns is not None
+        return StoredExactGrower(columns, *shared, memory_limit=limit)
+    assert isinstance(data.matrix, ColumnBlocks)
+    return ExactGrower(data.matrix, *shared)
+
+
+def _for_copies(params: BoostParams, n_copies: int) -> BoostParams:
+    """Limits in rows of ``n_copies`` copies, for a grower that does not know of them."""
+    if n_copies == 1:
+        return params
+    most = 2**31 - 1
+    return replace(
+        params,
+        min_samples_leaf=min(most, n_copies * params.min_samples_leaf),
+        min_data_per_group=min(most, n_copies * params.min_data_per_group),
+        path_smooth=n_copies * params.path_smooth,
+    )
+
+
+def _schema_of(data: TrainingData) -> Schema:
+    matrix = data.matrix
+    if isinstance(matrix, BinnedMatrix):
+        return matrix.spec.schema
+    return matrix.table.schema if isinstance(matrix, ColumnBlocks) else matrix.schema
+
+
+__all__ = ["Grower", "MemoryRows", "ScoredRows"]

@@ -1,0 +1,363 @@
+"""A fit up to its first round: rows set aside, encoded and binned, and what is noted of it.
+
+::
+
+    FitPlan   what is asked, checked and resolved
+      |
+    Ready     rows as trees are grown on them, loss and metrics bound to them, a watch
+      |
+    rounds    boosting.training_loop, to the end; hedgerow.Training, one by one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from hedgerow.boosting.automatic.magnitudes import check_differences
+from hedgerow.boosting.automatic.model_selection import with_resolved
+from hedgerow.boosting.loop.callbacks import Callback, check_callbacks
+from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
+from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.strategy import resolve_strategy
+from hedgerow.boosting.loop.training_matrix import prepare_rows
+from hedgerow.boosting.loop.watch import Watch, best_round_of, found_by_loss, record_of
+from hedgerow.boosting.resume.continuing import Start, with_known_levels
+from hedgerow.boosting.row_data.metric_groups import check_watched, read_groups
+from hedgerow.boosting.row_data.positions import bias_record, bound, bound_to_part, check_positions
+from hedgerow.boosting.row_data.queries import check_queries, split_sample, stops_early
+from hedgerow.boosting.row_data.statistics import (
+    Encoded,
+    constraints_of_inputs,
+    encode,
+    without_unused,
+)
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.cross_stopping import ChosenRounds, check_folds, choose_rounds
+from hedgerow.boosting.validation.row_sets import TRAINING, parts_of
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.data.statistics import Inputs
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.growing.limits.constraints import resolve_constraints
+from hedgerow.metrics import Metric, MetricChoice, make_metrics
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import resolve_threads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitPlan:
+    """What a fit is asked for, resolved.
+
+    Attributes
+    ----------
+    train : Sample
+    validation : Sample or None
+    objective : Objective
+    params : BoostParams
+        Without names of columns.
+    stopping : StoppingParams
+    metrics : tuple of Metric
+        For the validation rows, if there are some, else for the training rows.
+    of_train : tuple of Metric
+        For the training rows, if they are to be scored beside validation rows.
+    is_scored : bool
+        Whether training rows are scored where there are no others.
+    callbacks : tuple of callable
+    n_threads : int
+    start : Start or None
+    finish : callable
+    """
+
+    train: Sample
+    validation: Sample | None
+    objective: Objective
+    params: BoostParams
+    stopping: StoppingParams
+    metrics: tuple[Metric, ...]
+    of_train: tuple[Metric, ...]
+    is_scored: bool
+    callbacks: tuple[Callback, ...]
+    n_threads: int
+    start: Start | None
+    finish: Callable[[Model], Model]
+
+    @property
+    def has_nothing_to_add(self) -> bool:
+        """Whether the model to start from has all rounds that are asked for."""
+        return self.start is not None and self.start.rounds_to_add(self.params.n_estimators) == 0
+
+
+def plan_of(
+    train: Sample,
+    objective: Objective,
+    params: BoostParams,
+    *,
+    validation: Sample | None = None,
+    stopping: StoppingParams | None = None,
+    eval_metric: MetricChoice = None,
+    callbacks: Callback | Sequence[Callback] | None = None,
+    n_jobs: int | None = None,
+    start: Start | None = None,
+    finish: Callable[[Model], Model] = lambda model: model,
+) -> FitPlan:
+    """What a fit is asked for; parameters are those of :func:`hedgerow.boosting.loop.fit.fit`."""
+    n_threads = resolve_threads(n_jobs)
+    params = resolve_constraints(resolve(params, objective), train.table.schema, objective)
+    if start is not None:
+        params = start.with_strategy(params, objective)
+    params = resolve_strategy(params, objective)
+    stopping = with_resolved(stopping or StoppingParams(), train.table.schema, objective)
+    asked = make_metrics(eval_metric, objective)
+    return FitPlan(
+        train,
+        validation,
+        objective,
+        params,
+        stopping,
+        read_groups(asked, validation or train),
+        read_groups(asked, train) if stopping.train_scores else (),
+        eval_metric is not None,
+        check_callbacks(callbacks),
+        n_threads,
+        start,
+        finish,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A fit before its first round.
+
+    Attributes
+    ----------
+    rows : MemoryRows
+        Rows to train on and to watch, with settings for the columns that trees split.
+    watch : Watch
+    chosen : ChosenRounds or None
+        What folds have told.
+    assemble : callable
+        Makes the model of a forest.
+    inputs : Inputs or None
+        What trees split, where it is not the columns of the table as they are.
+    """
+
+    rows: MemoryRows
+    watch: Watch
+    chosen: ChosenRounds | None
+    assemble: Callable[[Forest], Model]
+    inputs: Inputs | None = None
+
+
+def make_ready(plan: FitPlan, budget: Budget | None) -> Ready:
+    """Prepare the rows; with folds also find the number of rounds."""
+    stopping, n_threads, params = plan.stopping, plan.n_threads, plan.params
+    start, scored, metrics = plan.start, plan.is_scored, plan.metrics
+    check_plan(plan)
+    if start is not None:
+        params = start.params_to_add(params)
+    train, validation, stops = _prepare(plan)
+    check_watched(metrics, stopping, stops is not None)
+    params = _with_out_of_bag(params, stopping, train.n_rows)
+    chosen = None
+    if stopping.by_folds and stops is not None:
+        chosen = choose_rounds(train, plan.objective, params, stopping, metrics, n_threads, budget)
+        train, params, stops, scored = chosen.rows.sample, chosen.params, None, False
+    encoded = _encoded(train, validation, plan.objective, params, start, n_threads)
+    watch, parts = _watch_of(plan, train, validation, encoded, params, stops, scored, budget)
+
+    def assemble(forest: Forest) -> Model:
+        found = _assemble(forest, train, encoded, params, watch, chosen, start, n_threads)
+        return plan.finish(found)
+
+    asked = constraints_of_inputs(params, encoded.inputs)
+    if chosen is not None:
+        watch.n_rounds, watch.history = chosen.n_rounds, {"cv": chosen.curves}
+        asked = asked.with_rounds(chosen.n_rounds)
+    data, unseen, first = _rows_of(encoded, asked, chosen, start, n_threads)
+    rows = MemoryRows(data, watch.objective, asked, unseen, n_threads, first, parts)
+    if first is not None:
+        watch.note_start(rows.scores())
+    return Ready(rows, watch, chosen, assemble, encoded.inputs)
+
+
+def _watch_of(
+    plan: FitPlan,
+    train: Sample,
+    validation: Sample | None,
+    encoded: Encoded,
+    params: BoostParams,
+    stops: tuple[int, float] | None,
+    scored: bool,
+    budget: Budget | None,
+) -> tuple[Watch, tuple[ScoredRows, ...]]:
+    """What notes the rounds, with loss and metrics for these rows, and the rows that are scored."""
+    stopping, start = plan.stopping, plan.start
+    parts = parts_of(train if validation is None else validation)
+    objective, metrics = bound(
+        plan.objective, plan.metrics, encoded.train, parts[0][2], params, plan.n_threads, start
+    )
+    scored = scored or stopping.train_scores or validation is not None
+    n_first = 0 if start is None else start.forest.n_rounds
+    found: tuple[ScoredRows, ...] = ()
+    if scored:
+        name, place, part = parts[0]
+        name = TRAINING if validation is None else name
+        own = ScoredRows(name, metrics, part.target, part.weight, place, validation is None)
+        found = (own,)
+    if validation is not None:
+        found += _further(parts, plan.metrics, train, plan.of_train, objective)
+    watch = Watch(
+        objective=objective,
+        scored={part.name: part.metrics for part in found},
+        best=best_round_of(metrics[0], stopping, stops),
+        by_out_of_bag=stopping.by_out_of_bag,
+        callbacks=plan.callbacks,
+        n_rounds=params.n_estimators + n_first,
+        n_first=n_first,
+        started=stopping.began,
+        budget=budget,
+    )
+    return watch, found
+
+
+def _further(
+    parts: Sequence[tuple[str, slice, Sample]],
+    metrics: Sequence[Metric],
+    train: Sample,
+    of_train: Sequence[Metric],
+    objective: Objective,
+) -> tuple[ScoredRows, ...]:
+    """What is scored beside the first set of validation rows: the others, the training rows."""
+    found = [
+        ScoredRows(name, bound_to_part(metrics, part, objective), part.target, part.weight, place)
+        for name, place, part in parts[1:]
+    ]
+    if of_train:
+        own = bound_to_part(of_train, train, objective)
+        rows = slice(0, train.n_rows)  # the first of its copies
+        found.append(ScoredRows(TRAINING, own, train.target, train.weight, rows, True))
+    return tuple(found)
+
+
+def check_plan(plan: FitPlan) -> None:
+    """Raise ``ParameterError`` or ``DataError`` for what does not go together."""
+    train, objective, params = plan.train, plan.objective, plan.params
+    check_queries(train, plan.validation, objective, params, plan.stopping)
+    check_positions(train, objective, params)
+    check_folds(plan.stopping, plan.validation is not None, plan.start)
+    if plan.start is not None:
+        plan.start.check(objective, params, train.table.schema)
+
+
+def _encoded(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    start: Start | None,
+    n_threads: int,
+) -> Encoded:
+    """The rows with statistics of the target; a model that is gone on from has none."""
+    if start is not None:
+        return Encoded(train, validation)
+    return encode(train, validation, objective, params, n_threads)
+
+
+def _rows_of(
+    encoded: Encoded,
+    params: BoostParams,
+    chosen: ChosenRounds | None,
+    start: Start | None,
+    n_threads: int,
+) -> tuple[TrainingData, TrainingData | None, Forest | None]:
+    """The rows as trees are grown on them, those to watch, and the trees to begin with."""
+    data = None if chosen is None else chosen.rows.whole()
+    if data is not None:
+        return data, None, None
+    return prepare_rows(encoded, params, n_threads, None, None if start is None else start.model)
+
+
+def _assemble(
+    forest: Forest,
+    train: Sample,
+    encoded: Encoded,
+    params: BoostParams,
+    watch: Watch,
+    chosen: ChosenRounds | None,
+    start: Start | None,
+    n_threads: int,
+) -> Model:
+    """The model of a forest, with the record of its training."""
+    record = record_of(train.n_rows, params, watch)
+    if start is not None:
+        record["parameters"]["learning_rate"] = start.rates_and(
+            record["parameters"]["learning_rate"], watch.n_kept
+        )
+    if chosen is not None:
+        record["best_round"] = min(chosen.n_rounds, watch.n_kept)
+        record["folds"] = chosen.record_with(record["parameters"]["learning_rate"])
+    record |= found_by_loss(train, watch.objective, forest, n_threads)
+    record |= bias_record(watch.objective, forest.n_rounds - watch.n_first)
+    inputs, schema = encoded.inputs, train.table.schema
+    if inputs is not None:
+        inputs, forest = without_unused(inputs, forest)
+        record["copies"] = encoded.n_copies
+    return Model(forest, schema, watch.objective.name, record, inputs, tuple(watch.seconds))
+
+
+def _with_out_of_bag(params: BoostParams, stopping: StoppingParams, n_rows: int) -> BoostParams:
+    """Settings with which rounds are judged by the rows that they leave out, if they are to be."""
+    if not stopping.by_out_of_bag:
+        return params
+    check_out_of_bag(params, n_rows)
+    return replace(params, oob_score=True)
+
+
+def check_out_of_bag(params: BoostParams, n_rows: int) -> None:
+    """Raise unless rounds leave rows out that tell of the others."""
+    if params.sampling != "uniform":
+        raise ParameterError(
+            "early_stopping='oob' judges by the rows that a round leaves out, which "
+            f"sampling={params.sampling!r} chooses by their gradients: they tell too little of the "
+            "others. Use sampling='uniform', or another early_stopping."
+        )
+    if params.subsample >= 1.0 or params.boosting != "gbdt":
+        raise ParameterError(
+            "early_stopping='oob' watches the rows that a round leaves out: it needs subsample "
+            f"below 1 (got {params.subsample!r}) and boosting='gbdt' (got {params.boosting!r})."
+        )
+    if (1.0 - params.subsample) * n_rows < 1.0:
+        raise DataError(
+            f"early_stopping='oob': with subsample={params.subsample!r} a round leaves out less "
+            f"than one of {n_rows} rows on average; lower subsample."
+        )
+
+
+def _prepare(plan: FitPlan) -> tuple[Sample, Sample | None, tuple[int, float] | None]:
+    """Rows for training and validation, and ``(patience, min_delta)`` if the fit may stop."""
+    objective, stopping, start = plan.objective, plan.stopping, plan.start
+    train, validation = plan.train, plan.validation
+    train = train.without_zero_weights()
+    objective.check_target(train.target)
+    check_differences(objective, [(train.target, train.weight, train.offset)])
+    stops, lenient = stops_early(train, stopping, validation is not None), False
+    if validation is not None:
+        validation = validation.without_zero_weights()
+        objective.check_target(validation.target)
+    elif stops and not stopping.by_out_of_bag and not stopping.by_folds:
+        kept, aside = split_sample(train, objective, stopping, plan.params.seed)
+        train, validation = train.take(kept), train.take(aside)
+        lenient = True  # a category that only rows set aside have is no mistake of the user
+    if start is None:
+        train, validation = with_own_levels(train, validation, lenient=lenient)
+    else:
+        train, validation = with_known_levels(train, validation, start.model.schema)
+    return train, validation, (stopping.patience, stopping.min_delta) if stops else None
+
+
+__all__ = ["FitPlan", "Ready", "check_out_of_bag", "check_plan", "make_ready", "plan_of"]

@@ -1,0 +1,274 @@
+"""Rows with what is known of them, and the checks that every fit makes of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.data import AnyTable, SparseTable, Table, UnknownPolicy, drop_unused_levels, recode
+from hedgerow.errors import DataError, DataTypeError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Positions:
+    """Where rows were shown.
+
+    Attributes
+    ----------
+    codes : int64 (n_rows,)
+        Number of each row's position among the labels.
+    labels : tuple of int or str
+        Ascending.
+    """
+
+    codes: IntArray
+    labels: tuple[Any, ...]
+
+    def take(self, rows: IntArray) -> Positions:
+        """Those of some of the rows."""
+        return Positions(self.codes[rows], self.labels)
+
+    def repeated(self, times: int) -> Positions:
+        """Those of all rows, several times."""
+        return Positions(np.tile(self.codes, times), self.labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSets:
+    """Sets of rows that are scored apart (:mod:`hedgerow.boosting.validation.row_sets`).
+
+    Attributes
+    ----------
+    codes : int64 (n_rows,)
+        Number of each row's set, ascending.
+    names : tuple of str
+    """
+
+    codes: IntArray
+    names: tuple[str, ...]
+
+    def take(self, rows: IntArray) -> RowSets:
+        """Those of some of the rows."""
+        return RowSets(self.codes[rows], self.names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """A table with target, weight and offset.
+
+    Attributes
+    ----------
+    table : Table or SparseTable
+    target : float64, shape (n_rows,)
+        Class indices for classification.
+    weight : float64, shape (n_rows,), or None
+        None if all rows count alike.
+    offset : float64, shape (n_outputs, n_rows), or None
+        Raw score that is known beforehand; trees learn the rest.
+    query : int64, shape (n_rows,), or None
+        Which rows compete with each other, for rankings.
+    origin : int64, shape (n_rows,), or None
+        Number of each row in the table that was given; None: these are all, in order.
+    position : Positions, or None
+        At which each row was shown to those who made its label.
+    group : uint64, shape (n_rows,), or None
+        Which rows are set aside together (:mod:`hedgerow.boosting.row_data.groups`).
+    sets : RowSets, or None
+        Of validation rows: which are scored apart.
+    """
+
+    table: AnyTable
+    target: FloatArray
+    weight: FloatArray | None = None
+    offset: FloatArray | None = None
+    query: IntArray | None = None
+    origin: IntArray | None = None
+    position: Positions | None = None
+    group: npt.NDArray[np.uint64] | None = None
+    sets: RowSets | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.table.n_rows
+
+    def take(self, rows: IntArray) -> Sample:
+        """Some of the rows, in the given order."""
+        return Sample(
+            self.table.take(rows),
+            self.target[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.offset is None else np.ascontiguousarray(self.offset[:, rows]),
+            None if self.query is None else self.query[rows],
+            rows if self.origin is None else self.origin[rows],
+            None if self.position is None else self.position.take(rows),
+            None if self.group is None else self.group[rows],
+            None if self.sets is None else self.sets.take(rows),
+        )
+
+    @property
+    def n_present(self) -> int:
+        """Number of rows of positive weight."""
+        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight > 0.0))
+
+    def without_zero_weights(self) -> Sample:
+        """Leave out rows of weight 0, so that they have no influence of any kind.
+
+        Weights that are all 1 become None.
+        """
+        if self.weight is None:
+            return self
+        kept = self.weight > 0.0
+        sample = self if kept.all() else self.take(np.flatnonzero(kept))
+        if sample.weight is not None and (sample.weight == 1.0).all():
+            return replace(sample, weight=None)
+        return sample
+
+
+def with_own_levels(
+    train: Sample, validation: Sample | None, *, lenient: bool = False
+) -> tuple[Sample, Sample | None]:
+    """Categories of the training rows alone: no others are known to the model."""
+    if isinstance(train.table, SparseTable) or not train.table.schema.has_categories:
+        return train, validation
+    table = drop_unused_levels(train.table, weight=train.weight)
+    if table.schema is not train.table.schema and validation is not None:
+        assert isinstance(validation.table, Table)  # sparse data hold no categories
+        policy: UnknownPolicy = table.schema.unknown
+        policy = "missing" if lenient and policy == "error" else policy
+        validation = replace(validation, table=recode(validation.table, table.schema, policy))
+    return replace(train, table=table), validation
+
+
+LARGEST = 1e100
+"""Weights and targets may not be larger: gains hold their squares and products."""
+
+
+def check_vector(values: Any, n_rows: int, name: str) -> FloatArray:
+    """``values`` as finite float64, one for each row.
+
+    Parameters
+    ----------
+    values : array-like of numbers
+    n_rows : int
+    name : str
+        What they are, for messages.
+
+    Raises
+    ------
+    DataTypeError
+        If they are not numbers.
+    DataError
+        If there is another number of them, or some are NaN or infinite.
+    """
+    array = _numbers(values, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} should be a 1d array, got an array of shape {array.shape}.")
+    check_length(len(array), n_rows, name)
+    check_finite(array, name)
+    return array
+
+
+def check_length(length: int, n_rows: int, name: str) -> None:
+    """Raise ``DataError`` unless there is one value for each row."""
+    if length != n_rows:
+        raise DataError(
+            f"{name} has {length} values for {n_rows} rows of X: inconsistent numbers of samples. "
+            "Give one value for each row."
+        )
+
+
+def check_finite(array: FloatArray, name: str) -> None:
+    """Raise ``DataError`` with count and first row if a value is NaN or infinite."""
+    if np.isfinite(array).all():
+        return
+    for wrong, what in ((np.isnan(array), "NaN"), (np.isinf(array), "infinity")):
+        if wrong.any():
+            count, row = int(wrong.sum()), int(np.argmax(wrong))
+            raise DataError(
+                f"Input {name} contains {what} ({count} of {len(array)} values, the first in row "
+                f"{row}): remove these rows or fill in the values."
+            )
+
+
+def check_weight(weight: Any, n_rows: int, name: str = "sample_weight") -> FloatArray | None:
+    """``weight`` as float64: finite, not negative, not all zero; None stays None.
+
+    Raises
+    ------
+    DataError
+        If it is none of that; the message names the first wrong row.
+    """
+    if weight is None:
+        return None
+    array = _numbers(weight, name)
+    if array.ndim != 1:
+        raise DataError(f"{name} must be 1D with one weight for each row, got {array.ndim}D.")
+    check_length(len(array), n_rows, name)
+    check_finite(array, name)
+    if (array < 0.0).any():
+        row = int(np.argmax(array < 0.0))
+        raise DataError(f"{name} must not be negative, but row {row} has {array[row]:g}.")
+    if not array.any():
+        raise DataError(
+            f"{name} is zero in all {n_rows} rows: at least one weight must be greater than zero."
+        )
+    strange = (array > 0.0) & ((array < 1.0 / LARGEST) | (array > LARGEST))
+    if strange.any():
+        row = int(np.argmax(strange))
+        raise DataError(
+            f"{name} must be 0 or between {1.0 / LARGEST:g} and {LARGEST:g}, but row {row} has "
+            f"{array[row]:g}: squares of such numbers are lost. Multiply all weights by a factor."
+        )
+    return array
+
+
+def check_offset(
+    offset: Any, n_rows: int, n_outputs: int, name: str = "offset"
+) -> FloatArray | None:
+    """``offset`` as float64 of shape (n_outputs, n_rows).
+
+    Parameters
+    ----------
+    offset : array-like of shape (n_rows,) or (n_rows, n_outputs), or None
+    n_rows, n_outputs : int
+    name : str
+        What it is, for messages.
+
+    Raises
+    ------
+    DataError
+        If the shape is another, or a value is NaN or infinite.
+    """
+    if offset is None:
+        return None
+    array = _numbers(offset, name)
+    table = array[:, None] if array.ndim == 1 else array
+    if table.shape != (n_rows, n_outputs):
+        raise DataError(
+            f"{name} must have shape ({n_rows}, {n_outputs}): one raw score for each row and "
+            f"output; got {array.shape}."
+        )
+    for output in range(n_outputs):
+        check_finite(table[:, output], name)
+    if (np.abs(table) > LARGEST).any():
+        row = int(np.argmax((np.abs(table) > LARGEST).any(axis=1)))
+        raise DataError(f"{name} must lie within {LARGEST:g} of 0, but that of row {row} does not.")
+    return np.ascontiguousarray(table.T)
+
+
+def _numbers(values: Any, name: str) -> FloatArray:
+    array: AnyArray = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name} is {array.dtype}.")
+    if array.dtype.kind not in "biufO":
+        raise DataTypeError(f"{name} must hold numbers, got {array.dtype}.")
+    try:
+        return np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(f"{name} must hold numbers: {error}.") from error

@@ -1,0 +1,104 @@
+"""One tree for each output, or one for all of them with vectors in its leaves.
+
+``multi_strategy`` is XGBoost's parameter, with its names.  ``"auto"`` is
+``"multi_output_tree"`` for several targets, as far as the other settings allow it, and
+``"one_output_per_tree"`` for classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from hedgerow.boosting.loop.slopes import check_slopes
+from hedgerow.boosting.loop.symmetric import is_symmetric, resolve_symmetric
+from hedgerow.errors import ParameterError
+from hedgerow.objectives import Objective, SeveralTargets
+from hedgerow.params import BoostParams, MultiStrategy
+
+ONE_OUTPUT: MultiStrategy = "one_output_per_tree"
+ALL_OUTPUTS: MultiStrategy = "multi_output_tree"
+
+
+def holds_vectors(params: BoostParams) -> bool:
+    """Whether leaves hold vectors; ``params`` are resolved."""
+    return params.multi_strategy == ALL_OUTPUTS
+
+
+def resolve_strategy(params: BoostParams, objective: Objective) -> BoostParams:
+    """Replace ``"auto"`` by what is meant; resolving again changes nothing.
+
+    Also the size of symmetric trees (:mod:`hedgerow.boosting.loop.symmetric`), and whether
+    leaves may have slopes (:mod:`hedgerow.boosting.loop.slopes`).
+
+    Parameters
+    ----------
+    params : BoostParams
+        Resolved otherwise.
+    objective : Objective
+
+    Raises
+    ------
+    ParameterError
+        If vectors are asked for where there is one output, or beside a setting that trees
+        with vectors do not know.
+    """
+    params = resolve_symmetric(params)
+    check_slopes(params)
+    asked = params.multi_strategy
+    if objective.n_outputs == 1:
+        if asked != "auto":
+            raise ParameterError(
+                f"multi_strategy={asked!r} has no effect here: objective {objective.name!r} has "
+                "one output. It is for several targets and for more than two classes; leave it "
+                "at 'auto'."
+            )
+        return params
+    if asked == ONE_OUTPUT or (asked == "auto" and not isinstance(objective, SeveralTargets)):
+        return replace(params, multi_strategy=ONE_OUTPUT)
+    obstacle = obstacle_to_vectors(params)
+    if obstacle is None:
+        # Histograms of vectors know no bundles.
+        return replace(params, multi_strategy=ALL_OUTPUTS, bundle_features=False)
+    if asked == "auto":
+        return replace(params, multi_strategy=ONE_OUTPUT)
+    why = ""
+    if params.monotone_constraints is not None:
+        why = " (a split serves all outputs, and may put one of them in order but not another)"
+    raise ParameterError(
+        f"multi_strategy='multi_output_tree' does not go with {obstacle}{why}: use "
+        "multi_strategy='one_output_per_tree', or change that."
+    )
+
+
+_OF_VECTORS: Mapping[str, Any] = {
+    "boosting": "gbdt",
+    "tree_method": "hist",
+    "sampling": "uniform",
+    "monotone_constraints": None,
+    "feature_penalties": None,
+    "extra_trees": False,
+    "path_smooth": 0.0,
+    "forced_splits": None,
+    "max_conflict_rate": 0.0,
+    "bundle_order": "count",
+    "linear_leaves": False,
+}
+
+
+def obstacle_to_vectors(params: BoostParams) -> str | None:
+    """The first setting that trees with vectors do not know, or None."""
+    other = params.first_unlike(_OF_VECTORS)
+    if other is not None:
+        return other
+    if is_symmetric(params):
+        return "grow_policy='symmetric'"
+    if params.bundle_features is True:
+        return "bundle_features=True"
+    return None
+
+
+def trees_of_round(params: BoostParams, n_outputs: int) -> int:
+    """How many trees a round grows."""
+    return params.num_parallel_tree * (1 if holds_vectors(params) else n_outputs)

@@ -1,0 +1,99 @@
+"""The rows in the form that ``tree_method`` searches: bins, or columns sorted once."""
+
+from __future__ import annotations
+
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.slopes import numbers_for
+from hedgerow.boosting.loop.strategy import holds_vectors
+from hedgerow.boosting.resume.continuing import in_bins_of, keep_bins, start_scores
+from hedgerow.boosting.row_data.statistics import Encoded
+from hedgerow.data import (
+    AnyTable,
+    BinnedMatrix,
+    SparseTable,
+    Table,
+    fit_bins,
+)
+from hedgerow.data.bins import BinSpec
+from hedgerow.data.blocks import ColumnBlocks, sort_columns
+from hedgerow.data.bundles import BundleRules
+from hedgerow.data.mapped_table import MappedTable
+from hedgerow.data.matrix import bin_bundled, bin_unseen
+from hedgerow.data.pairs import may_pay, pair_columns
+from hedgerow.errors import ParameterError
+from hedgerow.model.forest import Forest, without_vectors
+from hedgerow.model.model import Model
+from hedgerow.params import BoostParams
+
+
+def prepare_rows(
+    encoded: Encoded,
+    params: BoostParams,
+    n_threads: int,
+    spec: BinSpec | None = None,
+    start: Model | None = None,
+) -> tuple[TrainingData, TrainingData | None, Forest | None]:
+    """The rows in the form that ``tree_method`` searches: bins, or columns sorted once.
+
+    ``spec`` are cuts of the encoded columns that were found before.  With a model to
+    start from also its forest, in terms of these bins; the rows then have its raw scores.
+    """
+    train, validation = encoded.train, encoded.validation
+    first = None if start is None else _of_a_kind(start.forest, params)
+
+    def data(sample: Sample, matrix: BinnedMatrix | ColumnBlocks | AnyTable) -> TrainingData:
+        n_copies = encoded.n_copies if sample is train else 1
+        raw = None if first is None else start_scores(first, sample, n_threads)
+        return TrainingData(
+            matrix, sample.target, sample.weight, sample.offset, n_copies, raw,
+            numbers_for(params, sample.table),
+        )  # fmt: skip
+
+    if params.tree_method != "hist":
+        table = sortable(train.table, params.tree_method)
+        # What is in a file has been sorted to files.
+        is_mapped = isinstance(table, MappedTable)
+        seen = data(train, table if is_mapped else sort_columns(table, n_threads))
+        unseen = None if validation is None else data(validation, validation.table)
+        return seen, unseen, first
+    if spec is None:
+        most_bins, forced = params.max_bins_by_feature or params.max_bins, params.forced_bins
+        spec = fit_bins(train.table, most_bins, train.weight, params.seed, n_threads, forced)
+    if start is not None:
+        spec = keep_bins(spec, start)
+        first = _of_a_kind(in_bins_of(spec, start), params)
+    rules = BundleRules(
+        params.bundle_features,
+        params.bundle_order,
+        params.bundle_conflicts,
+        params.max_conflict_rate,
+    )
+    matrix = bin_bundled(train.table, spec, rules, n_threads)
+    if may_pay(matrix):
+        matrix = pair_columns(matrix, n_threads)
+    if validation is None:
+        return data(train, matrix), None, first
+    unseen = data(validation, bin_unseen(validation.table, matrix, n_threads))
+    return data(train, matrix), unseen, first
+
+
+def _of_a_kind(forest: Forest, params: BoostParams) -> Forest:
+    """The trees of a model, of one output each if those that follow are."""
+    return forest if holds_vectors(params) else without_vectors(forest)
+
+
+def sortable(table: AnyTable, tree_method: str) -> Table:
+    """The table, if its columns can be sorted once."""
+    if isinstance(table, SparseTable):
+        raise ParameterError(
+            f"tree_method={tree_method!r} sorts whole columns, but X is sparse: use "
+            "tree_method='hist', or give X.toarray()."
+        )
+    for column in table.schema.columns:
+        if column.kind == "category":
+            raise ParameterError(
+                f"tree_method={tree_method!r} sorts numbers, but column {column.name!r} is a "
+                "category: use tree_method='hist', or encode the column."
+            )
+    return table

@@ -1,0 +1,370 @@
+"""What is noted of a fit after each round: scores, early stopping, callbacks, the record.
+
+Glossary
+--------
+watch     the listener of one fit: it scores the watched rows, tells the callbacks, and
+          says when the fit should end
+record    what the model file tells of the training
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from hedgerow.boosting.loop.callbacks import (
+    Callback,
+    History,
+    Round,
+    call_all,
+    read_only,
+)
+from hedgerow.boosting.loop.rounds import BoostState
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.resume.checkpoint import Rounds, one_round
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.stopping import BestRound, Rising, StoppingParams
+from hedgerow.data import numbers_of
+from hedgerow.errors import LossError, ParameterError, StorageError
+from hedgerow.metrics import (
+    Metric,
+    evaluate,
+    make_metrics,
+    scored_as,
+)
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective, loss_record
+from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_record
+
+StoppedBy: TypeAlias = Literal["rounds", "early_stopping", "callback", "time_budget", "interrupt"]
+
+_OUT_OF_BAG_SCORES = {"regression": "r2", "two classes": "accuracy", "classes": "accuracy"}
+
+
+@dataclass(slots=True, eq=False)
+class Watch:
+    """Scores, early stopping, budget and callbacks of one fit.
+
+    Rounds are counted with the ``n_first`` that a model had which the fit has begun with;
+    scores and seconds are noted of the others.
+
+    Attributes
+    ----------
+    objective : Objective
+    scored : mapping from str to tuple of Metric
+        Metrics of all rows that are scored, by what history calls the rows.  The first metric
+        of the first rows decides, the others are noted.
+    best : BestRound or None
+    callbacks : tuple of callable
+    n_rounds : int
+        Rounds that the model is to have.
+    by_out_of_bag : bool
+        Whether the rows that a round leaves out decide.
+    started : float
+        When the fit began, in the seconds of :func:`time.monotonic`.
+    budget : Budget or None
+    assemble : callable or None
+        Makes the model of a forest; set before the first round.
+    n_first : int
+        Rounds of the model that the fit has begun with.
+    history, out_of_bag : dict
+        Scores, as the record has them.
+    start_scores : mapping
+        Scores of the model that the fit has begun with, on the same rows.
+    seconds : list of float
+        From the beginning of the fit to the end of each round; NaN for those of an
+        earlier run.
+    stopped_by : str
+        What ended the fit; see :mod:`hedgerow.boosting.loop.training_loop`.
+    """
+
+    objective: Objective
+    scored: Mapping[str, tuple[Metric, ...]]
+    best: BestRound | None
+    callbacks: tuple[Callback, ...]
+    n_rounds: int
+    by_out_of_bag: bool = False
+    started: float = field(default_factory=time.monotonic)
+    budget: Budget | None = None
+    assemble: Callable[[Forest], Model] | None = None
+    n_first: int = 0
+    history: History = field(default_factory=dict)
+    out_of_bag: dict[str, float] = field(default_factory=dict)
+    start_scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+    stopped_by: StoppedBy = "rounds"
+
+    def begin_rounds(self) -> None:
+        """Note that the first round begins now: what it took to get there is not of its time."""
+        if self.budget is not None:
+            self.budget.begin_rounds()
+
+    @property
+    def rows(self) -> str:
+        """What history calls the rows that decide."""
+        return next(iter(self.scored))
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What the rows that decide are scored by; empty if nothing is scored."""
+        return next(iter(self.scored.values()), ())
+
+    def note_start(self, scores: Mapping[str, Mapping[str, float]]) -> None:
+        """Note how good the model is that the fit begins with: it may be the best there is.
+
+        Parameters
+        ----------
+        scores : mapping of mappings
+            Its score by each metric, by name of the rows.
+        """
+        self.start_scores = scores
+        self._observe_start()
+
+    def _observe_start(self) -> None:
+        """Let early stopping compare the rounds with the model that the fit begins with."""
+        if self.best is None or self.n_first == 0:
+            return
+        if self.by_out_of_bag:
+            self.best.observe(self.n_first, 0.0)  # it improves on itself by nothing
+        elif self.start_scores:
+            self.best.observe(self.n_first, self.start_scores[self.rows][self.metrics[0].name])
+
+    def after_round(self, state: BoostState) -> bool:
+        """Note the scores, tell the callbacks; True if the fit should end."""
+        stop = False
+        if self.scored:
+            found = _scores_of(state)
+            for rows, scores in found.items():
+                curves = self.history.setdefault(rows, {name: [] for name in scores})
+                for name, score in scores.items():
+                    curves[name].append(score)
+            if self.best is not None and not self.by_out_of_bag:
+                stop = self.best.observe(state.n_rounds, found[self.rows][self.metrics[0].name])
+        if state.oob_improvement:
+            stop = self._note_out_of_bag(state) or stop
+        elapsed = time.monotonic() - self.started
+        self.seconds.append(elapsed)
+        if stop:
+            self.stopped_by = "early_stopping"
+        if self.callbacks:
+            seen = Round(
+                state.n_rounds,
+                self.n_rounds,
+                read_only(self.history),
+                elapsed,
+                stop or state.n_rounds == self.n_rounds,
+                lambda: self.model_of(state),
+            )
+            if call_all(self.callbacks, seen) and not stop:
+                self.stopped_by, stop = "callback", True
+        if not stop and self.budget is not None and state.n_rounds < self.n_rounds:
+            stop = self.budget.is_spent(state.n_rounds, lambda: self.model_of(state))
+            if stop:
+                self.stopped_by = "time_budget"
+        return stop
+
+    @property
+    def watched(self) -> str | None:
+        """Name of the score that decides early stopping, or would; None if there is none."""
+        if self.by_out_of_bag:
+            return "improvement"
+        return self.metrics[0].name if self.metrics else None
+
+    @property
+    def n_kept(self) -> int:
+        """Rounds that the model keeps, of those that are done."""
+        return self.n_done if self.best is None else max(self.n_first, self.best.round)
+
+    @property
+    def n_done(self) -> int:
+        """Whole rounds so far, those of the model that the fit has begun with among them."""
+        return self.n_first + len(self.seconds)
+
+    @contextmanager
+    def assembling(self, assemble: Callable[[Forest], Model]) -> Iterator[None]:
+        """Models are made so, for callbacks, until this ends.
+
+        What makes them knows the rows, and this: without the cycle all of it is free when
+        the fit ends.
+        """
+        self.assemble = assemble
+        try:
+            yield
+        finally:
+            self.assemble = None
+
+    def model_of(self, state: BoostState) -> Model:
+        """The model as it is if the fit ends now."""
+        if self.assemble is None:
+            raise ParameterError(
+                "the model of a round is made while its callback runs, but this fit has ended: "
+                "take the model of the estimator, or call model() in the callback."
+            )
+        return self.assemble(state.freeze(self.n_kept))
+
+    def cut(self, n_rounds: int) -> None:
+        """Forget all that comes after ``n_rounds`` rounds, but for the best one of others."""
+        for curves in self.history.values():
+            for curve in curves.values():
+                del curve[n_rounds:]
+        del self.seconds[n_rounds:]
+
+    def keep_whole_rounds(self) -> bool:
+        """Forget what an interrupted round has left; False if no round was whole."""
+        whole = len(self.seconds)
+        for rows in (*self.scored, "out_of_bag"):  # those of folds are whole
+            for scores in self.history.get(rows, {}).values():
+                del scores[whole:]
+        if self.best is not None:
+            self.best = self.best.again()
+            self._observe_start()
+            self._observe_again(whole)
+        self.stopped_by = "interrupt"
+        return whole > 0
+
+    def take_over(self, earlier: Rounds, state: BoostState) -> bool:
+        """Note the scores of rounds that were done before; True if the fit ended with them."""
+        names = [(rows, metric.name) for rows, known in self.scored.items() for metric in known]
+        if earlier.scores.shape[1] != len(names):
+            raise StorageError(
+                f"the checkpoint has {earlier.scores.shape[1]} scores of each round, this fit "
+                f"{len(names)}: remove the checkpoint."
+            )
+        for (rows, name), scores in zip(names, earlier.scores.T.tolist(), strict=True):
+            self.history.setdefault(rows, {})[name] = scores
+        if state.oob_improvement:
+            self.history["out_of_bag"] = {"improvement": list(state.oob_improvement)}
+        self.seconds = [math.nan] * earlier.n_rounds
+        out_of_patience = self._observe_again(earlier.n_rounds)
+        if earlier.ended:
+            self.stopped_by = "early_stopping" if out_of_patience else "callback"
+        self.begin_rounds()
+        return earlier.ended
+
+    def _observe_again(self, n_rounds: int) -> bool:
+        """Look for the best of rounds that are in the history; True if patience is at its end."""
+        stop = False
+        for number in range(n_rounds if self.best is not None else 0):
+            if self.by_out_of_bag:
+                score = math.fsum(self.history["out_of_bag"]["improvement"][: number + 1])
+            else:
+                score = self.history[self.rows][self.metrics[0].name][number]
+            assert self.best is not None
+            stop = self.best.observe(self.n_first + number + 1, score)
+        return stop
+
+    def last_round(self, state: BoostState) -> Rounds:
+        """The last round with its scores, to be recorded."""
+        # A fit that has run out of time goes on in the next run.
+        ended = self.stopped_by in ("early_stopping", "callback")
+        scores = [
+            curve[-1] for rows in self.scored for curve in self.history.get(rows, {}).values()
+        ]
+        improvement = state.oob_improvement[-1] if state.oob_improvement else math.nan
+        return one_round(
+            state.n_rounds - self.n_first - 1,
+            state.newest(),
+            state.base_score,
+            scores,
+            improvement,
+            ended,
+        )
+
+    def _note_out_of_bag(self, state: BoostState) -> bool:
+        """Note how the round changed the loss of the rows that it left out."""
+        curves = self.history.setdefault("out_of_bag", {"improvement": []})
+        curves["improvement"].append(state.oob_improvement[-1])
+        if self.best is None or not self.by_out_of_bag:
+            return False
+        return self.best.observe(state.n_rounds, math.fsum(state.oob_improvement))
+
+    def note_forest(self, state: BoostState) -> None:
+        """Score a random forest on the rows by the trees that did not see them."""
+        found = state.rows.out_of_bag()
+        if found is None or len(found[0]) == 0:
+            return
+        if self.best is not None and self.best.round != state.n_rounds:
+            return  # the model keeps fewer trees: their own score is not known
+        target, raw, weight = found
+        name = _OUT_OF_BAG_SCORES.get(scored_as(self.objective))
+        metrics = make_metrics(["loss"] if name is None else [name, "loss"], self.objective)
+        self.out_of_bag = evaluate(metrics, self.objective, target, raw, weight)
+
+
+def _scores_of(state: BoostState) -> Mapping[str, Mapping[str, float]]:
+    try:
+        return state.scores()
+    except LossError as error:
+        raise LossError(f"round {state.n_rounds}: {error}") from error.__cause__
+
+
+def best_round_of(
+    metric: Metric, stopping: StoppingParams, stops: tuple[int, float] | None
+) -> BestRound | None:
+    """What looks for the best round; None if the fit cannot stop early."""
+    if stops is None:
+        return None
+    return BestRound(Rising() if stopping.by_out_of_bag else metric, *stops)
+
+
+def record_of(n_rows: int, params: BoostParams, watch: Watch) -> dict[str, Any]:
+    """What the model file tells of the training; nothing of threads, time or machine."""
+    objective = watch.objective
+    best = watch.best.round if watch.best is not None and watch.history else None
+    plain = asdict(replace(params, learning_rate=1.0))
+    plain["learning_rate"] = rate_record(params.learning_rate, watch.n_kept, watch.n_first)
+    parameters = {name: _plain(value) for name, value in plain.items()}
+    if params.max_conflict_rate == 0.0:
+        # Whether and how features share columns has then no part in the model.
+        for name in ("bundle_features", "bundle_order", "bundle_conflicts"):
+            del parameters[name]
+    return {
+        "parameters": parameters,
+        "n_rows": n_rows,
+        "history": {
+            rows: {name: list(scores) for name, scores in curves.items()}
+            for rows, curves in watch.history.items()
+        },
+        "best_round": best,
+        **({} if watch.watched is None else {"watched": watch.watched}),
+        **({"init_rounds": watch.n_first} if watch.n_first else {}),
+        **({"init_scores": dict(watch.start_scores)} if watch.start_scores else {}),
+        **({"validation_sets": sets} if (sets := _sets_of(watch)) else {}),
+        "stopped_by": watch.stopped_by,
+        **({"out_of_bag": watch.out_of_bag} if watch.out_of_bag else {}),
+        **loss_record(objective),
+    }
+
+
+def _sets_of(watch: Watch) -> list[str]:
+    """Names of the validation sets, in order, if the user has given names."""
+    named = [name for name in watch.scored if name != TRAINING]
+    return [] if named == [ONLY] else named
+
+
+def found_by_loss(
+    train: Sample, objective: Objective, forest: Forest, n_threads: int
+) -> dict[str, Any]:
+    """What a loss adds to the record once the trees are known: a baseline hazard."""
+    describe: Callable[..., dict[str, Any]] | None = getattr(objective, "fit_record", None)
+    if describe is None:
+        return {}
+    predictor = Predictor(forest, train.table.schema.kinds)
+    raw = predictor.raw_scores(numbers_of(train.table), n_threads)
+    if train.offset is not None:
+        raw = raw + train.offset
+    return describe(train.target, raw, train.weight)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number as a Python one."""
+    item: Callable[[], Any] | None = getattr(value, "item", None)
+    return value if item is None else item()

@@ -1,0 +1,1 @@
+"""Checkpoints, fits that go on, and leaf values for new rows."""

@@ -1,0 +1,368 @@
+"""Going on from a model: more rounds on top of its trees, perhaps of other rows.
+
+Glossary
+--------
+start       the model that is gone on from; its trees stay as they are
+added rows  the rows of the new fit, whatever the model was trained on
+
+::
+
+    new rows --- read by the columns of the model (levels that it does not know join)
+       |
+       +--- raw scores: base score, offset, trees of the model in their order
+       |
+       +--- bins: made anew from these rows; of categories no finer bin of the model is lost
+       |
+    rounds n, n + 1, ...  ->  trees of the model, then the new ones
+
+A model file keeps the cuts that its trees use, not all that there were, so cuts are made
+anew: of the same rows they are the same.  Trees of the model are walked by values, as in
+prediction.  Sampling and rounding are drawn by the number of the tree, which goes on, so
+50 rounds and then 50 more are 100 rounds at once, to the last bit.
+
+A split by category is a set of bins, and a model has one bin for each level.  Where new
+levels are added, sets of the old trees are written anew: a new level goes where a missing
+value goes.  A column that has more levels than bins keeps those of the model; its new
+levels join the bin of the rarest, or have one together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import BinArray, FloatArray, IntArray
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.strategy import ALL_OUTPUTS, ONE_OUTPUT, obstacle_to_vectors
+from hedgerow.boosting.resume.fingerprint import Fingerprint, array_digest
+from hedgerow.data import Schema, Table, drop_unused_levels, numbers_of, recode
+from hedgerow.data.bins import MOST_CATEGORY_BINS, SMALLEST_STRIDE, BinSpec
+from hedgerow.data.categories import chosen_columns
+from hedgerow.data.schema import with_more_levels
+from hedgerow.errors import ParameterError
+from hedgerow.kernels.slopes import joined_slopes
+from hedgerow.model.forest import CategoryTables, Forest, node_arrays
+from hedgerow.model.model import AVERAGED, Model, has_foreign_rules
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import Objective, loss_record
+from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """A model to go on from.
+
+    Attributes
+    ----------
+    model : Model
+        On the scale on which its trees were grown.
+    total : bool, default=False
+        Whether ``n_estimators`` counts the rounds of the model, too.
+    name : str, default="init_model"
+        What the user calls it, for messages.
+    """
+
+    model: Model
+    total: bool = False
+    name: str = "init_model"
+
+    @property
+    def forest(self) -> Forest:
+        return self.model.forest
+
+    def rounds_to_add(self, n_estimators: int) -> int:
+        """How many rounds are still to be done.
+
+        Raises
+        ------
+        ParameterError
+            If the model has more than are wanted.
+        """
+        if not self.total:
+            return n_estimators
+        done = self.forest.n_rounds
+        if n_estimators < done:
+            raise ParameterError(
+                f"n_estimators={n_estimators} is less than the {done} rounds that the fitted model "
+                "has: with warm_start=True it is the number of all rounds. Raise it, or set "
+                "warm_start=False to begin anew."
+            )
+        return n_estimators - done
+
+    def with_strategy(self, params: BoostParams, objective: Objective) -> BoostParams:
+        """Settings whose trees can stand behind those of the model.
+
+        With ``multi_strategy="auto"`` new trees are of the kind of the model's, if the other
+        settings allow it.
+
+        Raises
+        ------
+        ParameterError
+            If vectors are asked for behind trees of one output each.
+        """
+        if objective.n_outputs == 1 or self.forest.n_trees == 0:
+            return params
+        if self.forest.vectors is not None:
+            if params.multi_strategy != "auto":
+                return params
+            shares = obstacle_to_vectors(params) is None
+            return replace(params, multi_strategy=ALL_OUTPUTS if shares else ONE_OUTPUT)
+        if params.multi_strategy == ALL_OUTPUTS:
+            raise ParameterError(
+                f"multi_strategy={ALL_OUTPUTS!r}: the trees of {self.name} have one output each, "
+                f"and vectors cannot follow them: use multi_strategy={ONE_OUTPUT!r} or 'auto'."
+            )
+        return replace(params, multi_strategy=ONE_OUTPUT)
+
+    def params_to_add(self, params: BoostParams) -> BoostParams:
+        """Settings of the rounds that are still to be done.
+
+        Of a sequence of learning rates for all rounds those of the last ones; a callable
+        goes on to count from the model's first round.
+        """
+        n_rounds, rate = self.rounds_to_add(params.n_estimators), params.learning_rate
+        kept = rate[-n_rounds:] if isinstance(rate, tuple) else rate
+        return replace(params, n_estimators=n_rounds, learning_rate=kept)
+
+    def rates_and(self, added: Any, n_rounds: int) -> Any:
+        """What the record of ``n_rounds`` rounds in all tells of their learning rates.
+
+        ``added`` is what it would tell of those that have been added alone: a number, or one
+        for each round.
+        """
+        before = self.model.training.get("parameters", {}).get("learning_rate", added)
+        n_first = self.forest.n_rounds
+        if n_first == 0 or (before == added and not isinstance(added, list)):
+            return added
+        counts = (n_first, n_rounds - n_first)
+        return [
+            rate
+            for given, count in zip((before, added), counts, strict=True)
+            for rate in (given if isinstance(given, list) else [given] * count)
+        ]
+
+    def check(self, objective: Objective, params: BoostParams, schema: Schema) -> None:
+        """Raise ``ParameterError`` unless rounds with these settings can be added."""
+        before = self.model.training.get("parameters", {}).get("boosting", "gbdt")
+        for mode, whose in ((params.boosting, "this fit"), (before, "the model")):
+            if mode != "gbdt":
+                raise ParameterError(
+                    f"{self.name}: boosting={mode!r} of {whose} rescales trees as others join "
+                    "them, so a finished model cannot be gone on from: use boosting='gbdt', or "
+                    "train all rounds at once."
+                )
+        if self.forest.n_trees > 0 and self.forest.n_parallel != params.num_parallel_tree:
+            raise ParameterError(
+                f"{self.name} has {self.forest.n_parallel} trees of each output in a round, this "
+                f"fit num_parallel_tree={params.num_parallel_tree}: give the same."
+            )
+        if AVERAGED in self.model.training:
+            raise ParameterError(
+                f"{self.name} is the mean of the models of several folds, whose trees stand one "
+                "behind the other: go on from the model of a fold, or from "
+                "cross_fit(model='refit')."
+            )
+        if has_foreign_rules(self.model):
+            raise ParameterError(
+                f"{self.name} comes from another library and reads categories, zeros or lines by "
+                "its rules, so rounds cannot be added to it: train a model here."
+            )
+        if self.model.inputs is not None or params.target_statistics is True:
+            raise ParameterError(
+                f"{self.name}: means of the target in the place of categories (target_statistics) "
+                "belong to the rows that they were taken of, so such a model cannot be gone on "
+                "from: train it with target_statistics=False."
+            )
+        asked = (objective.name, objective.n_outputs, loss_record(objective))
+        model = self.model
+        kept = {key: model.training.get(key) for key in asked[2]}
+        if asked != (model.objective, model.forest.n_outputs, kept):
+            raise ParameterError(
+                f"{self.name} was trained with {_loss_text(model.objective, kept)} and "
+                f"{model.forest.n_outputs} output(s), this fit has "
+                f"{_loss_text(objective.name, asked[2])} and {objective.n_outputs}: give the same."
+            )
+        if bool(params.zero_as_missing) != model.schema.zero_missing:
+            raise ParameterError(
+                f"{self.name} was trained with zero_as_missing={model.schema.zero_missing}: give "
+                "the same."
+            )
+        assert schema.names == model.schema.names
+
+    def identified(self, fit: Fingerprint, params: BoostParams) -> Fingerprint:
+        """The fingerprint of a fit that goes on from this model."""
+        forest, digest = self.forest, hashlib.blake2b(digest_size=20)
+        arrays = [*node_arrays(forest).values(), forest.tree_start, forest.base_score]
+        if forest.categories is not None:
+            arrays += [forest.categories.sets, forest.categories.level_bin]
+        if forest.vectors is not None:
+            arrays.append(forest.vectors)
+        if forest.slopes is not None:
+            arrays += list(forest.slopes)
+        for array in arrays:
+            digest.update(array_digest(array).encode())
+        settings = dict(fit.settings)
+        if callable(params.learning_rate) and not self.total:
+            most = forest.n_rounds + params.n_estimators  # it counts the rounds of the model, too
+            settings["learning_rate"] = rate_text(params.learning_rate, most)
+        contents = {**fit.contents, self.name: digest.hexdigest()}
+        return replace(fit, settings=settings, contents=contents)
+
+
+def _loss_text(name: str, record: Mapping[str, Any]) -> str:
+    values = dict(record)
+    values |= values.pop("loss_parameters", None) or {}
+    return f"objective {name!r}" + "".join(f", {key}={value!r}" for key, value in values.items())
+
+
+def check_reading(schema: Schema, categorical: Any, unknown: Any, name: str) -> None:
+    """Refuse options of reading that contradict the columns of the model to continue."""
+    chosen = chosen_columns(categorical, schema.names)
+    had = np.array([kind == "category" for kind in schema.kinds])
+    if chosen is not None and (chosen != had).any():
+        column = schema.names[int(np.argmax(chosen != had))]
+        what = "categories" if had[schema.names.index(column)] else "numbers"
+        raise ParameterError(
+            f"categorical_features: column {column!r} held {what} when {name} was trained: leave "
+            "categorical_features at 'auto', so that columns are read as they were."
+        )
+    if unknown != "missing" and schema.has_categories and unknown != schema.unknown:
+        raise ParameterError(
+            f"unknown_category={unknown!r}, but {name} was trained with {schema.unknown!r}: give "
+            "the same."
+        )
+
+
+def with_known_levels(
+    train: Sample, validation: Sample | None, known: Schema
+) -> tuple[Sample, Sample | None]:
+    """Levels of the model, and those of rows that are trained on; no others."""
+    if not known.has_categories:
+        return train, validation
+    assert isinstance(train.table, Table)  # sparse data hold no categories
+    used = drop_unused_levels(train.table, weight=train.weight).schema
+    schema = with_more_levels(known, {c.name: c.levels for c in used.columns})
+    train = replace(train, table=recode(train.table, schema, "missing"))
+    if validation is not None:
+        assert isinstance(validation.table, Table)
+        policy = "missing" if schema.unknown == "error" else schema.unknown
+        validation = replace(validation, table=recode(validation.table, schema, policy))
+    return train, validation
+
+
+def start_scores(forest: Forest, sample: Sample, n_threads: int) -> FloatArray:
+    """Raw scores, shape (n_outputs, n_rows), at which the first new tree is grown.
+
+    Added up as the fit of the model has done: base score, offset, tree by tree.
+    """
+    raw = np.repeat(forest.base_score[:, None], sample.n_rows, axis=1)
+    if sample.offset is not None:
+        raw += sample.offset
+    predictor = Predictor(forest, sample.table.schema.kinds)
+    predictor.add_scores(numbers_of(sample.table), raw, n_threads)
+    return raw
+
+
+# -- categories --------------------------------------------------------------------------
+
+
+def keep_bins(spec: BinSpec, start: Model) -> BinSpec:
+    """The bins of these rows, such that levels in different bins of the model stay so."""
+    tables = start.forest.categories
+    if tables is None:
+        return spec
+    found: list[BinArray] = []
+    for j in range(spec.n_features):
+        bins = spec.bins_of(j)
+        if spec.schema.columns[j].kind == "category":
+            old, places = tables.bins_of(j), _places(start.schema, spec.schema, j)
+            pairs = np.unique(np.stack([bins[places], old]), axis=1)
+            if len(np.unique(pairs[0])) < pairs.shape[1]:
+                last = int(old.max(initial=0))
+                free = last + 1 < MOST_CATEGORY_BINS
+                bins = np.full(len(bins), last + 1 if free else last, dtype=np.uint8)
+                bins[places] = old
+        found.append(bins)
+    level_bin = np.concatenate(found)
+    counts = np.diff(spec.cut_start).max(initial=0), level_bin.max(initial=0)
+    most = 1 + int(max(counts))
+    stride = max(SMALLEST_STRIDE, 1 << most.bit_length())
+    return replace(spec, level_bin=level_bin, stride=stride)
+
+
+def in_bins_of(spec: BinSpec, start: Model) -> Forest:
+    """The forest of the model, with sets in terms of bins that :func:`keep_bins` gave."""
+    forest, tables = start.forest, start.forest.categories
+    if tables is None:
+        return forest
+    bits = np.unpackbits(tables.sets.view(np.uint8), axis=1, bitorder="little")
+    new = np.zeros_like(bits)
+    nodes = np.flatnonzero(forest.has_sets)
+    rows = forest.threshold[nodes]
+    for j in np.flatnonzero(spec.is_category).tolist():
+        chosen = forest.feature[nodes] == j
+        source = _sources(tables, start.schema, spec, j)
+        known = source >= 0
+        at, sides = rows[chosen], forest.missing_left[nodes[chosen]]
+        part = np.repeat(sides[:, None], len(source), axis=1)
+        part[:, known] = bits[at][:, source[known]]
+        new[at, : len(source)] = part
+    sets = np.packbits(new, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    return replace(forest, categories=CategoryTables(sets, spec.level_bin, spec.level_start))
+
+
+def _sources(tables: CategoryTables, schema: Schema, spec: BinSpec, j: int) -> IntArray:
+    """Of each bin of column ``j`` that of the model which it is a part of; -1 for new levels."""
+    source = np.full(spec.n_bins(j), -1, dtype=np.int64)
+    source[spec.bins_of(j)[_places(schema, spec.schema, j)]] = tables.bins_of(j)
+    return source
+
+
+def _places(old: Schema, new: Schema, j: int) -> IntArray:
+    """Code in the new schema of each level that column ``j`` has in the old one."""
+    levels = old.columns[j].levels
+    if len(levels) == 0:
+        return np.zeros(0, dtype=np.int64)
+    index = new.level_index(j)
+    if index.is_text:
+        return index.of_texts([str(level) for level in levels])
+    return index.of_numbers(np.array(levels))
+
+
+def joined(first: Forest, more: Forest) -> Forest:
+    """Trees of one forest and then those of another, with the base score of the first."""
+    fields = {
+        name: np.concatenate([array, getattr(more, name)])
+        for name, array in node_arrays(first).items()
+    }
+    tables = more.categories
+    if tables is not None and first.categories is not None:
+        shifted = more.threshold + np.where(more.has_sets, len(first.categories.sets), 0)
+        fields["threshold"] = np.concatenate([first.threshold, shifted])
+        sets: npt.NDArray[np.uint64] = np.concatenate([first.categories.sets, tables.sets])
+        tables = replace(tables, sets=sets)
+    starts = [first.tree_start, first.tree_start[-1] + more.tree_start[1:]]
+    return Forest(
+        **fields,
+        tree_start=np.concatenate(starts),
+        base_score=first.base_score,
+        n_features=first.n_features,
+        categories=tables,
+        vectors=_joined_vectors(first, more),
+        slopes=joined_slopes([first.slopes, more.slopes], [len(first.feature), len(more.feature)]),
+        n_parallel=more.n_parallel,
+    )
+
+
+def _joined_vectors(first: Forest, more: Forest) -> FloatArray | None:
+    """Vectors of both; None if no leaf holds one.  A forest of no trees fits any other."""
+    vectors = [each.vectors for each in (first, more) if each.n_trees > 0]
+    found = [each for each in vectors if each is not None]
+    assert len(found) in (0, len(vectors)), "trees with vectors and trees without"
+    return np.concatenate(found) if found else None

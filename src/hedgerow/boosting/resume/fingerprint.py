@@ -1,0 +1,270 @@
+"""What the result of a fit depends on, in a form that can be kept and compared.
+
+Glossary
+--------
+setting  a short text that can be shown: ``learning_rate`` is ``0.1``
+content  a digest of an array or a schema: equal or not, no more can be said
+
+Left out is what has no part in a model: threads, callbacks, the progress bar, the
+time budget, which each run has anew, and
+``n_estimators``, for the trees of a fit do not depend on how many more follow.  A
+metric that the user wrote counts by its name; what it computes cannot be known.
+
+Blocks of an array have digests of their own, so that threads can share the work; the
+digest of an array does not depend on how many there are, nor on its strides.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow import __version__
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation.stopping import CLOCK_FIELDS, StoppingParams
+from hedgerow.data import Schema, Table
+from hedgerow.metrics import Metric
+from hedgerow.metrics.groups import GroupScores
+from hedgerow.metrics.queries import first_seen
+from hedgerow.objectives import Objective, parameters_of
+from hedgerow.objectives.own import Linked
+from hedgerow.params import BoostParams
+from hedgerow.schedules import rate_text
+from hedgerow.threads import run_blocks
+
+_BLOCK_BYTES = 1 << 22
+_DIGEST_BYTES = 20
+_LONGEST = 200
+"""Longest text of a setting; of longer ones a digest is kept."""
+
+_SOURCES = (
+    "boosting",
+    "data",
+    "growing",
+    "kernels",
+    "metrics",
+    "objectives",
+    "params.py",
+    "schedules.py",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a fit is.
+
+    Attributes
+    ----------
+    settings, contents : mapping from str to str
+        By the name under which the user knows them.
+    """
+
+    settings: Mapping[str, str]
+    contents: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """One text for all of it: equal for equal fits only."""
+        digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        for part in (self.settings, self.contents):
+            for name in sorted(part):
+                digest.update(f"{name}\0{part[name]}\0".encode())
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def differences(self, now: Fingerprint) -> list[str]:
+        """What differs between this fit, an earlier one, and that of now, in words."""
+        found = []
+        for name in _names(self.settings, now.settings):
+            before, after = self.settings.get(name, "unset"), now.settings.get(name, "unset")
+            if before != after:
+                found.append(f"{name} was {before} and is {after}")
+        for name in _names(self.contents, now.contents):
+            one, other = self.contents.get(name), now.contents.get(name)
+            if one is None or other is None:
+                found.append(f"{name} {'is new' if one is None else 'is gone'}")
+            elif one != other:
+                found.append(f"{name} {'have' if name == 'columns' else 'has'} changed")
+        return found
+
+
+def _names(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    return [*one, *(name for name in other if name not in one)]
+
+
+def fingerprint(
+    contents: Mapping[str, str],
+    n_rows: int,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    metrics: Sequence[Metric],
+    sets: Sequence[str] = (),
+) -> Fingerprint:
+    """The fingerprint of a fit.
+
+    Parameters
+    ----------
+    contents : mapping from str to str
+        Of the rows: :func:`contents_of`, or :func:`stored_contents
+        <hedgerow.boosting.external.stored_fingerprint.stored_contents>` of chunks.
+    n_rows : int
+        Rows that were given.
+    objective : Objective
+    params : BoostParams
+        Resolved: without names of columns.
+    stopping : StoppingParams
+    metrics : sequence of Metric
+        Those whose scores are kept.
+    sets : sequence of str
+        Names of validation rows that stand one behind the other.
+    """
+    rows = {"rows": str(n_rows)} | ({"validation_sets": _text(list(sets))} if sets else {})
+    return Fingerprint(settings_of(objective, params, stopping, metrics) | rows, contents)
+
+
+def contents_of(
+    train: Sample, validation: Sample | None, metrics: Sequence[Metric], n_threads: int = 1
+) -> dict[str, str]:
+    """Digests of rows in memory as the user gave them, before rows are set aside."""
+    contents = _contents_of(train, "", n_threads)
+    if validation is not None:
+        contents |= _contents_of(validation, "_val", n_threads)
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores):
+            contents[f"groups of {metric.name}"] = array_digest(metric.function.codes, n_threads)
+    return contents
+
+
+def settings_of(
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    metrics: Sequence[Metric],
+) -> dict[str, str]:
+    """All that is no data: versions, parameters, loss, metrics."""
+    plain = asdict(replace(params, learning_rate=1.0))  # a schedule has a text of its own
+    asked = {name: value for name, value in plain.items() if name != "n_estimators"}
+    named = {"random_state" if name == "seed" else name: value for name, value in asked.items()}
+    texts = {
+        "Hedgerow": f"{__version__} ({_digest_of_sources()})",
+        "NumPy": np.__version__,
+        "processor": platform.machine(),
+        "objective": objective.name,
+        "n_outputs": str(objective.n_outputs),
+        **_loss_texts(objective),
+        "eval_metric": ", ".join(
+            f"{metric.name} ({'higher' if metric.higher_is_better else 'lower'} is better)"
+            for metric in metrics
+        ),
+        **{
+            field.name: _text(getattr(stopping, field.name))
+            for field in fields(stopping)
+            if field.name not in CLOCK_FIELDS
+        },
+        **{name: _text(value) for name, value in named.items()},
+        "learning_rate": rate_text(params.learning_rate, params.n_estimators),
+    }
+    return {name: text if len(text) <= _LONGEST else _short(text) for name, text in texts.items()}
+
+
+def _loss_texts(objective: Objective) -> dict[str, str]:
+    """Parameters of the loss; of one that the user wrote its name, for the code cannot be known."""
+    if isinstance(objective, Linked):
+        return {"loss": f"{objective.label!r} ({objective.link})"}
+    return {name: _text(value) for name, value in parameters_of(objective).items()}
+
+
+def _text(value: Any) -> str:
+    """The same text for a NumPy number and a Python one."""
+    item: Callable[[], Any] | None = getattr(value, "item", None)
+    return repr(value if item is None else item())
+
+
+def _short(text: str) -> str:
+    digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{text[: _LONGEST // 2]}... ({digest})"
+
+
+@functools.cache
+def _digest_of_sources() -> str:
+    """Digest of the program text that decides what a fit does: a version may have several."""
+    digest = hashlib.blake2b(digest_size=6)
+    package = Path(__file__).parents[2]
+    for name in _SOURCES:
+        place = package / name
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _contents_of(sample: Sample, suffix: str, n_threads: int) -> dict[str, str]:
+    table = sample.table
+    values: Iterable[AnyArray] = (
+        [table.values] if isinstance(table, Table) else [table.row_start, table.column, table.value]
+    )
+    arrays = {
+        "X": values,
+        "y": [sample.target],
+        "sample_weight": [] if sample.weight is None else [sample.weight],
+        "offset": [] if sample.offset is None else [sample.offset],
+        "qid": [] if sample.query is None else [first_seen(sample.query)],
+        "position": [] if sample.position is None else [sample.position.codes],
+        "groups": [] if sample.group is None else [sample.group],
+        "sets": [] if sample.sets is None else [sample.sets.codes],
+    }
+    found = {f"columns{suffix}": schema_digest(table.schema)} if not suffix else {}
+    for name, given in arrays.items():
+        parts = [array_digest(array, n_threads) for array in given]
+        if parts:
+            found[f"{name}{suffix}"] = " ".join(parts)
+    return found
+
+
+def schema_digest(schema: Schema) -> str:
+    """Digest of names, kinds and levels of all columns."""
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    digest.update(repr((schema.named, schema.unknown, schema.zero_missing)).encode())
+    for column in schema.columns:
+        text = repr((column.name, column.kind, tuple(column.levels)))
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
+
+
+def array_digest(array: AnyArray, n_threads: int = 1) -> str:
+    """Digest of type, shape and elements, whatever the strides.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.boosting.resume.fingerprint import array_digest
+    >>> table = np.arange(6.0).reshape(2, 3)
+    >>> array_digest(table) == array_digest(np.asfortranarray(table), n_threads=2)
+    True
+    """
+    length = max(1, len(array))
+    n_rows = max(1, _BLOCK_BYTES // max(1, array.nbytes // length))
+    n_blocks = -(-length // n_rows)
+    digests = [b""] * n_blocks
+
+    def work(start: int, stop: int) -> None:
+        for block in range(start, stop):
+            rows = np.ascontiguousarray(array[block * n_rows : (block + 1) * n_rows])
+            digests[block] = hashlib.blake2b(
+                rows.reshape(-1).view(np.uint8).data, digest_size=_DIGEST_BYTES
+            ).digest()
+
+    run_blocks(work, n_blocks, n_threads, 1)
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    digest.update(f"{array.dtype.str} {array.shape}".encode())
+    for part in digests:
+        digest.update(part)
+    return digest.hexdigest()

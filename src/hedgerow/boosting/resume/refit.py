@@ -1,0 +1,273 @@
+"""New leaf values for the trees of a model, from other rows.
+
+::
+
+    for each tree, in order
+        g, h of all rows at the raw scores so far
+        new value of a leaf   the step of the loss on its rows, times the learning rate
+        slopes of a leaf      likewise (:mod:`hedgerow.boosting.resume.refit_slopes`)
+        value                 decay * old + (1 - decay) * new
+        raw scores            plus these values
+
+The structure stays: which column, which cut, and with them gains, covers and counts, which
+tell of the rows that the trees were grown on.  The base score is mixed in the same way, with
+the best constant of the new rows, as trees would take long to make up for another mean.
+LightGBM's ``refit`` does the same but for two things: it has no base score of its own (it
+is in its first tree), and a leaf that no row reaches is drawn towards 0, where here it
+keeps its value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.loop.rounds import resolve
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.resume.refit_slopes import RefittedSlopes
+from hedgerow.boosting.row_data.class_weights import (
+    corrected,
+    uncorrected,
+    weights_of,
+    with_class_weights,
+)
+from hedgerow.boosting.row_data.queries import with_queries
+from hedgerow.data import SparseTable, numbers_of
+from hedgerow.data.numbers import floats_of
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.kernels.exact_sum import exact_sum
+from hedgerow.kernels.slopes import Slopes
+from hedgerow.metrics import scored_as
+from hedgerow.model.forest import Forest
+from hedgerow.model.model import AVERAGED, Model
+from hedgerow.model.predict import Predictor
+from hedgerow.objectives import CUSTOM, Objective
+from hedgerow.objectives.beside import start_of
+from hedgerow.objectives.given import bound_to_rows, gradients_at
+from hedgerow.objectives.line_search import LeafRows, unit_of
+from hedgerow.params import FIRST_ORDER, BoostParams, Interval, boost_params
+
+_DECAY = Interval(0.0, 1.0)
+
+
+def refit(
+    model: Model, objective: Objective, sample: Sample, decay: float, n_threads: int
+) -> Model:
+    """The model with leaf values that are drawn towards those of other rows.
+
+    Parameters
+    ----------
+    model : Model
+    objective : Objective
+        Of the model.
+    sample : Sample
+        Read with the schema of the model.
+    decay : float in [0, 1]
+        Share of the old values; 0 replaces them, 1 changes nothing.
+    n_threads : int
+        The values do not depend on it.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    ParameterError
+        If the trees were not simply added up, or the loss is the user's.
+    DataError
+        If targets are outside the domain of the loss.
+    """
+    if decay not in _DECAY:
+        raise ParameterError(f"decay must be {_DECAY}; got {decay!r}.")
+    params = _params_of(model, objective)
+    sample, weights = sample.without_zero_weights(), weights_of(model)
+    objective.check_target(sample.target)
+    sample = with_class_weights(sample, weights)
+    model = uncorrected(model)
+    if scored_as(objective) == "ranking" and sample.query is None:
+        raise DataError(f"objective {objective.name!r} needs the query of each row: give qid.")
+    objective, _ = with_queries(objective, (), sample, sample, params.seed, n_threads)
+    start = start_of(objective, sample.target, sample.weight, sample.offset)
+    base = decay * model.forest.base_score + (1.0 - decay) * start
+    values, slopes, raw = _values(model, objective, sample, params, float(decay), base, n_threads)
+    forest = replace(model.forest, value=values, base_score=base, slopes=slopes)
+    record = {**model.training, "refit": {"n_rows": sample.n_rows, "decay": float(decay)}}
+    for stale in ("history", "init_scores", "best_round", "out_of_bag"):  # of other leaf values
+        record.pop(stale, None)
+    describe: Any = getattr(objective, "fit_record", None)
+    if describe is not None:
+        record |= describe(sample.target, raw, sample.weight)
+    return corrected(replace(model, forest=forest, training=record), weights)
+
+
+def _params_of(model: Model, objective: Objective) -> BoostParams:
+    if model.forest.vectors is not None:
+        raise ParameterError("leaves of several values cannot be refitted: train a new model.")
+    if objective.name == CUSTOM:
+        raise ParameterError(
+            "the model was trained with a loss of your own, whose code is not in the model: refit "
+            "needs a loss that Hedgerow knows. Train a new model instead."
+        )
+    if AVERAGED in model.training:
+        raise ParameterError(
+            "the model is the mean of the models of several folds, whose trees do not follow on "
+            "each other: refit the model of a fold, or that of cross_fit(model='refit')."
+        )
+    kept = dict(model.training.get("parameters", {}))
+    kept["num_parallel_tree"] = model.forest.n_parallel
+    if isinstance(kept.get("learning_rate"), list):
+        kept |= _rates_of(model, kept["learning_rate"])
+    params = resolve(boost_params(kept), objective)
+    if params.boosting != "gbdt":
+        raise ParameterError(
+            f"the model was trained with boosting={params.boosting!r}, whose trees are rescaled: "
+            "refit is for boosting='gbdt'. Train a new model instead."
+        )
+    if params.monotone_constraints is not None:
+        raise ParameterError(
+            "the model was trained with monotone_constraints, which new leaf values might break: "
+            "train a new model instead."
+        )
+    if params.path_smooth > 0.0:
+        raise ParameterError(
+            "the model was trained with path_smooth, and refit does not draw leaf values towards "
+            "those above them: train a new model instead."
+        )
+    return params
+
+
+def _rates_of(model: Model, rates: list[float]) -> dict[str, Any]:
+    """Settings with a learning rate for each round."""
+    if len(rates) != model.forest.n_rounds:
+        raise ParameterError(
+            f"the model has {model.forest.n_rounds} rounds, but its record the learning rates of "
+            f"{len(rates)}: refit needs those of all rounds. Train a new model instead."
+        )
+    return {"n_estimators": max(1, len(rates)), "learning_rate": rates or 1.0}
+
+
+def _values(
+    model: Model,
+    objective: Objective,
+    sample: Sample,
+    params: BoostParams,
+    decay: float,
+    base: FloatArray,
+    n_threads: int,
+) -> tuple[FloatArray, Slopes | None, FloatArray]:
+    """Values and slopes of all nodes, and the raw scores of the rows with them."""
+    forest, value = model.forest, model.forest.value.copy()
+    raw = np.repeat(base[:, None], sample.n_rows, axis=1)
+    if sample.offset is not None:
+        raw += sample.offset
+    values: AnyArray | SparseTable = numbers_of(sample.table)
+    if model.inputs is not None and not isinstance(values, SparseTable):
+        values = model.inputs.values(values, model.schema, n_threads)
+    kinds = model.split_schema.kinds
+    bound = bound_to_rows(objective, sample.target, sample.weight)
+    gradients: list[tuple[FloatArray, FloatArray]] = []
+    start = searched_at = raw
+    refitted = None
+    if forest.slopes is not None:
+        dense = values.dense() if isinstance(values, SparseTable) else values
+        numbers = np.asfortranarray(floats_of(dense, kinds))
+        refitted = RefittedSlopes(forest.slopes, numbers, decay)
+    for number in range(forest.n_trees):
+        round_, turn = divmod(number, forest.trees_per_round)
+        output = turn % forest.n_outputs
+        if turn == 0:  # all trees of a round at the scores before it
+            gradients = [
+                gradients_at(bound, sample.target, sample.weight, raw, k, round_)
+                for k in range(forest.n_outputs)
+            ]
+            start = raw.copy() if forest.n_parallel > 1 else raw
+        if output == 0:
+            searched_at = start.copy() if forest.n_parallel > 1 else raw
+        tree = forest.tree(number)
+        leaf = Predictor(tree, kinds).leaves(values, n_threads)[:, 0].astype(np.int64)
+        nodes = slice(forest.tree_start[number], forest.tree_start[number + 1])
+        now = params.of_trees_at(round_)
+        if params.leaf_estimation == "line_search":
+            new, reached = _searched(tree, leaf, objective, sample, searched_at, output, now)
+        else:
+            new, reached = _stepped(tree, leaf, *gradients[output], sample, now)
+        mixed = decay * value[nodes] + (1.0 - decay) * new
+        value[nodes] = np.where(reached, mixed, value[nodes])
+        raw[output] += value[nodes][leaf]
+        if searched_at is not raw:
+            searched_at[output] += forest.n_parallel * value[nodes][leaf]
+        if refitted is not None:
+            g, h = gradients[output]
+            raw[output] += refitted.of_tree(nodes, leaf, g, _hessians(h, sample, now), now)
+    return value, None if refitted is None else refitted.slopes, raw
+
+
+def _stepped(
+    tree: Forest, leaf: IntArray, g: FloatArray, h: FloatArray, sample: Sample, params: BoostParams
+) -> tuple[FloatArray, AnyArray]:
+    """Newton (or gradient) step of every node times the learning rate; which have rows."""
+    h = _hessians(h, sample, params)
+    sums = [_sums(tree, leaf, part) for part in (g, h, np.ones(len(g)))]
+    top, below = sums[0], sums[1] + params.reg_lambda
+    shrunk = np.sign(top) * np.maximum(np.abs(top) - params.reg_alpha, 0.0)
+    step = np.divide(-shrunk, below, out=np.zeros(len(top)), where=below > 0.0)
+    if params.max_delta_step > 0.0:
+        step = np.clip(step, -params.max_delta_step, params.max_delta_step)
+    return params.learning_rate * step, sums[2] > 0.0
+
+
+def _hessians(h: FloatArray, sample: Sample, params: BoostParams) -> FloatArray:
+    """Those that steps are made with: the weights, for steps along the gradient."""
+    if params.leaf_estimation not in FIRST_ORDER:
+        return h
+    return np.ones(len(h)) if sample.weight is None else sample.weight
+
+
+def _sums(tree: Forest, leaf: IntArray, part: FloatArray) -> FloatArray:
+    """Sum over the rows that pass through each node."""
+    sums: FloatArray = np.bincount(leaf, part, len(tree.feature)).astype(np.float64)
+    for node in np.flatnonzero(tree.feature >= 0)[::-1]:  # children stand behind their parents
+        sums[node] += sums[tree.left[node]] + sums[tree.right[node]]
+    return sums
+
+
+def _searched(
+    tree: Forest,
+    leaf: IntArray,
+    objective: Objective,
+    sample: Sample,
+    raw: FloatArray,
+    output: int,
+    params: BoostParams,
+) -> tuple[FloatArray, AnyArray]:
+    """The best step of each leaf times the learning rate, means of leaves above them."""
+    order = np.argsort(leaf, kind="stable")
+    reached, starts = np.unique(leaf[order], return_index=True)
+    mass = np.ones(sample.n_rows) if sample.weight is None else sample.weight
+    unit = unit_of(exact_sum(sample.weight) if sample.weight is not None else sample.n_rows)
+    rows = LeafRows(
+        sample.target[order],
+        np.ascontiguousarray(raw[:, order]),
+        mass[order],
+        np.append(starts, len(order)).astype(np.int64),
+        unit,
+    )
+    steps = objective.leaf_steps(rows, output)
+    longest = params.max_delta_step or np.inf
+    value, cover = np.zeros(len(tree.feature)), np.zeros(len(tree.feature))
+    value[reached] = params.learning_rate * np.clip(steps, -longest, longest)
+    cover[reached] = np.add.reduceat(mass[order], starts)
+    for node in np.flatnonzero(tree.feature >= 0)[::-1]:
+        a, b = tree.left[node], tree.right[node]
+        total = cover[a] + cover[b]
+        share = cover[a] / total if total > 0.0 else 0.5
+        value[node] += share * value[a] + (1.0 - share) * value[b]
+        cover[node] += total
+    return value, cover > 0.0
+
+
+__all__ = ["refit"]

@@ -1,0 +1,101 @@
+"""New leaf values from new rows; part of a booster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.row_data.classes import column_of, indices_of
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.offsets import offset_of_rows
+from hedgerow.data.schema import Schema
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+
+
+class Refitting(ABC):
+    """A booster whose leaves may be given new values."""
+
+    model: Model
+    _schema: Schema
+    _objective: Objective
+    _classes: AnyArray | None
+
+    @abstractmethod
+    def __init__(self, model: Model, classes: AnyArray | None = None) -> None:
+        """Make a booster of a model."""
+
+    @property
+    @abstractmethod
+    def offset_columns(self) -> tuple[str, ...]:
+        """Columns of a table that are added to the raw scores; no features."""
+
+    @abstractmethod
+    def _threads(self, n_rows: int, n_jobs: int | None) -> int:
+        """Threads for so many rows."""
+
+    def refit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        decay: float = 0.9,
+        *,
+        offset: Any = None,
+        qid: Any = None,
+        n_jobs: int | None = None,
+    ) -> Self:
+        """A model with the same trees, whose leaf values are drawn towards those of new rows.
+
+        Parameters
+        ----------
+        X : array, data frame or list of rows, shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            As for :class:`Dataset`; classes by label where the booster knows ``classes``,
+            else by index.
+        sample_weight : array-like of shape (n_rows,), optional
+            Not negative.
+        decay : float in [0, 1], default=0.9
+            Share of the old values: ``decay * old + (1 - decay) * new``; 0 replaces them.
+            As ``decay_rate`` of LightGBM's ``refit``.
+        offset : array-like, optional
+            As for :meth:`predict`.
+        qid : array-like of shape (n_rows,), optional
+            The query of each row, for rankings.
+        n_jobs : int, optional
+
+        Returns
+        -------
+        Booster
+            A new one.  Columns and cuts of its splits, gains and covers are those of this
+            one; leaves that no row reaches keep their values.  See docs/continue.md.
+
+        Raises
+        ------
+        ParameterError
+            For random forests, DART, monotone constraints, and losses of your own.
+        DataError, DataTypeError
+            If X or y does not fit the model.
+
+        Examples
+        --------
+        >>> from hedgerow import Dataset, train
+        >>> params = {"n_estimators": 1, "min_samples_leaf": 1, "reg_lambda": 0.0}
+        >>> params |= {"learning_rate": 1.0, "early_stopping": False}
+        >>> booster = train(params, Dataset([[1.0], [2.0], [4.0]], [0.0, 0.0, 3.0]))
+        >>> booster.refit([[1.0], [5.0]], [10.0, 20.0], decay=0.0).predict([[1.0], [5.0]])
+        array([10., 20.])
+        """
+        from hedgerow.boosting.resume.refit import refit
+
+        if self._classes is not None:
+            y = indices_of(column_of(y, "y"), self._classes, "y", "the model")
+        given = Dataset(X, y, sample_weight, self.offset_columns or offset, qid=qid)
+        if self.offset_columns and offset is not None:
+            offset_of_rows(self.model, X, offset)  # says why not
+        table = given.table(self._schema)
+        target = given.target(table.n_rows, self.model.objective)
+        sample = given.sample(table, target, self._objective.n_outputs)
+        threads = self._threads(table.n_rows, n_jobs)
+        return type(self)(refit(self.model, self._objective, sample, decay, threads), self._classes)

@@ -1,0 +1,1 @@
+"""What is known of each row besides its features: targets, weights, queries, groups, offsets."""

@@ -1,0 +1,405 @@
+"""The user's rows for :func:`hedgerow.train`."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.sample import Sample, check_weight
+from hedgerow.boosting.row_data.event_times import read_times
+from hedgerow.boosting.row_data.groups import read_groups
+from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset, take_offset
+from hedgerow.boosting.row_data.positions import read_position
+from hedgerow.boosting.row_data.queries import read_qid, weight_of_rows
+from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import Targets, read_targets
+from hedgerow.data import AnyTable, Schema, UnknownCategory, read_any
+from hedgerow.data.categories import CategoricalFeatures
+from hedgerow.errors import DataError
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.external.file_dataset import FileDataset
+    from hedgerow.boosting.inspect.memory_estimate import MemoryEstimate
+    from hedgerow.data.sources.batches import BatchFunction
+    from hedgerow.data.sources.paths import PathLike
+
+
+class Dataset:
+    """A table with what is known of its rows.
+
+    Nothing is copied or checked until it is used.
+
+    Parameters
+    ----------
+    X : array, data frame, sparse matrix or list of rows, shape (n_rows, n_features)
+        Numbers, dates, text or categories; NaN, null and ``None`` are missing
+        values, infinities are values.  One row may be a dict.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets), optional
+        Target: numbers for regression, class indices 0, 1, ... for
+        classification.  Needed for training.  Two columns or more are several targets,
+        or labels of 0 and 1 (docs/several-targets.md).
+    weight : array-like of shape (n_rows,), optional
+        Not negative; a row of weight 0 counts as absent.  For rankings also one for each
+        query, in the order in which they first occur, or a mapping from query to weight.
+    offset : str, list of str, or array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        Raw score known beforehand: trees learn what it lacks.  Names are columns of X,
+        which are then no features; the model remembers them and adds them to its
+        predictions.  Numbers are no part of the model: give them again to ``predict``.
+        Trees begin at the best constant beside it.
+    qid : array-like of shape (n_rows,), optional
+        For rankings: the query of each row, numbers or text.  Rows of a query compete
+        with each other, wherever they stand in the table.
+    position : array-like of shape (n_rows,), optional
+        For rankings, of training rows: the position at which each row was shown to those
+        who made its label, whole numbers or text (docs/ranking.md).
+    groups : array-like of shape (n_rows,), optional
+        Rows of a group are set aside for validation together, or not at all.
+    feature_names : sequence of str, optional
+        For tables that have none.
+    categorical_features : "auto", list of names or positions, bool mask, or None, default="auto"
+        Columns of categories, whose values have no order.  ``"auto"``: text and
+        the categorical types of the frame library.  Numbers become categories
+        if they are named.  Of a validation table that of the training table
+        counts.
+    unknown_category : {"missing", "backoff", "error"}, default="missing"
+        What is made of a category that no training row has: a missing value, a
+        category of its own, or an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow import Dataset
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> Dataset(X, y=[0.0, 1.0, 2.0], feature_names=["height", "width"]).feature_names
+    ('height', 'width')
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        weight: Any = None,
+        offset: Any = None,
+        *,
+        qid: Any = None,
+        position: Any = None,
+        groups: Any = None,
+        feature_names: Sequence[str] | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
+    ) -> None:
+        self.X = X
+        self.y = y
+        self.weight = weight
+        self.offset = offset
+        self.qid = qid
+        self.position = position
+        self.groups = groups
+        self.categorical_features = categorical_features
+        self.unknown_category = unknown_category
+        self._names = None if feature_names is None else tuple(feature_names)
+
+    @staticmethod
+    def from_files(
+        paths: PathLike | Sequence[PathLike],
+        target: str | Sequence[str] | None = None,
+        *,
+        weight: str | None = None,
+        offset: str | Sequence[str] | None = None,
+        qid: str | None = None,
+        position: str | None = None,
+        groups: str | None = None,
+        drop: Sequence[str] = (),
+        features: Sequence[str] | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
+        cache_dir: PathLike | Sequence[PathLike] | None = None,
+        memory_limit: int | str | None = None,
+    ) -> FileDataset:
+        r"""Rows in files, read batch by batch: a table may be larger than memory.
+
+        A model has the same bytes as that of the whole table in memory
+        (``docs/out-of-core.md``).  What trees in chunks do not know is trained on the rows in
+        memory, if ``memory_limit`` allows it.  Needs pyarrow (``pip install 'hedgerow[files]'``).
+
+        Parameters
+        ----------
+        paths : path, pattern, or sequence of these
+            Parquet, Arrow or Feather, CSV or TSV (also ``.gz``), LibSVM; a folder
+            means all files in it, and folders named ``key=value`` give a column.
+            The order of the rows is that of the paths, and of names in a folder.
+        target : str or sequence of str, optional
+            Name of the column to predict, or of several; LibSVM files have none to name.
+        weight : str, optional
+            Column of weights; a row of weight 0 counts as absent.
+        offset : str or sequence of str, optional
+            Columns of raw scores known beforehand, one for each output.
+        qid, position, groups : str, optional
+            Columns of queries, positions and groups, as for :class:`Dataset`.
+        drop : sequence of str, default=()
+            Columns that are not used.
+        features : sequence of str, optional
+            Columns to use, in this order; default: all others, as in the first file.
+        categorical_features, unknown_category
+            As for :class:`Dataset`.
+        cache_dir : path or sequence of paths, optional
+            Folders for binned rows, about one byte a value; with several disks one on
+            each.  They are made if they are not there.  Default: the system's folder for
+            temporary files.
+        memory_limit : int or str, optional
+            Bytes that reading and chunks may take, as a number or text such as
+            ``"2 GB"``.  Default: half of the memory that is available.
+
+        Returns
+        -------
+        Dataset
+            For :func:`hedgerow.train`.
+
+        Raises
+        ------
+        ParameterError, DataError, StorageError
+            For what can be known without reading rows; the rest is found by the fit.
+            All files must stay as they are until then.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from hedgerow import Dataset
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "people.csv")
+        >>> _ = path.write_text("age,city,income\n31,Ulm,1.5\n45,Bonn,2.5\n")
+        >>> Dataset.from_files(path, target="income").feature_names
+        ('age', 'city')
+        """
+        from hedgerow.boosting.external.from_files import from_files
+        from hedgerow.data.sources.base import make_roles
+
+        return from_files(
+            paths,
+            make_roles(target, weight, offset, drop, features, qid, position, groups),
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
+            cache_dir=cache_dir,
+            memory_limit=memory_limit,
+        )
+
+    @staticmethod
+    def from_batches(
+        batches: BatchFunction,
+        target: str | Sequence[str] | None = None,
+        *,
+        weight: str | None = None,
+        offset: str | Sequence[str] | None = None,
+        qid: str | None = None,
+        position: str | None = None,
+        groups: str | None = None,
+        drop: Sequence[str] = (),
+        features: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+        categorical_features: CategoricalFeatures = "auto",
+        unknown_category: UnknownCategory = "missing",
+        cache_dir: PathLike | Sequence[PathLike] | None = None,
+        memory_limit: int | str | None = None,
+    ) -> FileDataset:
+        """Rows that a function gives batch by batch; see :meth:`from_files`.
+
+        Parameters
+        ----------
+        batches : callable
+            Takes nothing; gives, each time it is called, a new iterator of the same
+            batches in the same order, or an object with ``__arrow_c_stream__`` (a
+            relation of DuckDB, a frame of Polars, a reader of record batches).  A
+            batch is a frame of pandas, polars or Arrow, a dict of arrays, or a tuple
+            ``(X, y)`` or ``(X, y, weight)`` of arrays, X also sparse or a frame.
+            Batches must be smaller than the memory limit by far.
+        target, weight : str, optional
+            Columns of frames; tuples hold them themselves.
+        offset, qid, position, groups, drop, features, categorical_features, unknown_category, \
+cache_dir, memory_limit
+            As for :meth:`from_files`.
+        feature_names : sequence of str, optional
+            For batches that have none.
+
+        Returns
+        -------
+        Dataset
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hedgerow import Dataset
+        >>> def batches():
+        ...     for seed in range(3):
+        ...         X = np.random.default_rng(seed).normal(size=(100, 2))
+        ...         yield X, X[:, 0]
+        >>> data = Dataset.from_batches(batches, feature_names=["height", "width"])
+        >>> data.feature_names
+        ('height', 'width')
+        """
+        from hedgerow.boosting.external.from_files import from_batches
+        from hedgerow.data.sources.base import make_roles
+
+        return from_batches(
+            batches,
+            make_roles(target, weight, offset, drop, features, qid, position, groups),
+            feature_names=feature_names,
+            categorical_features=categorical_features,
+            unknown_category=unknown_category,
+            cache_dir=cache_dir,
+            memory_limit=memory_limit,
+        )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns; ``x0``, ``x1``, ... where there are none."""
+        return self.table().schema.names
+
+    @property
+    def given_names(self) -> tuple[str, ...] | None:
+        """Names that the user has given to columns without."""
+        return self._names
+
+    @property
+    def offset_names(self) -> tuple[str, ...]:
+        """Columns that are the offset, if it is columns."""
+        return names_of_offset(self.offset)
+
+    def with_offset(self, offset: Any) -> Dataset:
+        """The same rows with another offset."""
+        other = copy.copy(self)
+        other.offset = offset
+        return other
+
+    def with_target(self, y: Any) -> Dataset:
+        """The same rows with another target."""
+        other = copy.copy(self)
+        other.y = y
+        return other
+
+    def _features(self) -> Any:
+        names = self.offset_names
+        return take_offset(self.X, names)[0] if names else self.X
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is known of the rows to a file, for :meth:`load`.
+
+        X is kept as it has been read: text, dates and categories need not be read again.
+        Bins are found anew by each training, whatever its parameters.
+
+        Parameters
+        ----------
+        path : str or path-like
+            A file of NumPy's (``.npz``); an existing one is replaced in one step.
+
+        Raises
+        ------
+        DataError, DataTypeError
+            For rows that no training could read, and a target that is not numbers.
+        OSError
+            If it cannot be written; an old file is then intact.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> from hedgerow import Dataset
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "people.npz")
+        >>> Dataset({"age": [31, 45], "city": ["Ulm", "Bonn"]}, [1.5, 2.5]).save(path)
+        >>> Dataset.load(path).feature_names
+        ('age', 'city')
+        """
+        from hedgerow.boosting.row_data.saved_dataset import save_dataset
+
+        save_dataset(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Dataset:
+        """Read what :meth:`save` has written, from any source: no code runs.
+
+        Models trained on it have the bytes of those trained on the rows themselves.
+
+        Raises
+        ------
+        DataError
+            If it is no such file, or it is damaged.
+        """
+        from hedgerow.boosting.row_data.saved_dataset import load_dataset
+
+        return load_dataset(path)
+
+    def estimate_memory(
+        self, params: Mapping[str, Any] | None = None, *, n_outputs: int = 1
+    ) -> MemoryEstimate:
+        """Estimate how much memory a training takes; see :func:`hedgerow.estimate_memory`."""
+        from hedgerow.boosting.inspect.memory_estimate import estimate_memory
+
+        return estimate_memory(self.X, params, n_outputs=n_outputs)
+
+    def table(
+        self,
+        schema: Schema | None = None,
+        zero_missing: bool = False,
+        *,
+        more_levels: bool = False,
+    ) -> AnyTable:
+        """Read X, with the schema of a training table if this is not one.
+
+        With ``more_levels`` the schema is that of a model to go on from, and gets levels
+        that it does not know.
+        """
+        if schema is not None:
+            return read_any(self._features(), schema, reader="Booster", more_levels=more_levels)
+        return read_any(
+            self._features(),
+            zero_missing=zero_missing,
+            categorical=self.categorical_features,
+            unknown=self.unknown_category,
+            names=self._names,
+        )
+
+    def target(self, n_rows: int, objective: object = None) -> FloatArray:
+        """Read y; times of events for an objective that learns them."""
+        return self.targets(n_rows, objective).values
+
+    def targets(
+        self, n_rows: int, objective: object = None, like: Targets | None = None
+    ) -> Targets:
+        """Read y with the names of its columns, if it has several.
+
+        ``like``: targets of the rows to train on, if these are others.
+        """
+        if self.y is None:
+            raise DataError("training needs a target: give y to the Dataset.")
+        if isinstance(objective, str) and objective in SURVIVAL:
+            intervals = like is not None and like.several
+            times = read_times(self.y, n_rows, "y", objective, intervals=intervals)
+            return Targets(times, None)
+        return read_targets(self.y, n_rows)
+
+    def single_target(self, n_rows: int, objective: object = None) -> FloatArray:
+        """Read y, which must be one number for each row, as that of rows in files is."""
+        found = self.targets(n_rows, objective)
+        if found.several:
+            raise DataError(
+                f"y of the validation rows has {found.values.shape[1]} columns, but the training "
+                "rows have one target: give one number for each row."
+            )
+        return found.values
+
+    def row_weight(self, n_rows: int) -> FloatArray | None:
+        """Read the weights: one for each row, also where they are given for queries."""
+        weight = weight_of_rows(self.weight, self.qid, n_rows, "weight")
+        return check_weight(weight, n_rows, "weight")
+
+    def sample(self, table: AnyTable, target: FloatArray, n_outputs: int) -> Sample:
+        """Put table and target together with weight, offset, queries and groups."""
+        sample = Sample(
+            table,
+            target,
+            self.row_weight(table.n_rows),
+            query=read_qid(self.qid, table.n_rows),
+            position=read_position(self.position, table.n_rows),
+            group=read_groups(self.groups, table.n_rows),
+        )
+        return Offsets.of(self.X, self.offset).on(sample, n_outputs)

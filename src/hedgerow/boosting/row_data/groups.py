@@ -1,0 +1,153 @@
+"""Groups of rows that belong together: which of them a fit sets aside for validation.
+
+Rows of a patient, a household or a day are alike.  If some of them are trained on and
+others judge, the judgement is too good, and the fit stops too late.  With ``groups`` all
+rows of a group stand on one side.
+
+A group is known by a hash of its value, and the groups with the smallest hashes (with the
+seed mixed in) are set aside: neither the order of the rows nor other groups have a part
+in where a group stands in that order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.row_data.factorize import number_values
+from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_numbers
+from hedgerow.errors import DataError, ParameterError
+
+GroupKeys: TypeAlias = npt.NDArray[np.uint64]
+
+
+def read_groups(groups: Any, n_rows: int, name: str = "groups") -> GroupKeys | None:
+    """A hash of the group of each row.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,), or None
+        Values of any type that can be told apart: numbers, text, dates, categories.
+        ``1``, ``1.0`` and ``True`` are one value.
+    n_rows : int
+    name : str
+        What it is, for messages.
+
+    Returns
+    -------
+    uint64 (n_rows,), or None
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If there is another number of them, or some are missing.
+    """
+    if groups is None:
+        return None
+    codes, values = number_values(groups, n_rows, name, "its group")
+    keys = np.array([_hash(value) for value in values], dtype=np.uint64)
+    return keys[codes]
+
+
+def _hash(value: Any) -> int:
+    """64 bits of a value, the same in every process."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not value.is_integer():
+        text = f"number {value.hex()}"
+    elif isinstance(value, bool | int | float):
+        text = f"number {int(value)}"
+    else:
+        text = f"{'text' if isinstance(value, str) else type(value).__name__} {value}"
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def check_groups(
+    keys: GroupKeys | None, *, has_validation: bool, is_ranking: bool, stopping: StoppingParams
+) -> None:
+    """Raise ``ParameterError`` if groups are given where no row is set aside.
+
+    With ``early_stopping="auto"`` it depends on the number of rows: no error.
+    """
+    if keys is None:
+        return
+    instead = ""
+    if is_ranking:
+        instead = "rankings set whole queries aside"
+    elif has_validation:
+        instead = "validation rows are given"
+    elif stopping.by_out_of_bag:
+        instead = (
+            "early_stopping='oob' judges by rows that a round leaves out, whatever their group"
+        )
+    elif not stopping.early_stopping:
+        instead = "early_stopping=False sets no row aside"
+    if instead:
+        raise ParameterError(f"groups has no effect here: {instead}. Leave groups out.")
+    if len(keys) > 1 and len(np.unique(keys)) == len(keys):
+        warnings.warn(
+            f"each of the {len(keys)} groups has one row, so that groups changes nothing: it must "
+            "be the same for rows that belong together.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def split_groups(
+    keys: GroupKeys, target: FloatArray, fraction: float, stratify: bool, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Rows to train on and rows to set aside, whole groups each.
+
+    Parameters
+    ----------
+    keys : uint64 (n_rows,)
+        From :func:`read_groups`.
+    target : float64 (n_rows,)
+    fraction : float in (0, 1)
+        Share of the rows to set aside; as near to it as whole groups come, at least one
+        group and at most all but one.
+    stratify : bool
+        Whether targets are classes, each of which must stay among the training rows.
+    seed : int
+
+    Returns
+    -------
+    train, validation : int64 arrays
+        Row numbers, ascending.
+
+    Raises
+    ------
+    DataError
+        If there is one group only, or each holds all rows of a class.
+    """
+    values, codes, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    codes = codes.reshape(-1)
+    if len(values) < 2:
+        raise DataError(
+            "early stopping sets groups aside, but all rows are of one group: give validation rows "
+            "(X_val, y_val) or use early_stopping=False."
+        )
+    order = np.argsort(hash_numbers(seed, VALIDATION_STREAM, values), kind="stable")
+    filled = np.cumsum(sizes[order])
+    count = 1 + int(np.argmin(np.abs(filled - fraction * len(keys))))
+    aside = np.zeros(len(values), dtype=np.bool_)
+    aside[order[: min(count, len(values) - 1)]] = True
+    if stratify:
+        rank = np.empty(len(values), dtype=np.int64)
+        rank[order] = np.arange(len(values))
+        for label in np.unique(target):
+            holding = np.unique(codes[target == label])
+            if aside[holding].all():  # the last of them in the order stays with training
+                aside[holding[np.argmax(rank[holding])]] = False
+        if not aside.any():
+            raise DataError(
+                "early stopping sets groups aside, but each of those chosen holds all rows of a "
+                "class: give validation rows (X_val, y_val) or use early_stopping=False."
+            )
+    chosen = aside[codes]
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)

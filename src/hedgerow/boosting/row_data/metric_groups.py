@@ -1,0 +1,107 @@
+"""Groups of rows for metrics: from what the user names to the rows that are scored.
+
+Groups are read for all rows that were given, before rows of weight 0 are left out and
+others set aside; :attr:`Sample.origin` then tells which are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import MISSING_KEY, AnyArray, IntArray
+from hedgerow.boosting.loop.sample import Sample, check_length
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.data import AnyTable, SparseTable
+from hedgerow.data.schema import position_of
+from hedgerow.errors import AllRowsNeededError, DataError, ParameterError
+from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.metrics import Metric
+from hedgerow.metrics.groups import GroupScores, codes_of
+
+
+def read_groups(metrics: Sequence[Metric], given: Sample) -> tuple[Metric, ...]:
+    """The metrics with the group of each row; others as they are.
+
+    Parameters
+    ----------
+    metrics : sequence of Metric
+    given : Sample
+        The validation rows, or the training rows if there are none, as they were given.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such column.
+    DataError
+        If there is another number of groups than of rows.
+    """
+    found = []
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores):
+            codes, labels = _codes(metric.function.source, given.table)
+            metric = replace(metric, function=replace(metric.function, codes=codes, labels=labels))
+        found.append(metric)
+    return tuple(found)
+
+
+def check_watched(metrics: Sequence[Metric], stopping: StoppingParams, stops: bool) -> None:
+    """Raise ``ParameterError`` if early stopping would watch several curves at once."""
+    if stopping.by_folds and stops:
+        refuse_several(metrics)
+    first = metrics[0].function
+    watched = stops and not stopping.by_out_of_bag
+    if watched and isinstance(first, GroupScores) and first.reduce is None:
+        raise ParameterError(
+            f"early stopping watches the first eval_metric, but {metrics[0].name!r} is a number "
+            "for each group: use reduce='worst' or 'mean', or put another metric first."
+        )
+
+
+def refuse_several(metrics: Sequence[Metric]) -> None:
+    """Raise ``ParameterError`` for a number for each group: a fold may lack some groups."""
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores) and metric.function.reduce is None:
+            raise ParameterError(
+                f"eval_metric {metric.name!r} has a number for each group, but not each fold tests "
+                "rows of all groups: use reduce='worst' or 'mean'."
+            )
+
+
+def refuse_groups(metrics: Sequence[Metric]) -> None:
+    """Raise ``ParameterError`` for metrics of groups of rows that are not in memory."""
+    for metric in metrics:
+        if isinstance(metric.function, GroupScores):
+            raise AllRowsNeededError(
+                f"eval_metric {metric.name!r} needs the groups of all rows in memory, but the "
+                "rows are read in batches: use the metric itself."
+            )
+
+
+def _codes(source: Any, table: AnyTable) -> tuple[IntArray, tuple[Any, ...]]:
+    if not isinstance(source, str | int):
+        values: AnyArray = np.asarray(source)
+        if values.ndim != 1:
+            raise DataError(
+                f"groups of a GroupedMetric must be one value for each row; got an array of shape "
+                f"{values.shape}."
+            )
+        check_length(len(values), table.n_rows, "groups of a GroupedMetric")
+        return codes_of(values)
+    place = position_of(source, table.schema, "groups of a GroupedMetric")
+    column = table.schema.columns[place]
+    if isinstance(table, SparseTable):
+        found = table.dense(np.array([place]))[:, 0]
+    else:
+        found = np.ascontiguousarray(table.values[:, place])
+    if found.dtype == np.int64 and column.kind == "int":
+        codes, labels = codes_of(found)
+        return codes, tuple(None if value == MISSING_KEY else value for value in labels)
+    codes, labels = codes_of(floats_of_keys(found) if found.dtype == np.int64 else found)
+    if column.kind == "category":
+        known = dict(enumerate(column.levels))
+        return codes, tuple(known.get(int(v)) if v == v else None for v in labels)
+    return codes, tuple(None if v != v else v for v in labels)

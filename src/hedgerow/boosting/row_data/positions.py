@@ -1,0 +1,200 @@
+"""Positions at which rows were shown: as users give them, and what a fit makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.loop.sample import Positions, Sample, check_length
+from hedgerow.boosting.row_data.factorize import refuse_missing
+from hedgerow.boosting.row_data.queries import with_queries
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+from hedgerow.metrics import Metric, scored_as
+from hedgerow.metrics.queries import query_rows
+from hedgerow.model.model import Model
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+if TYPE_CHECKING:
+    from hedgerow.boosting.resume.continuing import Start
+    from hedgerow.objectives.positions import PositionBias
+
+
+def read_position(position: Any, n_rows: int, name: str = "position") -> Positions | None:
+    """The position at which each row was shown.
+
+    Parameters
+    ----------
+    position : array-like of shape (n_rows,), or None
+        Whole numbers or text; each value is a position of its own.
+    n_rows : int
+    name : str
+        What it is, for messages.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If there is another number of them, some are missing, or they are something else.
+
+    Examples
+    --------
+    >>> found = read_position(["top", "side", "top"], 3)
+    >>> found.labels, found.codes.tolist()
+    (('side', 'top'), [1, 0, 1])
+    """
+    if position is None:
+        return None
+    values: AnyArray = np.asarray(position)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise DataError(f"{name} should be a 1d array, got an array of shape {values.shape}.")
+    check_length(len(values), n_rows, name)
+    refuse_missing(values, name)
+    if values.dtype.kind == "O":
+        texts = all(isinstance(value, str) for value in values.tolist())
+        whole = all(isinstance(value, int | np.integer) for value in values.tolist())
+        if not texts and not whole:
+            raise DataTypeError(f"{name} must hold whole numbers or text.")
+        values = values.astype(str if texts else np.int64)
+    if values.dtype.kind == "f" and (values == np.floor(values)).all():
+        values = values.astype(np.int64)
+    if values.dtype.kind not in "iuUT":
+        raise DataTypeError(f"{name} must hold whole numbers or text, got {values.dtype}.")
+    labels, codes = np.unique(values, return_inverse=True)
+    return Positions(codes.reshape(-1).astype(np.int64), tuple(labels.tolist()))
+
+
+def check_positions(train: Sample, objective: Objective, params: BoostParams) -> None:
+    """Raise ``ParameterError`` unless positions are where they have an effect, and only there.
+
+    Parameters
+    ----------
+    train : Sample
+    objective : Objective
+    params : BoostParams
+    """
+    if train.position is None:
+        asked = getattr(objective, "position_bias_regularization", None)
+        if asked is not None:
+            raise ParameterError(
+                f"position_bias_regularization={asked!r} has no effect without position, the "
+                "position at which each row was shown: give it to fit, or leave it at None."
+            )
+        return
+    if scored_as(objective) != "ranking":
+        raise ParameterError(
+            f"position has no effect with objective {objective.name!r}: use 'lambdarank' or "
+            "another objective of rankings, or leave it out."
+        )
+    if params.boosting == "rf":
+        raise ParameterError(
+            "position is learned beside trees that are added up, but boosting='rf' takes the mean "
+            "of trees that do not know each other: use boosting='gbdt' or 'dart'."
+        )
+
+
+def with_positions(
+    objective: Objective, train: Sample, params: BoostParams, start: Start | None = None
+) -> Objective:
+    """The objective with biases to learn, if the rows have positions.
+
+    Parameters
+    ----------
+    objective : Objective
+        That knows its queries.
+    train : Sample
+        Rows that trees are grown on.
+    params : BoostParams
+    start : Start, optional
+        The model that the fit goes on from.
+    """
+    if train.position is None:
+        return objective
+    from hedgerow.objectives.positions import PositionBias
+    from hedgerow.objectives.ranking import RankingLoss
+
+    if not isinstance(objective, RankingLoss):
+        return objective
+    penalty = objective.position_bias_regularization or 0.0
+    position, n_first = train.position, 0 if start is None else start.forest.n_rounds
+
+    def rate_at(number: int) -> float:
+        return float(params.at_round(number, n_first).learning_rate)
+
+    learned = None if start is None else _biases_of(start.model, position.labels)
+    return objective.with_positions(
+        PositionBias(position.codes, position.labels, penalty, rate_at, learned)
+    )
+
+
+def _biases_of(model: Model, labels: Sequence[Any]) -> FloatArray | None:
+    """The bias that a model has learned of each position; None if it has learned none.
+
+    Their mean is 0, as the loss compares the rows of a query: a position that is new begins at
+    the mean of the others.
+    """
+    record = model.training.get("position_bias")
+    if record is None or not record["positions"]:
+        return None
+    mean = math.fsum(record["bias"]) / len(record["bias"])
+    known = dict(zip(record["positions"], record["bias"], strict=True))
+    return np.array([known.get(label, mean) - mean for label in labels])
+
+
+def bound(
+    objective: Objective,
+    metrics: Sequence[Metric],
+    train: Sample,
+    watched: Sample,
+    params: BoostParams,
+    n_threads: int,
+    start: Start | None = None,
+) -> tuple[Objective, tuple[Metric, ...]]:
+    """Objective and metrics for these rows: their queries, positions and groups.
+
+    Parameters
+    ----------
+    objective : Objective
+    metrics : sequence of Metric
+    train : Sample
+        Rows that trees are grown on.
+    watched : Sample
+        Rows that the metrics are computed of.
+    params : BoostParams
+    n_threads : int
+    start : Start, optional
+        The model that the fit goes on from.
+    """
+    from hedgerow.metrics.groups import bound_to_rows
+
+    scored = bound_to_rows(metrics, watched.origin)
+    objective, scored = with_queries(objective, scored, train, watched, params.seed, n_threads)
+    return with_positions(objective, train, params, start), scored
+
+
+def bound_to_part(
+    metrics: Sequence[Metric], part: Sample, objective: Objective
+) -> tuple[Metric, ...]:
+    """The metrics for further rows that are scored: their groups and queries.
+
+    ``objective`` is bound to the training rows.
+    """
+    from hedgerow.metrics.groups import bound_to_rows
+    from hedgerow.metrics.making import metrics_of_queries
+    from hedgerow.objectives.ranking import RankingLoss
+
+    scored = bound_to_rows(metrics, part.origin)
+    if not isinstance(objective, RankingLoss):
+        return scored
+    return metrics_of_queries(scored, objective, query_rows(part.query, part.n_rows))
+
+
+def bias_record(objective: Objective, n_rounds: int) -> dict[str, Any]:
+    """What the training record tells of positions, after ``n_rounds`` rounds of the fit."""
+    positions: PositionBias | None = getattr(objective, "positions", None)
+    return {} if positions is None else {"position_bias": positions.record(n_rounds)}

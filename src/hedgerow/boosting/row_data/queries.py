@@ -1,0 +1,245 @@
+"""Which rows compete with each other: ``qid`` as users give it, and what a fit makes of it.
+
+Queries are numbered in the order in which they first occur, so their names have no part
+in a model.  Rows of a query need not be neighbours.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import IntArray
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.row_data.factorize import number_values
+from hedgerow.boosting.row_data.groups import check_groups, split_groups
+from hedgerow.boosting.validation.hold_out import queries_aside, split_rows
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.comm.base import Alone
+from hedgerow.errors import DataError, ParameterError
+from hedgerow.metrics import Metric, scored_as, task_of
+from hedgerow.metrics.queries import first_seen, query_rows
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+
+def read_qid(qid: Any, n_rows: int, name: str = "qid") -> IntArray | None:
+    """The number of the query of each row.
+
+    Parameters
+    ----------
+    qid : array-like of shape (n_rows,), or None
+        Values of any type that can be told apart: numbers, text, dates, categories.
+    n_rows : int
+    name : str
+        What it is, for messages.
+
+    Returns
+    -------
+    int64 (n_rows,), or None
+        0 for the query of the first row, 1 for the next that occurs, ...
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If there is another number of them, or some are missing.
+
+    Examples
+    --------
+    >>> read_qid(["b", "a", "b"], 3).tolist()
+    [0, 1, 0]
+    """
+    if qid is None:
+        return None
+    codes, _ = number_values(qid, n_rows, name, "its query")
+    return first_seen(codes)
+
+
+def weight_of_rows(weight: Any, qid: Any, n_rows: int, name: str = "sample_weight") -> Any:
+    """A weight for each row, where a weight may be given for each query.
+
+    Parameters
+    ----------
+    weight : array-like of shape (n_rows,) or (n_queries,), mapping from query to weight, or None
+        Weights of queries stand in the order in which the queries first occur.
+    qid : array-like of shape (n_rows,), or None
+    n_rows : int
+    name : str
+        What ``weight`` is, for messages.
+
+    Returns
+    -------
+    array-like of shape (n_rows,), or None
+        As it is given, where it has an entry for each row, or there are no queries.
+
+    Raises
+    ------
+    DataError
+        If there is a weight neither for each row nor for each query.
+
+    Examples
+    --------
+    >>> weight_of_rows([2.0, 5.0], ["b", "a", "b"], 3).tolist()
+    [2.0, 5.0, 2.0]
+    >>> weight_of_rows({"a": 5.0, "b": 2.0}, ["b", "a", "b"], 3).tolist()
+    [2.0, 5.0, 2.0]
+    """
+    if qid is None:
+        if isinstance(weight, Mapping):
+            raise DataError(
+                f"{name} is a mapping from query to weight, but there are no queries: give qid."
+            )
+        return weight
+    if isinstance(weight, Mapping):
+        codes, values = number_values(qid, n_rows, "qid", "its query")
+        absent = [value for value in values if value not in weight]
+        if absent:
+            raise DataError(
+                f"{name} has no weight for {len(absent)} of {len(values)} queries, the first is "
+                f"{absent[0]!r}: give a weight for each query."
+            )
+        return np.array([weight[value] for value in values], dtype=np.float64)[codes]
+    if weight is None:
+        return None
+    given = np.asarray(weight)
+    if given.ndim != 1 or len(given) == n_rows:
+        return weight
+    codes = cast(IntArray, read_qid(qid, n_rows))
+    n_queries = int(codes.max(initial=-1)) + 1
+    if len(given) != n_queries:
+        raise DataError(
+            f"{name} has {len(given)} values for {n_rows} rows of {n_queries} queries: give one "
+            "for each row, or one for each query in the order in which the queries first occur."
+        )
+    return given[codes]
+
+
+def check_given(qid: Any, name: str = "qid", method: str = "fit") -> None:
+    """Raise ``DataError`` if the rows of a ranking come without their queries."""
+    if qid is not None:
+        return
+    of = " of the validation rows" if name == "qid_val" else ""
+    raise DataError(
+        f"a ranking compares rows of the same query, but the queries{of} are missing: "
+        f"{method}(..., {name}=...) takes one value for each row, a number or text, the same for "
+        "rows that compete with each other. If all rows are one list, give the same value in all."
+    )
+
+
+def check_queries(
+    train: Sample,
+    validation: Sample | None,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+) -> None:
+    """Raise unless queries are there where, and only where, the objective needs them.
+
+    Raises
+    ------
+    DataError
+        If they are missing.
+    ParameterError
+        If the objective has no use for them, or rows are to be judged one by one.
+    """
+    ranking = scored_as(objective) == "ranking"
+    check_groups(
+        train.group,
+        has_validation=validation is not None,
+        is_ranking=ranking,
+        stopping=stopping,
+    )
+    if not ranking:
+        if train.query is not None or (validation is not None and validation.query is not None):
+            raise ParameterError(
+                f"qid has no effect with objective {objective.name!r}: use 'lambdarank' or another "
+                "objective of rankings, or leave it out."
+            )
+        return
+    for sample, name in ((train, "qid"), (validation, "qid of the validation rows")):
+        if sample is not None and sample.query is None:
+            raise without_queries(objective, name)
+    if params.oob_score or stopping.by_out_of_bag:
+        raise rows_of_queries()
+    query = cast(IntArray, train.query)
+    if len(query) > 1 and len(np.unique(query)) == len(query):
+        warnings.warn(
+            f"each of the {len(query)} queries in qid has one row, so there is nothing to put in "
+            "order: qid must be the same for rows that compete with each other.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def without_queries(objective: Objective, name: str) -> DataError:
+    """What is wrong if rows to be put in order come without ``name``, their queries."""
+    return DataError(
+        f"objective {objective.name!r} puts the rows of each query in order, but {name} is "
+        "missing: give the query of each row."
+    )
+
+
+def rows_of_queries() -> ParameterError:
+    """What is wrong if single rows of queries are to be judged."""
+    return ParameterError(
+        "rows that a round leaves out are parts of queries, which cannot be scored: use "
+        "oob_score=False, and validation rows for early stopping."
+    )
+
+
+def stops_early(train: Sample, stopping: StoppingParams, has_validation: bool) -> bool:
+    """Whether the fit stops early; a single query or group cannot be divided."""
+    on = stopping.is_on(train.n_rows, has_validation)
+    whole = train.query if train.group is None else train.group
+    if on and whole is not None and not has_validation:
+        automatic = isinstance(stopping.early_stopping, str) and not stopping.by_folds
+        return not (automatic and bool((whole == whole[0]).all()))
+    return on
+
+
+def split_sample(
+    train: Sample, objective: Objective, stopping: StoppingParams, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Rows to train on and rows to set aside; of a ranking whole queries, else whole groups."""
+    fraction = stopping.validation_fraction
+    if train.query is None:
+        stratify = task_of(objective) != "regression" and train.target.ndim == 1
+        if train.group is not None:
+            return split_groups(train.group, train.target, fraction, stratify, seed)
+        return split_rows(train.target, fraction, stratify, seed)
+    aside = cast("npt.NDArray[np.bool_]", queries_aside(train.query, stopping, seed, Alone()))
+    return np.flatnonzero(~aside), np.flatnonzero(aside)
+
+
+def with_queries(
+    objective: Objective,
+    metrics: Sequence[Metric],
+    train: Sample,
+    watched: Sample,
+    seed: int,
+    n_threads: int,
+) -> tuple[Objective, tuple[Metric, ...]]:
+    """Objective and metrics for the queries of these rows; others as they are.
+
+    Parameters
+    ----------
+    objective : Objective
+    metrics : sequence of Metric
+    train : Sample
+        Rows that trees are grown on.
+    watched : Sample
+        Rows that the metrics are computed of.
+    seed, n_threads : int
+    """
+    from hedgerow.metrics.making import metrics_of_queries
+    from hedgerow.objectives.ranking import RankingLoss
+
+    if not isinstance(objective, RankingLoss):
+        return objective, tuple(metrics)
+    seen = query_rows(watched.query, watched.n_rows)
+    bound = objective.of_queries(query_rows(train.query, train.n_rows), seed, n_threads)
+    return bound, metrics_of_queries(metrics, bound, seen)

@@ -1,0 +1,92 @@
+"""Numbers that stand for the values of rows, so that copies of a row share one.
+
+A key is the sum (mod 2**64) over the columns of a hash of column and value, with 0 for
+the value that a sparse table does not record: 0, also where it stands for a missing value
+(``zero_as_missing``), and then every missing value.  So it depends neither on the order of
+the rows, nor on whether a table is sparse::
+
+    row      column 0   column 1        key
+      0        1.5         0       hash(0, 1.5)
+      1        1.5         2       hash(0, 1.5) + hash(1, 2)
+      2        1.5         0       hash(0, 1.5)               a copy of row 0
+
+What is drawn by these keys comes out the same whether a row is repeated or has a
+weight of as much.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import MISSING_KEY, AnyArray
+from hedgerow.boosting.validation.stopping import hash_rows, mix
+from hedgerow.data import AnyTable, SparseTable
+
+MOST_CELLS = 10_000_000
+"""Values that are hashed at most: a tenth of a second or so.  Zeros take no hash in any table."""
+
+KEY_STREAM = 4
+
+
+def row_keys(table: AnyTable, seed: int) -> npt.NDArray[np.uint64] | None:
+    """The keys of all rows.
+
+    Parameters
+    ----------
+    table : AnyTable
+    seed : int
+
+    Returns
+    -------
+    uint64 (n_rows,), or None
+        None for tables of more than :data:`MOST_CELLS` values that are not 0.
+
+    Examples
+    --------
+    >>> from hedgerow.data import read_any
+    >>> keys = row_keys(read_any([[1.5, 0.0], [1.5, 2.0], [1.5, 0.0]]), 0)
+    >>> [int(key == keys[0]) for key in keys]
+    [1, 0, 1]
+    """
+    values = table.value if isinstance(table, SparseTable) else table.values
+    zero_missing = table.schema.zero_missing
+    if (
+        values.size > MOST_CELLS
+        and np.count_nonzero(_is_recorded(values, zero_missing)) > MOST_CELLS
+    ):
+        return None
+    columns = hash_rows(seed, KEY_STREAM, table.n_features)
+    keys = np.zeros(table.n_rows, dtype=np.uint64)
+    if isinstance(table, SparseTable):
+        row = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))
+        np.add.at(keys, row, _hashes(values, columns[table.column], zero_missing))
+        return keys
+    for column, start in enumerate(columns):
+        keys += _hashes(values[:, column], start, zero_missing)
+    return keys
+
+
+def _hashes(
+    values: AnyArray, start: npt.NDArray[np.uint64] | np.uint64, zero_missing: bool
+) -> AnyArray:
+    """Hash of each value; 0 for what a sparse table does not record, and one for missing ones."""
+    numbers = values.astype(np.float64)
+    numbers[np.isnan(numbers)] = np.nan  # one of its many bit patterns
+    bits = numbers.view(np.uint64)
+    with np.errstate(over="ignore"):
+        hashed = mix(mix(bits + start) + start)
+    hashed[~_is_recorded(values, zero_missing)] = 0
+    return hashed
+
+
+def _is_recorded(values: AnyArray, zero_missing: bool) -> AnyArray:
+    """Whether a sparse table has to record a value."""
+    recorded = values != 0
+    if not zero_missing:
+        return recorded
+    is_missing = values == MISSING_KEY if values.dtype.kind == "i" else np.isnan(values)
+    return recorded & ~is_missing
+
+
+__all__ = ["MOST_CELLS", "row_keys"]

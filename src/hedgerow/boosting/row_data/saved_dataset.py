@@ -1,0 +1,388 @@
+"""A Dataset in a file: what reading it has found out, for the next training.
+
+The file is an ``.npz`` of NumPy, not compressed, that ``numpy.load`` opens as well::
+
+    about          JSON: format, version, columns and their levels, what stands in the file
+    values         float32, float64 or int64 (n_rows, n_features), as trees compare them; or
+    row_start, column, value       of a sparse table
+    y, weight, offset, qid, position, groups       what is given, a number for each row
+
+Reading text, dates and frames is what takes time; bins depend on the parameters of a
+training and are found anew.  A file may come from anywhere: no code runs, nothing larger
+than the file is allocated, and what does not fit together is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.boosting.row_data.factorize import number_values
+from hedgerow.boosting.row_data.offsets import Offsets, names_of_offset, take_offset
+from hedgerow.boosting.row_data.positions import read_position
+from hedgerow.boosting.row_data.queries import read_qid
+from hedgerow.boosting.row_data.survival import SURVIVAL
+from hedgerow.boosting.row_data.targets import Targets
+from hedgerow.data import AnyTable, Schema, SparseTable, Table
+from hedgerow.data.frames import as_frame
+from hedgerow.data.reread import ColumnsOf, read_again
+from hedgerow.data.schema import Column, UnknownCategory
+from hedgerow.data.sparse import is_sparse, mark_zeros
+from hedgerow.errors import DataError, DataTypeError
+from hedgerow.kernels.keys import floats_of_keys
+
+_FORMAT = "hedgerow-dataset"
+_VERSION = 1
+_ROW_ARRAYS = ("y", "weight", "offset", "qid", "position", "groups")
+_TABLE_ARRAYS = ("values", "row_start", "column", "value")
+_KINDS = ("float", "int", "category")
+
+
+class SavedDataset(Dataset):
+    """Rows that :meth:`hedgerow.Dataset.load` has read."""
+
+    def __init__(self, X: Any, about: _About, rows: Mapping[str, Any]) -> None:
+        schema = about.schema
+        super().__init__(
+            ColumnsOf(X) if isinstance(X, Table) else X,
+            **rows,
+            feature_names=schema.names if schema.named else None,
+            categorical_features=[c.name for c in schema.columns if c.kind == "category"] or "auto",
+            unknown_category=cast(UnknownCategory, schema.unknown),
+        )
+        self._table = X if isinstance(X, Table) else None
+        self._offsets = about.offsets
+
+    @property
+    def offset_names(self) -> tuple[str, ...]:
+        """Columns that the offset was, if it was columns."""
+        return names_of_offset(self.offset) or self._offsets
+
+    def _features(self) -> Any:
+        names = names_of_offset(self.offset)  # the others were taken out before it was saved
+        return take_offset(self.X, names)[0] if names else self.X
+
+    def table(
+        self,
+        schema: Schema | None = None,
+        zero_missing: bool = False,
+        *,
+        more_levels: bool = False,
+    ) -> AnyTable:
+        """The table that was saved, or as that of a training table."""
+        if self._table is None or names_of_offset(self.offset):
+            return super().table(schema, zero_missing, more_levels=more_levels)
+        if schema is None:
+            return mark_zeros(self._table, zero_missing)
+        return read_again(self._table, schema, more_levels=more_levels)
+
+    def targets(
+        self, n_rows: int, objective: object = None, like: Targets | None = None
+    ) -> Targets:
+        """Read y with the names of its columns, if it has several."""
+        survival = isinstance(objective, str) and objective in SURVIVAL
+        if survival or not isinstance(self.y, Mapping):
+            return super().targets(n_rows, objective, like)
+        together = self.with_target(np.column_stack(list(self.y.values())))
+        return Targets(together.targets(n_rows, objective, like).values, tuple(self.y))
+
+
+def save_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write a file; see :meth:`hedgerow.Dataset.save`."""
+    if dataset.X is None:
+        raise DataError(
+            "the rows of this Dataset are read batch by batch, and its chunks are in cache_dir "
+            "while a training runs: to save a Dataset, make it of a table in memory."
+        )
+    table = dataset.table()
+    arrays: dict[str, AnyArray] = _table_arrays(table)
+    about: dict[str, Any] = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "columns": [
+            {"name": column.name, "kind": column.kind, "levels": list(column.levels)}
+            for column in table.schema.columns
+        ],
+        "named": table.schema.named,
+        "unknown": table.schema.unknown,
+        "offsets": list(dataset.offset_names),
+        "targets": None,
+        "positions": None,
+        "groups": None,
+    }
+    _add_rows(dataset, table.n_rows, about, arrays)
+    try:
+        text = json.dumps(about).encode("ascii")
+    except TypeError as error:
+        raise DataTypeError(f"groups must be numbers or text to be saved: {error}.") from None
+    arrays["about"] = np.frombuffer(text, dtype=np.uint8)
+    _write(path, arrays)
+
+
+def _table_arrays(table: AnyTable) -> dict[str, AnyArray]:
+    if isinstance(table, SparseTable):
+        found = {"row_start": table.row_start, "column": table.column, "value": table.value}
+        return {name: np.ascontiguousarray(array) for name, array in found.items()}
+    return {"values": table.values}
+
+
+def _add_rows(
+    dataset: Dataset, n_rows: int, about: dict[str, Any], arrays: dict[str, AnyArray]
+) -> None:
+    """What is known of each row, as numbers."""
+    if dataset.y is not None:
+        names, arrays["y"] = _target_columns(dataset.y)
+        about["targets"] = names
+    weight = dataset.row_weight(n_rows)
+    if weight is not None:
+        arrays["weight"] = weight
+    offset = Offsets.of(dataset.X, dataset.offset).values
+    if offset is not None:
+        arrays["offset"] = np.asarray(offset, dtype=np.float64)
+    query = read_qid(dataset.qid, n_rows)
+    if query is not None:
+        arrays["qid"] = query
+    position = read_position(dataset.position, n_rows)
+    if position is not None:
+        arrays["position"], about["positions"] = position.codes, list(position.labels)
+    if dataset.groups is not None:
+        arrays["groups"], about["groups"] = number_values(
+            dataset.groups, n_rows, "groups", "its group"
+        )
+
+
+def _target_columns(y: Any) -> tuple[list[str] | None, AnyArray]:
+    """Names of the columns, if it has several with names, and numbers, a column for each."""
+    if is_sparse(y):
+        y = y.toarray()
+    named: dict[str, Any] | None = None
+    if isinstance(y, Mapping):
+        named = {str(name): np.asarray(column) for name, column in y.items()}
+    elif isinstance(y, np.ndarray) and y.dtype.names is not None:
+        named = {name: y[name] for name in y.dtype.names}
+    elif not isinstance(y, np.ndarray | list | tuple) and hasattr(y, "columns"):
+        frame = as_frame(y)
+        if frame is not None and frame.named and len(frame.names) > 1:
+            named = {name: frame.native[name].to_numpy() for name in frame.names}
+    numbers = np.column_stack(list(named.values())) if named else np.asarray(y)
+    if numbers.dtype.kind not in "biuf":
+        raise DataTypeError(
+            f"y must be numbers to be saved, but is of type {numbers.dtype}: for classes give "
+            "their indices, 0, 1, ..."
+        )
+    return None if named is None else list(named), numbers
+
+
+def _write(path: str | os.PathLike[str], arrays: Mapping[str, AnyArray]) -> None:
+    """In full or not at all: an old file is replaced in one step."""
+    folder = os.path.dirname(os.fspath(path)) or "."
+    handle, name = tempfile.mkstemp(prefix=".hedgerow-", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **cast(Any, arrays))
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def load_dataset(path: str | os.PathLike[str]) -> Dataset:
+    """Read a file; see :meth:`hedgerow.Dataset.load`."""
+    try:
+        arrays = _read_arrays(path)
+        return _dataset_of(arrays)
+    except _Malformed as error:
+        raise DataError(f"{os.fspath(path)}: {error}") from None
+
+
+class _Malformed(Exception):
+    """Why a file is no Dataset."""
+
+
+def _check(holds: bool, why: str) -> None:
+    if not holds:
+        raise _Malformed(why)
+
+
+def _read_arrays(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
+    known = {f"{name}.npy" for name in ("about", *_TABLE_ARRAYS, *_ROW_ARRAYS)}
+    size = os.path.getsize(path)
+    try:
+        with zipfile.ZipFile(path) as parts:
+            listed = parts.infolist()
+            names = [part.filename for part in listed]
+            _check("about.npy" in names and len(set(names)) == len(names), "this is no Dataset.")
+            _check(set(names) <= known, "it holds arrays of other names.")
+            stored = all(part.compress_type == zipfile.ZIP_STORED for part in listed)
+            _check(stored and sum(part.file_size for part in listed) <= size, "it is compressed.")
+            return {name[:-4]: _array(parts.read(name), name[:-4]) for name in names}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise _Malformed(f"this is no Dataset, or it is damaged ({error}).") from None
+
+
+def _array(data: bytes, name: str) -> AnyArray:
+    """An array of NumPy's file format, whose size is that of its bytes."""
+    stream = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(stream)
+        _check(version == (1, 0), f"array {name!r} is of another version.")
+        shape, by_column, dtype = np.lib.format.read_array_header_1_0(stream)
+    except ValueError as error:
+        raise _Malformed(f"array {name!r} is malformed ({error}).") from None
+    plain = not dtype.hasobject and dtype.kind in "biuf" and dtype.isnative
+    _check(plain and all(n >= 0 for n in shape), f"array {name!r} is not of numbers.")
+    begin, count = stream.tell(), 1
+    for n in shape:
+        count *= n
+    _check(count * dtype.itemsize == len(data) - begin, f"array {name!r} has another length.")
+    flat = np.frombuffer(data, dtype=dtype, count=count, offset=begin)
+    return flat.reshape(shape, order="F" if by_column else "C")
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What the file says of itself, of the right types."""
+
+    schema: Schema
+    offsets: tuple[str, ...]
+    targets: tuple[str, ...] | None
+    positions: list[Any] | None
+    groups: list[Any] | None
+
+
+def _about(array: AnyArray) -> _About:
+    _check(array.dtype == np.uint8 and array.ndim == 1, "'about' is malformed.")
+    try:
+        found = json.loads(array.tobytes())
+    except (ValueError, RecursionError):
+        raise _Malformed("'about' is malformed.") from None
+    _check(isinstance(found, dict) and found.get("format") == _FORMAT, "this is no Dataset.")
+    _check(
+        found.get("version") == _VERSION,
+        "it is of another version: save the Dataset again with this one.",
+    )
+    columns = found.get("columns")
+    _check(isinstance(columns, list) and len(columns) > 0, "'columns' is malformed.")
+    known = tuple(_column(column) for column in columns)
+    _check(len({column.name for column in known}) == len(known), "columns must differ.")
+    policy, named = found.get("unknown"), found.get("named")
+    _check(
+        policy in ("missing", "backoff", "error") and isinstance(named, bool), "it is malformed."
+    )
+    targets, lists = found.get("targets"), (found.get("positions"), found.get("groups"))
+    _check(targets is None or _is_texts(targets), "'targets' is malformed.")
+    _check(_is_texts(found.get("offsets")), "'offsets' is malformed.")
+    for values in lists:
+        _check(values is None or _is_scalars(values), "values of rows are malformed.")
+    return _About(
+        Schema(known, named, policy),
+        tuple(found["offsets"]),
+        None if targets is None else tuple(targets),
+        *lists,
+    )
+
+
+def _column(record: Any) -> Column:
+    _check(isinstance(record, dict) and record.keys() == {"name", "kind", "levels"}, "a column.")
+    name, kind, levels = record["name"], record["kind"], record["levels"]
+    _check(isinstance(name, str) and kind in _KINDS, "a column has no name, or no known kind.")
+    _check(isinstance(levels, list) and (kind == "category" or not levels), "a column has levels.")
+    one_type = len({type(level) for level in levels}) <= 1 and all(map(_is_level, levels))
+    ascending = one_type and all(a < b for a, b in pairwise(levels))
+    _check(ascending, f"levels of column {name!r} do not ascend.")
+    return Column(name, kind, tuple(levels))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_level(value: Any) -> bool:
+    if type(value) is int:
+        return -(2**63) < value < 2**63
+    return type(value) is str or (type(value) is float and value == value)
+
+
+def _is_scalars(value: Any) -> bool:
+    return isinstance(value, list) and all(type(item) in (str, int, float, bool) for item in value)
+
+
+def _dataset_of(arrays: Mapping[str, AnyArray]) -> Dataset:
+    about = _about(arrays["about"])
+    is_dense = "values" in arrays
+    given = {name for name in _TABLE_ARRAYS if name in arrays}
+    wanted = {"values"} if is_dense else set(_TABLE_ARRAYS[1:])
+    _check(given == wanted, "arrays of the table are missing.")
+    n_rows = len(arrays["values"]) if is_dense else len(arrays["row_start"]) - 1
+    rows = _rows_of(arrays, about, n_rows)
+    if not is_dense:
+        return SavedDataset(_sparse_rows(arrays, about.schema), about, rows)
+    table = Table(_checked_values(arrays["values"], about.schema), about.schema)
+    return SavedDataset(table, about, rows)
+
+
+def _rows_of(arrays: Mapping[str, AnyArray], about: _About, n_rows: int) -> dict[str, Any]:
+    rows: dict[str, Any] = {name: arrays.get(name) for name in _ROW_ARRAYS}
+    for name, array in rows.items():
+        right = array is None or (array.ndim in (1, 2) and len(array) == n_rows)
+        _check(right, f"array {name!r} does not have an entry for each row.")
+    for name, values in (("position", about.positions), ("groups", about.groups)):
+        if rows[name] is not None:
+            codes = rows[name]
+            _check(values is not None and codes.dtype == np.int64 and codes.ndim == 1, name)
+            within = n_rows == 0 or (codes.min() >= 0 and codes.max() < len(values or ()))
+            _check(bool(within), f"{name!r} is malformed.")
+            rows[name] = np.array(values, dtype=object)[codes]
+    if about.targets is not None:
+        y = rows["y"]
+        shape = None if y is None else y.shape
+        _check(shape == (n_rows, len(about.targets)), "y has other columns than it names.")
+        rows["y"] = {name: y[:, k] for k, name in enumerate(about.targets)}
+    return rows
+
+
+def _checked_values(values: AnyArray, schema: Schema) -> AnyArray:
+    right = values.ndim == 2 and values.shape[1] == schema.n_features and len(values) > 0
+    _check(right, "the table has another number of columns.")
+    of_keys = values.dtype == np.int64
+    _check(of_keys or values.dtype in (np.float32, np.float64), "the table has another type.")
+    _check(of_keys == schema.has_int, "the type of the table does not fit its columns.")
+    for j, column in enumerate(schema.columns):
+        if column.kind == "category":
+            _check_codes(values[:, j], of_keys, len(column.levels), column.name)
+    return values
+
+
+def _check_codes(column: AnyArray, of_keys: bool, n_levels: int, name: str) -> None:
+    codes = floats_of_keys(np.ascontiguousarray(column)) if of_keys else column
+    known = codes[~np.isnan(codes)]
+    within = (known >= 0) & (known < max(n_levels, 1)) & (known == np.floor(known))
+    _check(bool(within.all()), f"column {name!r} has codes of no level.")
+
+
+def _sparse_rows(arrays: Mapping[str, AnyArray], schema: Schema) -> Any:
+    from scipy.sparse import csr_array
+
+    row_start, column, value = (arrays[name] for name in _TABLE_ARRAYS[1:])
+    flat = all(array.ndim == 1 for array in (row_start, column, value))
+    _check(flat and row_start.dtype == np.int64 and column.dtype == np.int32, "it is malformed.")
+    _check(not schema.has_categories and len(row_start) > 1, "sparse rows hold no categories.")
+    ends = row_start[0] == 0 and row_start[-1] == len(column) == len(value)
+    _check(bool(ends and (np.diff(row_start) >= 0).all()), "rows do not follow one another.")
+    within = len(column) == 0 or (column.min() >= 0 and column.max() < schema.n_features)
+    _check(bool(within), "an entry is in no column.")
+    return csr_array((value, column, row_start), shape=(len(row_start) - 1, schema.n_features))
+
+
+__all__ = ["SavedDataset", "load_dataset", "save_dataset"]

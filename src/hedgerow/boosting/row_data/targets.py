@@ -1,0 +1,136 @@
+"""Reading of several targets, or of labels: one column each."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.sample import check_finite, check_length, check_vector
+from hedgerow.data.frames import as_frame
+from hedgerow.data.sparse import is_sparse
+from hedgerow.errors import DataError, ParameterError
+
+
+class Targets(NamedTuple):
+    """What is to be predicted.
+
+    values  float64 (n_rows,), or (n_rows, n_targets) in Fortran order
+    names   of several targets, as the user has named them; else None
+    """
+
+    values: FloatArray
+    names: tuple[str, ...] | None
+
+    @property
+    def several(self) -> bool:
+        return self.values.ndim == 2
+
+
+def has_columns(y: Any) -> bool:
+    """Whether y is a table of two columns or more."""
+    shape = getattr(y, "shape", None)
+    if shape is None:
+        try:
+            shape = np.asarray(y).shape
+        except ValueError:  # rows of different lengths
+            return False
+    return isinstance(shape, tuple) and len(shape) == 2 and int(shape[1]) > 1
+
+
+def one_column(y: Any) -> Any:
+    """A sparse target of one column as an array; others as they are."""
+    return y.toarray().reshape(-1) if is_sparse(y) and y.shape[-1] == 1 else y
+
+
+def read_targets(y: Any, n_rows: int, name: str = "y") -> Targets:
+    """One target, or several if y is a table of two columns or more.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Finite numbers; an array, a frame (whose names are kept), or a sparse matrix.
+    n_rows : int
+    name : str
+        What it is, for messages.
+
+    Raises
+    ------
+    DataTypeError
+        If they are not numbers.
+    DataError
+        If there is another number of rows, or some are NaN or infinite; the message names
+        the column.
+
+    Examples
+    --------
+    >>> read_targets([[1, 2], [3, 4], [5, 6]], 3).values.shape
+    (3, 2)
+    """
+    if not has_columns(y):
+        return Targets(check_vector(one_column(y), n_rows, name), None)
+    if is_sparse(y):
+        y = y.toarray()
+    frame = None if isinstance(y, np.ndarray | list | tuple) else as_frame(y)
+    names = frame.names if frame is not None and frame.named else None
+    table = np.asarray(y) if frame is None else None
+    n_targets = table.shape[1] if table is not None else len(frame.names) if frame else 0
+    check_length(len(y) if table is None else len(table), n_rows, name)
+    values = np.empty((n_rows, n_targets), order="F")
+    for k in range(n_targets):
+        label = names[k] if names is not None else k
+        column = f"{name} (column {label!r})"
+        if table is not None:
+            part = table[:, k]
+        else:
+            assert frame is not None
+            part = frame.native[:, k].to_numpy()
+        values[:, k] = check_vector(part, n_rows, column)
+        check_finite(values[:, k], column)
+    return Targets(values, names)
+
+
+def same_targets(seen: Targets, trained: Targets, name: str) -> FloatArray:
+    """Targets of other rows, in the order of those that a model is trained for.
+
+    Raises
+    ------
+    DataError
+        If they are not the same targets.
+    """
+    if seen.values.shape[1:] != trained.values.shape[1:]:
+        counts = [1 if t.values.ndim == 1 else t.values.shape[1] for t in (seen, trained)]
+        raise DataError(f"{name} has {counts[0]} columns, but y has {counts[1]}: give the same.")
+    if seen.names is None or trained.names is None or seen.names == trained.names:
+        return seen.values
+    missing = [target for target in trained.names if target not in seen.names]
+    if missing:
+        raise DataError(f"{name} lacks the column {missing[0]!r}, which y has.")
+    order = [seen.names.index(target) for target in trained.names]
+    return np.asfortranarray(seen.values[:, order])
+
+
+def refuse_for_several(start: object, groups: object, offset: object) -> None:
+    """Raise ``ParameterError`` for what models of several targets cannot be trained with.
+
+    Parameters
+    ----------
+    start
+        The model to go on from, or None.
+    groups, offset
+        As given to ``fit``.
+    """
+    if start is not None:
+        raise ParameterError(
+            "init_model and warm_start go on from models of one target: train several targets anew."
+        )
+    if groups is not None:
+        raise ParameterError("groups are for one target: give validation rows (X_val, y_val).")
+    if isinstance(offset, str) or (
+        isinstance(offset, list | tuple) and any(isinstance(name, str) for name in offset)
+    ):
+        raise ParameterError(
+            "columns of offsets are for one target: give offset as an array of shape "
+            "(n_rows, n_targets)."
+        )

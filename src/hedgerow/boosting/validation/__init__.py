@@ -1,0 +1,1 @@
+"""Held-out rows, folds, and when a fit stops."""

@@ -1,0 +1,478 @@
+"""The folds of a table grown abreast: a round of each, then the next.
+
+Glossary
+--------
+test rows       rows of a fold that its trees are not grown on; they are scored after
+                each round, by their bins
+pooled score    mean of the scores of all folds after as many rounds, each with the mass
+                of its test rows; for the loss that is the loss of all rows
+mass            sum of weights; for rankings of the queries
+
+::
+
+    fold 0   round 1   round 2   round 3 ...        free threads take the fold that is
+    fold 1   round 1   round 2   round 3 ...        furthest behind; small folds are
+    fold 2   round 1   round 2   ...                grown by one thread each
+               |         |
+               v         v
+             score of all folds: go on or stop      (or each fold stops by itself)
+
+A fold is a fit of its own; how many are grown at the same time changes no bit of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.boosting.loop.memory_rows import MemoryRows, ScoredRows
+from hedgerow.boosting.loop.rounds import BoostState, rounds
+from hedgerow.boosting.loop.scores import MeanScores, Scores
+from hedgerow.boosting.loop.watch import Watch, best_round_of
+from hedgerow.boosting.row_data.positions import bound, bound_to_part
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.fold_rows import FoldData, FoldRows, Weigh
+from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.row_sets import ONLY, TRAINING
+from hedgerow.boosting.validation.stopping import BestRound, StoppingParams
+from hedgerow.data.statistics import Inputs
+from hedgerow.errors import LossError
+from hedgerow.metrics import Metric
+from hedgerow.metrics.queries import query_rows, query_weights
+from hedgerow.model.forest import Forest
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+from hedgerow.threads import take_turns
+
+_CELLS_ABREAST = 45_000
+"""Values of a table whose folds two threads grow faster than one.
+
+A round of fewer is mostly Python, which one thread at a time may run.  Speed-up of two threads, on
+tables of the comparison: 0.6 with 8,000 values, 0.9 with 35,000, 1.3 with 52,000, 1.5 with 76,000.
+"""
+
+_RECENT_BYTES = 32_000_000
+"""Scores that a fold keeps; of many test rows those of the best round may be added up again."""
+
+_SHARE_OF_ROUNDS = 0.95
+"""Of a time budget; putting models and predictions together takes the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldStopping:
+    """When folds end.
+
+    Attributes
+    ----------
+    limits : tuple of patience and min_delta, or None
+        None: all rounds are done.
+    pooled : bool
+        All folds have as many rounds, those with the best pooled score.
+    best : BestRound or None
+        Looks for it; None: one by ``limits``.
+    by_out_of_bag : bool
+        Each fold is judged by the rows that its rounds leave out.
+    is_late : callable
+        Whether the folds have no more time; asked after each round of a fold.  Without early
+        stopping, and where they are judged together, all keep as many rounds.
+    may_end : callable
+        Asked at an interrupt, once all folds have done a round: whether it ends folds that
+        are judged together as if they were late.
+    """
+
+    limits: tuple[int, float] | None = None
+    pooled: bool = False
+    by_out_of_bag: bool = False
+    best: BestRound | None = None
+    is_late: Callable[[], bool] = lambda: False
+    may_end: Callable[[], bool] = lambda: False
+
+
+def in_time(
+    stopping: FoldStopping, budget: Budget, folds: Sequence[Fold], n_refit: int, n_threads: int
+) -> FoldStopping:
+    """The same within a budget; a fit of ``n_refit`` rows and as many rounds is to follow."""
+    n_grown = sum(len(fold.train) for fold in folds)
+    share = _SHARE_OF_ROUNDS * n_grown / (n_grown + n_refit)
+    late = budget.short_of_a_step(share, min(n_threads, len(folds)))
+    return replace(stopping, is_late=late)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownFold:
+    """A fold when all is done.
+
+    Attributes
+    ----------
+    forest : Forest
+        Up to the best round.
+    inputs : Inputs or None
+        What the trees split; also statistics that no tree asks.
+    n_copies : int
+    raw : float64 (n_outputs, n_test)
+        Raw scores of the test rows by the forest.
+    watch : Watch
+        With the scores after each round.
+    params : BoostParams
+    n_rows : int
+        Rows that the trees were grown on.
+    mass : float
+        Of the test rows.
+    scores : dict from str to float
+        Of the test rows by the forest; metrics by name.
+    """
+
+    forest: Forest
+    inputs: Inputs | None
+    n_copies: int
+    raw: FloatArray
+    watch: Watch
+    params: BoostParams
+    n_rows: int
+    mass: float
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownFolds:
+    """All folds.
+
+    Attributes
+    ----------
+    folds : list of GrownFold
+    best : BestRound or None
+        The best round by the pooled score, where that decides.
+    curves : dict from str to list of float
+        Pooled score of each metric after each round that all folds did.
+    interrupted : bool
+        Whether an interrupt has ended them.
+    late : bool
+        Whether they had no more time.
+    """
+
+    folds: list[GrownFold]
+    best: BestRound | None
+    curves: dict[str, list[float]]
+    interrupted: bool = False
+    late: bool = False
+
+
+def grow_folds(
+    rows: FoldRows,
+    folds: Sequence[Fold],
+    objective: Objective,
+    params: BoostParams,
+    stopping: FoldStopping,
+    metrics: Sequence[Metric],
+    n_threads: int = 1,
+    weigh: Weigh | None = None,
+    keep_trees: bool = True,
+    of_train: Sequence[Metric] = (),
+) -> GrownFolds:
+    """Grow the trees of all folds.
+
+    Parameters
+    ----------
+    rows : FoldRows
+    folds : sequence of Fold
+        Each with rows of both kinds.
+    objective : Objective
+    params : BoostParams
+        Resolved.
+    stopping : FoldStopping
+    metrics : sequence of Metric
+        The first decides.
+    n_threads : int, default=1
+        Folds grown at the same time at most; what is left over goes to each of them.  Folds of
+        few rows and columns are grown one after the other, by one thread.
+    weigh : callable, optional
+        Changes the weights of a fold's rows.
+    keep_trees : bool, default=True
+        False: the forests have no trees, only what they start from.
+    of_train : sequence of Metric, optional
+        For the rows that trees are grown on, whose scores each fold then has as well.
+
+    Raises
+    ------
+    LossError
+        That names the fold.
+    """
+    if rows.sample.n_rows * rows.sample.table.schema.n_features < _CELLS_ABREAST:
+        n_threads = 1
+    at_once = min(n_threads, len(folds))
+    shared = _Shared(
+        rows, objective, params, stopping, tuple(metrics), weigh, n_threads // at_once,
+        keep_trees, tuple(of_train),
+    )  # fmt: skip
+    fits = [_FoldFit(shared, number, fold) for number, fold in enumerate(folds)]
+    pool = _Pool(fits, metrics[0], stopping)
+    interrupted = False
+    try:
+        try:
+            take_turns(lambda task: fits[task].advance(), len(fits), at_once, pool.settle)
+        except KeyboardInterrupt as error:
+            twice = isinstance(error.__context__, KeyboardInterrupt)
+            if twice or not pool.settle_whole_rounds() or not stopping.may_end():
+                raise
+            interrupted = True
+        grown = [fit.finish(pool.best, pool.n_common, interrupted, pool.late) for fit in fits]
+    finally:
+        for fit in fits:
+            fit.close()
+    return GrownFolds(grown, pool.best, pooled_curves(grown), interrupted, pool.late)
+
+
+def pooled_curves(folds: Sequence[GrownFold]) -> dict[str, list[float]]:
+    """Mean over the folds of each score after each round, by mass."""
+    masses = [fold.mass for fold in folds]
+    curves = [fold.watch.history.get(fold.watch.rows, {}) for fold in folds]
+    return {
+        name: [pooled(scores, masses) for scores in zip(*(c[name] for c in curves), strict=False)]
+        for name in curves[0]
+    }
+
+
+def pooled(scores: Sequence[float], masses: Sequence[float]) -> float:
+    """Mean of the scores of folds, with their masses."""
+    if not all(map(math.isfinite, scores)):
+        return float(np.mean(scores))
+    weighted = math.fsum(score * mass for score, mass in zip(scores, masses, strict=True))
+    return weighted / math.fsum(masses)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shared:
+    """What all folds have in common."""
+
+    rows: FoldRows
+    objective: Objective
+    params: BoostParams
+    stopping: FoldStopping
+    metrics: tuple[Metric, ...]
+    weigh: Weigh | None
+    n_threads: int
+    keep_trees: bool
+    of_train: tuple[Metric, ...]
+
+
+class _Recent:
+    """Raw scores of the test rows after the latest rounds, from the best one on.
+
+    Folds go on for a while behind their best round.  To add its scores up again from the trees
+    took a sixteenth of the time of the fits of small tables.
+    """
+
+    def __init__(self) -> None:
+        self._first, self._raw = 1, deque[FloatArray]()
+
+    def note(self, raw: FloatArray, best: int) -> None:
+        """Copy the scores after the next round; those before round ``best`` are not needed."""
+        self._raw.append(raw.copy())
+        while self._first < best or len(self._raw) * raw.nbytes > _RECENT_BYTES:
+            self._raw.popleft()
+            self._first += 1
+
+    def after(self, n_rounds: int) -> FloatArray | None:
+        """The scores after so many rounds, if they are still there."""
+        place = n_rounds - self._first
+        return self._raw[place] if 0 <= place < len(self._raw) else None
+
+
+class _FoldFit:
+    """The fit of one fold, a round at a time.  Its rows are there while it lasts.
+
+    ``best_round``, of all folds so far, is for others to set.
+    """
+
+    def __init__(self, shared: _Shared, number: int, fold: Fold) -> None:
+        self._shared, self._number, self._fold = shared, number, fold
+        self._recent, self.best_round = _Recent(), 0
+        self._states: Generator[BoostState, None, None] | None = None
+        self._state: BoostState | None = None
+        self._data: FoldData | None = None
+        self._rows: MemoryRows | None = None
+        self.curve: list[float] = []
+        self.mass = 0.0
+
+    def advance(self) -> bool:
+        """Do a round; True if it was the last."""
+        try:
+            if self._states is None:
+                self._states = self._begin()
+            state = self._state = next(self._states)
+            ended = self._watch.after_round(state)
+        except LossError as error:
+            raise LossError(f"fold {self._number}, {error}") from error.__cause__
+        name = self._watch.metrics[0].name
+        self.curve.append(self._watch.history[self._watch.rows][name][-1])
+        if state.adds_up:
+            best = self._watch.best
+            self._recent.note(self._unseen.raw, self.best_round if best is None else best.round)
+        return ended or state.n_rounds == self._shared.params.n_estimators
+
+    def _begin(self) -> Generator[BoostState, None, None]:
+        shared, stopping = self._shared, self._shared.stopping
+        data = self._data = shared.rows.fold(self._fold, shared.weigh, shared.n_threads)
+        objective, metrics = bound(
+            shared.objective, shared.metrics, data.encoded, data.test, data.params,
+            shared.n_threads,
+        )  # fmt: skip
+        asked = StoppingParams("oob") if stopping.by_out_of_bag else StoppingParams()
+        limits = None if stopping.pooled else stopping.limits
+        test = data.test
+        scored = [ScoredRows(ONLY, metrics, test.target, test.weight, slice(0, test.n_rows))]
+        if shared.of_train:
+            seen, place = data.train, slice(0, data.train.n_rows)
+            own = bound_to_part(shared.of_train, seen, objective)
+            scored.append(ScoredRows(TRAINING, own, seen.target, seen.weight, place, True))
+        self._watch = Watch(
+            objective=objective,
+            scored={part.name: part.metrics for part in scored},
+            best=best_round_of(metrics[0], asked, limits),
+            by_out_of_bag=stopping.by_out_of_bag,
+            callbacks=(),
+            n_rounds=data.params.n_estimators,
+        )
+        self.mass = _mass(data)
+        self._rows = MemoryRows(
+            data.seen, objective, data.params, data.unseen, shared.n_threads, scored=scored
+        )
+        return rounds(self._rows)
+
+    @property
+    def _unseen(self) -> Scores | MeanScores:
+        """Raw scores of the test rows."""
+        assert self._rows is not None
+        assert self._rows.unseen is not None
+        return self._rows.unseen
+
+    def finish(
+        self,
+        best: BestRound | None,
+        n_common: int | None,
+        interrupted: bool = False,
+        late: bool = False,
+    ) -> GrownFold:
+        """The forest and the scores, and no more work.
+
+        ``best`` is that of the pooled score; ``n_common`` are the rounds that all folds have in
+        common, None where each ends by itself.  What an interrupted round has left is not
+        looked at.
+        """
+        state, data, watch = self._state, self._data, self._watch
+        assert state is not None
+        assert data is not None
+        if best is not None:
+            watch.best = best
+        if n_common is not None:
+            watch.cut(n_common)
+        if late and watch.stopped_by == "rounds" and watch.n_done < watch.n_rounds:
+            watch.stopped_by = "time_budget"
+        kept = watch.n_kept
+        if not interrupted and (watch.best is not None or kept == state.n_rounds):
+            watch.note_forest(state)
+        if data.train.n_rows < 2 * data.params.min_samples_leaf:
+            kept = 0  # no tree has a split
+        raw = np.ascontiguousarray(self._scores_after(kept, interrupted))
+        assert self._rows is not None
+        scored = self._rows.scored[0].score(watch.objective, raw)
+        forest = state.freeze(kept if self._shared.keep_trees else 0)
+        grown = GrownFold(
+            forest, data.inputs, data.seen.n_copies, raw, watch, data.params,
+            data.train.n_rows, self.mass, scored,
+        )  # fmt: skip
+        self.close()
+        return grown
+
+    def _scores_after(self, n_rounds: int, interrupted: bool) -> FloatArray:
+        """Raw scores of the test rows by the first ``n_rounds`` rounds alone.
+
+        If a round was ``interrupted``, a part of it may be in the scores that are kept up.
+        """
+        state, recent = self._state, self._recent.after(n_rounds)
+        assert state is not None
+        if recent is not None:
+            return recent
+        if n_rounds == state.n_rounds and state.adds_up and not interrupted:
+            return self._unseen.raw
+        scores = self._unseen.restarted(state.base_score)
+        for number, tree in enumerate(state.trees(n_rounds)):
+            scores.add(tree, number % len(state.base_score))
+        return scores.raw
+
+    def close(self) -> None:
+        """End the threads of the grower, and let go of the rows."""
+        if self._states is not None:
+            self._states.close()
+        self._states = self._state = self._data = self._rows = None
+        self._recent = _Recent()
+
+
+def _mass(data: FoldData) -> float:
+    test = data.test
+    if test.query is not None:
+        queries = query_rows(test.query, test.n_rows)
+        weights = query_weights(queries, test.weight)
+        return float(len(queries.starts) - 1) if weights is None else math.fsum(weights)
+    return float(test.n_rows) if test.weight is None else math.fsum(test.weight)
+
+
+@dataclass(slots=True, eq=False)
+class _Pool:
+    """Looks for the best round of all folds."""
+
+    fits: list[_FoldFit]
+    metric: Metric
+    stopping: FoldStopping
+    best: BestRound | None = field(init=False)
+    n_rounds: int = field(init=False, default=0)
+    late: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        asked = self.stopping
+        self.best = asked.best
+        if self.best is None and asked.pooled and asked.limits is not None:
+            self.best = BestRound(self.metric, *asked.limits)
+
+    @property
+    def n_common(self) -> int | None:
+        """Rounds that all folds have in common; None where each ends by itself."""
+        by_itself = self.best is None and not (self.late and self.stopping.limits is None)
+        return None if by_itself else self.n_rounds
+
+    def settle(self) -> bool:
+        """Note the rounds that all folds have done; True if none is to follow."""
+        if self.best is None:
+            self.n_rounds = min(len(fit.curve) for fit in self.fits)
+        elif self._observe(self.best):
+            return True
+        self.late = self.stopping.is_late() and self.n_rounds > 0
+        return self.late
+
+    def _observe(self, best: BestRound) -> bool:
+        """Look at the rounds that all folds have done since; True if patience is at its end."""
+        while all(len(fit.curve) > self.n_rounds for fit in self.fits):
+            scores = [fit.curve[self.n_rounds] for fit in self.fits]
+            self.n_rounds += 1
+            ended = best.observe(self.n_rounds, pooled(scores, [f.mass for f in self.fits]))
+            for fit in self.fits:
+                fit.best_round = best.round
+            if ended:
+                return True
+        return False
+
+    def settle_whole_rounds(self) -> bool:
+        """Look again at all rounds that all folds have done; False if there is none.
+
+        An interrupt may have come while they were looked at.
+        """
+        if self.best is None:
+            return False
+        self.best, self.n_rounds = self.best.again(), 0
+        self.settle()
+        return self.n_rounds > 0

@@ -1,0 +1,100 @@
+"""What becomes of grown folds: a model of each, and one of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hedgerow.boosting.loop.fit import fit
+from hedgerow.boosting.loop.watch import StoppedBy, found_by_loss, record_of
+from hedgerow.boosting.row_data.statistics import without_unused
+from hedgerow.boosting.validation.cross import GrownFold, GrownFolds
+from hedgerow.boosting.validation.fold_rows import FoldRows, Weigh
+from hedgerow.boosting.validation.folds import Fold
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.model.averaged import average_forests, with_inputs_of_all
+from hedgerow.model.model import AVERAGED, Model
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+
+def fold_model(
+    rows: FoldRows, fold: Fold, grown: GrownFold, params: BoostParams, n_threads: int
+) -> Model:
+    """The model of one fold, as a fit of its rows gives it; ``params`` are those of all."""
+    record = record_of(grown.n_rows, params, grown.watch)
+    record |= _of_loss(rows, fold, grown, n_threads)
+    forest, inputs = grown.forest, grown.inputs
+    if inputs is not None:
+        inputs, forest = without_unused(inputs, forest)
+        record["copies"] = grown.n_copies
+    return Model(forest, rows.sample.table.schema, grown.watch.objective.name, record, inputs)
+
+
+def _of_loss(rows: FoldRows, fold: Fold, grown: GrownFold, n_threads: int) -> dict[str, Any]:
+    objective = grown.watch.objective
+    if not hasattr(objective, "fit_record"):
+        return {}
+    return found_by_loss(rows.take(fold.train), objective, grown.forest, n_threads)
+
+
+def average_model(rows: FoldRows, folds: GrownFolds, params: BoostParams, n_threads: int) -> Model:
+    """One model whose raw score is the mean of those of the folds."""
+    grown = folds.folds
+    forests = [fold.forest for fold in grown]
+    inputs = [fold.inputs for fold in grown if fold.inputs is not None]
+    joined = None
+    if inputs:
+        forests, joined = with_inputs_of_all(forests, inputs)
+    forest = average_forests(forests)
+    watch = grown[0].watch
+    record = record_of(rows.sample.n_rows, params, watch)
+    record |= {"history": {"cv": folds.curves}, "best_round": None, AVERAGED: len(grown)}
+    record["stopped_by"] = _stopped_by(grown)
+    record.pop("out_of_bag", None)
+    record |= found_by_loss(rows.sample, watch.objective, forest, n_threads)
+    if joined is not None:
+        joined, forest = without_unused(joined, forest)
+        record["copies"] = grown[0].n_copies
+    return Model(forest, rows.sample.table.schema, watch.objective.name, record, joined)
+
+
+def refit_model(
+    rows: FoldRows,
+    folds: GrownFolds,
+    objective: Objective,
+    params: BoostParams,
+    n_rounds: int,
+    weigh: Weigh | None,
+    n_jobs: int | None,
+    clock: StoppingParams,
+) -> Model:
+    """A model of all rows with ``n_rounds`` rounds, fewer if ``clock`` has no time for them."""
+    sample = rows.sample
+    if weigh is not None:
+        sample, _ = weigh(sample, sample)
+    asked = params.with_rounds(n_rounds)
+    stopping = StoppingParams(False, time_budget=clock.time_budget, began=clock.began)
+    model = fit(sample, objective, asked, stopping=stopping, n_jobs=n_jobs)
+    by_budget = model.training["stopped_by"] == "time_budget"
+    parameters = {**model.training["parameters"], "n_estimators": params.n_estimators}
+    record = {
+        **model.training,
+        "parameters": parameters,
+        "history": {"cv": folds.curves},
+        "best_round": model.forest.n_rounds,
+        "stopped_by": "time_budget" if by_budget else _stopped_by(folds.folds),
+    }
+    return replace(model, training=record)
+
+
+def _stopped_by(folds: Sequence[GrownFold]) -> StoppedBy:
+    """What ended the first fold, or the budget if it ended any."""
+    reasons: list[StoppedBy] = [fold.watch.stopped_by for fold in folds]
+    return "time_budget" if "time_budget" in reasons else reasons[0]
+
+
+def rounds_of(folds: Sequence[GrownFold]) -> list[int]:
+    """Number of rounds in the forest of each fold."""
+    return [fold.forest.n_rounds for fold in folds]

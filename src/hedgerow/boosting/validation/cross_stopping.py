@@ -1,0 +1,274 @@
+"""The number of rounds found by cross-validation, for a fit on all rows.
+
+``early_stopping="cv"``: the rows are divided into five folds, whose models grow side by side
+until the loss of all test rows together stops falling.  The model is then trained on all
+rows, for the best number of rounds, or for fewer and larger ones.  No row is lost to
+validation, and every row takes part in the decision.
+
+An interrupt (Ctrl-C) ends the folds, once each has done a round: the model of all rows then
+has the number of rounds that was best so far.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.boosting.automatic.budget_schedule import HIGHEST_RATE, SHORT_PATH, Pace
+from hedgerow.boosting.automatic.evidence import BEYOND_CHANCE, TestedRows, warn_of_doubts
+from hedgerow.boosting.automatic.model_selection import Contest, of_folds
+from hedgerow.boosting.automatic.repeats import find_repeats
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.loop.training_loop import TWICE
+from hedgerow.boosting.loop.watch import StoppedBy
+from hedgerow.boosting.resume.continuing import Start
+from hedgerow.boosting.validation.budget import Budget
+from hedgerow.boosting.validation.fold_rows import FoldRows
+from hedgerow.boosting.validation.folds import (
+    Fold,
+    deal_observations,
+    draw_folds,
+    lists_in_any_order,
+)
+from hedgerow.boosting.validation.stopping import StoppingParams
+from hedgerow.errors import DataError, InterruptedFitWarning, ParameterError
+from hedgerow.metrics import Metric, task_of
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+_STILL_FALLING = 0.8
+_FURTHER = 2.0
+"""Factor on the number of rounds of the model if the time of the folds ran out while their curve
+was still falling: the best round was in the last fifth."""
+
+_UNTESTED_ROUNDS = 100
+"""Rounds where automatic folds cannot be drawn: of each class there is one row, say."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenRounds:
+    """What the folds have told.
+
+    Attributes
+    ----------
+    params : BoostParams
+        Those that were best; with a time budget the learning rate may follow the clock.
+    n_rounds : int
+    curves : dict from str to list of float
+        Score of all test rows after each round of the folds, by metric.
+    rows : FoldRows
+        The rows, binned if all folds had the same bins.
+    record : dict from str to Any
+        How they were asked.
+    interrupted : bool
+        Whether an interrupt has ended them.
+    fold_rate : float
+        With rates that follow the clock: the one of the folds.
+    """
+
+    params: BoostParams
+    n_rounds: int
+    curves: dict[str, list[float]]
+    rows: FoldRows
+    record: dict[str, Any]
+    interrupted: bool = False
+    fold_rate: float = math.nan
+
+    def record_with(self, rates: Sequence[float] | float) -> dict[str, Any]:
+        """How they were asked; the stride is that beside the model's ``rates``."""
+        if math.isnan(self.fold_rate):
+            return self.record
+        return {**self.record, "stride": round(self.fold_rate / float(np.mean(rates)), 3)}
+
+    def stopped_by(self, n_estimators: int) -> StoppedBy:
+        """What has ended a fit of as many rounds, of ``n_estimators`` at most."""
+        if self.interrupted:
+            return "interrupt"
+        return "early_stopping" if self.n_rounds < n_estimators else "rounds"
+
+
+def check_folds(stopping: StoppingParams, has_validation: bool, start: Start | None = None) -> None:
+    """Raise ``ParameterError`` if ``"cv"`` meets validation rows or a model to continue."""
+    if stopping.by_folds and start is not None:
+        raise ParameterError(
+            f"early_stopping='cv' trains folds from their first round on, but {start.name} has "
+            f"rounds already, which have seen the rows of all folds: use early_stopping=True or "
+            "False, or begin anew."
+        )
+    if stopping.by_folds and has_validation:
+        raise ParameterError(
+            "early_stopping='cv' judges by folds of the training rows, so validation rows have no "
+            "effect: leave them out, or use early_stopping=True."
+        )
+
+
+def choose_rounds(
+    train: Sample,
+    objective: Objective,
+    params: BoostParams,
+    stopping: StoppingParams,
+    metrics: Sequence[Metric],
+    n_threads: int,
+    budget: Budget | None = None,
+) -> ChosenRounds:
+    """Find the number of rounds.
+
+    Parameters
+    ----------
+    train : Sample
+        Without rows of weight 0.
+    objective : Objective
+    params : BoostParams
+        Resolved.
+    stopping : StoppingParams
+    metrics : sequence of Metric
+        The first decides.
+    n_threads : int
+    budget : Budget, optional
+        The folds take their share of it.
+
+    Raises
+    ------
+    DataError
+        If there is one row, or one query, only.
+
+    Warns
+    -----
+    InterruptedFitWarning
+        If an interrupt has ended the folds.
+    FoldsWarning
+        If folds that are looked at with caution contradict each other.
+    """
+    rows = FoldRows(train, objective, of_folds(params, stopping.stride), n_threads)
+    stratify = task_of(objective) in ("two classes", "classes")
+    n_folds, n_tested = stopping.folds
+    record: dict[str, Any] = {"early_stopping": "cv", "patience": stopping.patience}
+    record |= {"rounds_factor": stopping.rounds_factor, "stride": stopping.stride}
+    try:
+        folds, alike = _divided(rows.sample, n_folds, stratify, params.seed)
+    except DataError:
+        if not stopping.is_cautious:
+            raise
+        few = min(_UNTESTED_ROUNDS, params.n_estimators)
+        return ChosenRounds(params, few, {}, rows, {**record, "folds": [0, 0]})
+    record["folds"] = [len(folds), len(folds[:n_tested])]
+    folds = folds[:n_tested]
+    contest = Contest(rows, folds, objective, stopping, metrics, n_threads, budget, alike)
+    contest.hold(params)
+    record["tried"] = contest.tried
+    return _found(contest, stopping, folds, alike, record)
+
+
+def _divided(
+    sample: Sample, n_folds: int, stratify: bool, seed: int
+) -> tuple[list[Fold], npt.NDArray[np.uint64] | None]:
+    """The folds, and a number that rows share which are one observation; None: each is one."""
+    groups = sample.query if sample.group is None else sample.group.view(np.int64)
+    if sample.query is not None:
+        return lists_in_any_order(draw_folds(sample.target, n_folds, False, seed, groups), seed), (
+            sample.query.view(np.uint64)
+        )
+    if groups is not None:
+        return draw_folds(sample.target, n_folds, stratify, seed, groups), sample.group
+    repeats = find_repeats(sample, seed, stratify)
+    if repeats is None:
+        return draw_folds(sample.target, n_folds, stratify, seed), None
+    if repeats.row is not None:
+        return deal_observations(sample, n_folds, stratify, repeats), None
+    keys = repeats.keys
+    return draw_folds(sample.target, n_folds, stratify, seed, keys=keys), keys
+
+
+def _found(
+    contest: Contest,
+    stopping: StoppingParams,
+    folds: Sequence[Fold],
+    alike: npt.NDArray[np.uint64] | None,
+    record: dict[str, Any],
+) -> ChosenRounds:
+    """What the best settings of a contest speak for; rows of a number in ``alike`` are one."""
+    best, grown, interrupted = contest.best, contest.best.grown, contest.interrupted
+    most = best.params.n_estimators
+    fewest = min(len(fold.train) for fold in folds)
+    telling = interrupted or fewest >= 2 * best.params.min_samples_leaf
+    if grown.best is None or not telling:
+        # Folds without a split tell nothing of the rounds of all rows.
+        return ChosenRounds(best.params, most, grown.curves, best.rows, record)
+    n_seen = len(next(iter(grown.curves.values())))
+    n_rounds = grown.best.round * stopping.stride
+    if grown.late and stopping.finest_rate is not None:
+        n_rounds = _likely(n_rounds, grown.best.round / n_seen, best.params.learning_rate)
+    if stopping.is_cautious:
+        tested = TestedRows(best.rows.sample, folds, alike)
+        losses = tested.start_losses(grown.folds), tested.losses(grown.folds)
+        gain = tested.difference(*losses)
+        warn_of_doubts(gain, tested.by_fold(*losses))
+        n_rounds = max(1, round(n_rounds * gain.trust(BEYOND_CHANCE)))
+    n_rounds = min(round(n_rounds * stopping.rounds_factor), most)
+    params, times = best.params, times_larger(n_rounds, stopping)
+    if times > 1.0:
+        params, n_rounds = of_folds(params, times), round(n_rounds / times)
+        params = replace(params, learning_rate=round(params.learning_rate, 6))
+    record = {**record, "stride": round(stopping.stride / times, 3)}
+    if interrupted:
+        _tell(n_rounds, n_seen)
+    found = ChosenRounds(params, n_rounds, grown.curves, best.rows, record, interrupted)
+    if stopping.finest_rate is None:
+        return found
+    return _paced(found, stopping, best.seconds / (len(folds) * n_seen))
+
+
+def times_larger(n_rounds: int, stopping: StoppingParams) -> float:
+    """By how much the steps of a model are larger, which would have so many rounds otherwise.
+
+    Small steps are worth their time where few rounds do.  Where many are needed, larger ones
+    learn as well: `docs/defaults.md` has the figures.
+
+    Examples
+    --------
+    >>> stopping = StoppingParams("cv", stride=2.0, easy_rounds=500)
+    >>> [times_larger(n, stopping) for n in (500, 1_125, 3_000)]
+    [1.0, 1.5, 2.0]
+    """
+    easy = stopping.easy_rounds
+    if easy is None or n_rounds <= easy:
+        return 1.0
+    return round(min(math.sqrt(n_rounds / easy), stopping.stride), 2)
+
+
+def _likely(n_rounds: float, part: float, rate: float) -> float:
+    """Rounds that a curve without an end speaks for; ``n_rounds`` are best, after a part of it."""
+    if part < _STILL_FALLING:
+        return n_rounds
+    return max(_FURTHER * n_rounds, SHORT_PATH / rate)
+
+
+def _paced(chosen: ChosenRounds, stopping: StoppingParams, seconds_a_round: float) -> ChosenRounds:
+    """As far as before, in rounds as small as there is time for until the budget is spent."""
+    assert stopping.time_budget is not None
+    assert stopping.finest_rate is not None
+    params = chosen.params
+    rate = params.learning_rate
+    end = stopping.began + stopping.time_budget
+    finest = min(stopping.finest_rate, rate)
+    pace = Pace(chosen.n_rounds * rate, end, seconds_a_round, finest, HIGHEST_RATE)
+    most = math.ceil(params.n_estimators * rate / finest)
+    params = replace(params, learning_rate=pace, n_estimators=most)
+    of_folds = rate * stopping.stride
+    return replace(chosen, params=params, n_rounds=pace.n_rounds, fold_rate=of_folds)
+
+
+def _tell(n_rounds: int, n_seen: int) -> None:
+    warnings.warn(
+        "the fit was interrupted while folds were asked for the number of rounds: all rows are "
+        f"now trained on for {n_rounds} rounds, which the first {n_seen} rounds of the folds speak "
+        f"for. Another interrupt within {TWICE:g} seconds ends the program's work as usual.",
+        InterruptedFitWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,246 @@
+"""The rows of all folds, read and binned once.
+
+Cuts come from the values of all rows, also of those that a fold tests (their targets
+have no part in them), and so do the categories that are known::
+
+    table  --cuts, bins-->  BinnedMatrix      once
+                              |  |  |
+                              v  v  v         rows of a fold, one byte a value
+                              0  1  2
+
+What is made of targets is made for each fold by itself: target statistics, and with
+them bins of these; weights of classes.  Sorted columns (``tree_method="exact"``,
+``"approx"``) are sorted for each fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.loop.sample import Sample, with_own_levels
+from hedgerow.boosting.loop.scores import TrainingData
+from hedgerow.boosting.loop.training_matrix import prepare_rows
+from hedgerow.boosting.row_data.statistics import (
+    Encoded,
+    choose_columns,
+    constraints_of_inputs,
+    encode,
+)
+from hedgerow.boosting.validation.folds import Fold
+from hedgerow.data import AnyTable, BinnedMatrix, Table, fit_bins
+from hedgerow.data.bins import BinSpec
+from hedgerow.data.schema import Schema
+from hedgerow.data.statistics import Inputs
+from hedgerow.growing.core.sums_pool import SumsPool
+from hedgerow.objectives import Objective
+from hedgerow.params import BoostParams
+
+_OF_TREES = (
+    "n_estimators",
+    "learning_rate",
+    "max_leaves",
+    "max_depth",
+    "min_samples_leaf",
+    "reg_lambda",
+    "subsample",
+    "colsample_bynode",
+    "grow_policy",
+    "max_cat_to_onehot",
+)
+"""Settings that change nothing of the rows that trees are grown on."""
+
+Weigh: TypeAlias = "Callable[[Sample, Sample], tuple[Sample, Sample]]"
+"""Weights the rows of a fold, given those to train on and those to test."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoldData:
+    """One fold as a fit takes it.
+
+    Attributes
+    ----------
+    train, test : Sample
+        One row for each of the user's; tables may be without columns.
+    encoded : Sample
+        The rows to train on with target statistics and as often as they are there.
+    seen, unseen : TrainingData
+    inputs : Inputs or None
+    params : BoostParams
+        With what is asked of columns as what is asked of the inputs.
+    """
+
+    train: Sample
+    test: Sample
+    encoded: Sample
+    seen: TrainingData
+    unseen: TrainingData
+    inputs: Inputs | None
+    params: BoostParams
+
+
+class FoldRows:
+    """All rows, and what is made of them once for all folds.
+
+    Parameters
+    ----------
+    sample : Sample
+        Without rows of weight 0.
+    objective : Objective
+    params : BoostParams
+        Resolved: without names of columns.
+    n_threads : int
+
+    Attributes
+    ----------
+    given, sample : Sample
+        The rows; the latter with the categories that occur.
+    matrix : BinnedMatrix or None
+        None if each fold has a form of its own.
+    params : BoostParams
+    """
+
+    def __init__(
+        self, sample: Sample, objective: Objective, params: BoostParams, n_threads: int
+    ) -> None:
+        self.given = sample
+        self.sample, _ = with_own_levels(sample, None)
+        self._objective, self.params, self._n_threads = objective, params, n_threads
+        schema = self.sample.table.schema
+        self._statistics = bool(choose_columns(schema, sample.n_rows, objective, params))
+        self.matrix: BinnedMatrix | None = None
+        self._numbers: FloatArray | None = None
+        self._sums = SumsPool()
+        self._kept: BinSpec | None = None
+        if not self._statistics and params.tree_method == "hist":
+            data, *_ = prepare_rows(Encoded(self.sample, None), params, n_threads)
+            assert isinstance(data.matrix, BinnedMatrix)
+            self.matrix, self._numbers = data.matrix, data.numbers
+        elif self._statistics and params.tree_method == "hist":
+            encoded = encode(self.sample, None, objective, params, n_threads)
+            self._kept = _bins_of_kept(self.sample, encoded, params, n_threads)
+
+    def for_trees(self, params: BoostParams) -> FoldRows:
+        """The rows for trees of other settings; read again only if these ask for another form."""
+        if form_of(params) != form_of(self.params):
+            return FoldRows(self.given, self._objective, params, self._n_threads)
+        other = copy(self)
+        other.params = params
+        return other
+
+    def whole(self) -> TrainingData | None:
+        """All rows, if they stand here as a fit takes them."""
+        if self.matrix is None:
+            return None
+        return _data(self.sample, self.matrix, self._numbers)
+
+    def fold(self, fold: Fold, weigh: Weigh | None = None, n_threads: int = 1) -> FoldData:
+        """The rows of one fold."""
+        train = _weighted(self._part(fold.train), fold.train_weight)
+        test = _weighted(self._part(fold.test), fold.test_weight)
+        if weigh is not None:
+            train, test = weigh(train, test)
+        train = replace(train, weight=_unless_all_one(train.weight))
+        test = replace(test, weight=_unless_all_one(test.weight))
+        if self.matrix is not None:
+            seen = _data(train, self.matrix.take(fold.train), self._take_numbers(fold.train))
+            seen = replace(seen, sums=self._sums)
+            rows: BinnedMatrix | AnyTable = self.matrix.take(fold.test, columns=False)
+            if self.matrix.n_lost > 0:  # bundles do not hold all of their values
+                rows = self.sample.table.take(fold.test)
+            unseen = _data(test, rows, self._take_numbers(fold.test))
+            return FoldData(train, test, train, seen, unseen, None, self.params)
+        encoded = encode(train, test, self._objective, self.params, n_threads)
+        params = constraints_of_inputs(self.params, encoded.inputs)
+        spec = None
+        if self._kept is not None:
+            spec = _with_statistics(self._kept, encoded, params, n_threads)
+        seen, others, _ = prepare_rows(encoded, params, n_threads, spec)
+        assert others is not None
+        return FoldData(train, test, encoded.train, seen, others, encoded.inputs, params)
+
+    def take(self, rows: IntArray) -> Sample:
+        """Some of the rows, with their values."""
+        return self.sample.take(rows)
+
+    def _take_numbers(self, rows: IntArray) -> FloatArray | None:
+        # Column by column, as the kernels are compiled for: an index in brackets would turn it.
+        return None if self._numbers is None else np.take(self._numbers.T, rows, axis=1).T
+
+    def _part(self, rows: IntArray) -> Sample:
+        """Some of the rows; without values where the matrix has them."""
+        if self.matrix is None:
+            return self.sample.take(rows)
+        bare = Table(np.empty((self.sample.n_rows, 0)), self.sample.table.schema)
+        return replace(self.sample, table=bare).take(rows)
+
+
+def form_of(params: BoostParams) -> list[Any]:
+    """What settings say of the form of rows: all but those of the shape of trees."""
+    return [getattr(params, f.name) for f in fields(params) if f.name not in _OF_TREES]
+
+
+def _weighted(sample: Sample, weight: FloatArray | None) -> Sample:
+    return sample if weight is None else replace(sample, weight=weight)
+
+
+def _unless_all_one(weight: AnyArray | None) -> AnyArray | None:
+    return None if weight is None or bool((weight == 1.0).all()) else weight
+
+
+def _data(
+    sample: Sample, matrix: BinnedMatrix | AnyTable, numbers: FloatArray | None
+) -> TrainingData:
+    return TrainingData(matrix, sample.target, sample.weight, sample.offset, numbers=numbers)
+
+
+def _bins_of_kept(
+    sample: Sample, encoded: Encoded, params: BoostParams, n_threads: int
+) -> BinSpec | None:
+    """Cuts of the columns that no statistic replaces, from all rows; None without any."""
+    assert encoded.inputs is not None
+    assert isinstance(sample.table, Table)
+    kept = list(encoded.inputs.kept)
+    if not kept:
+        return None
+    schema = sample.table.schema
+    columns = replace(schema, columns=tuple(schema.columns[j] for j in kept))
+    bins = params.max_bins_by_feature
+    most = params.max_bins if bins is None else tuple(bins[j] for j in kept)
+    table = Table(sample.table.values[:, kept], columns)
+    return fit_bins(table, most, sample.weight, params.seed, n_threads, params.forced_bins)
+
+
+def _with_statistics(
+    kept: BinSpec, encoded: Encoded, params: BoostParams, n_threads: int
+) -> BinSpec:
+    """Cuts of the inputs of a fold: those of kept columns, and of its own statistics."""
+    table = encoded.train.table
+    assert isinstance(table, Table)
+    n_kept = kept.n_features
+    if n_kept == table.n_features:
+        return replace(kept, schema=table.schema)
+    schema = replace(table.schema, columns=table.schema.columns[n_kept:])
+    bins = params.max_bins_by_feature
+    most = params.max_bins if bins is None else tuple(bins[n_kept:])
+    values = Table(table.values[:, n_kept:], schema)
+    found = fit_bins(values, most, encoded.train.weight, params.seed, n_threads)
+    return _joined(kept, found, table.schema)
+
+
+def _joined(first: BinSpec, second: BinSpec, schema: Schema) -> BinSpec:
+    return BinSpec(
+        cut_keys=np.concatenate([first.cut_keys, second.cut_keys]),
+        cut_start=np.concatenate([first.cut_start, first.cut_start[-1] + second.cut_start[1:]]),
+        schema=schema,
+        stride=max(first.stride, second.stride),
+        level_bin=np.concatenate([first.level_bin, second.level_bin]),
+        level_start=np.concatenate(
+            [first.level_start, first.level_start[-1] + second.level_start[1:]]
+        ),
+    )

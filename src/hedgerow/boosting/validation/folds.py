@@ -1,0 +1,223 @@
+"""Which rows are tested by which fold.
+
+Glossary
+--------
+fold    a division of the rows into those that trees are grown on and those that are
+        tested: rows of neither kind are allowed
+group   rows that are never divided: all are grown on, or all are tested
+
+Folds of Hedgerow's own are drawn by a hash of seed and row number (of groups: of the
+number of the group), as the rows that early stopping sets aside.  The rows of each
+class, in the order of their hashes, go to the folds in turn::
+
+    class       a a a a a a a b b b c
+    fold        0 1 2 0 1 2 0 1 2 0 -     three folds; one row of a class is not tested
+
+A row may stand for several observations (:mod:`hedgerow.boosting.automatic.repeats`).  These go
+to the folds one by one, so that a fold tests a part of the row's weight, and trains on the rest.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.boosting.automatic.repeats import Repeats
+from hedgerow.boosting.loop.sample import Sample
+from hedgerow.boosting.validation.stopping import hash_rows
+from hedgerow.errors import DataError
+from hedgerow.metrics.queries import first_seen
+
+FOLD_STREAM = 3
+"""Stream of :mod:`hedgerow.kernels.hashing` for the choice of folds."""
+
+ORDER_STREAM = 4
+"""Likewise for the order of tested rows."""
+
+NOT_TESTED = -1
+
+_ROW = "row (or one of each class)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """Rows to grow trees on, and rows to test them on.
+
+    Attributes
+    ----------
+    train, test : int64
+        Row numbers; one is in both only if its weight is divided.
+    train_weight, test_weight : float64, or None
+        Weights of these rows; None: those of the table.
+    n_tested : int64 (n_test,), or None
+        Observations that each tested row stands for; None: one each.
+    """
+
+    train: IntArray
+    test: IntArray
+    train_weight: FloatArray | None = None
+    test_weight: FloatArray | None = None
+    n_tested: IntArray | None = None
+
+
+def draw_folds(
+    target: FloatArray,
+    n_folds: int,
+    stratify: bool,
+    seed: int,
+    groups: IntArray | None = None,
+    keys: npt.NDArray[np.uint64] | None = None,
+) -> list[Fold]:
+    """Divide all rows into ``n_folds`` folds of about the same size.
+
+    Parameters
+    ----------
+    target : array of shape (n_rows,)
+    n_folds : int
+        At least 2; no more are made than there are rows, or groups.
+    stratify : bool
+        Spread each class evenly.  The only row of a class is in no test set.
+        Of no meaning with ``groups``.
+    seed : int
+    groups : int64 (n_rows,), optional
+        A number for each group.
+    keys : uint64 (n_rows,), optional
+        The same for copies of a row (:func:`hedgerow.boosting.row_data.row_keys.row_keys`), which
+        are then in the same fold, whatever their class; the order of the rows is of no meaning.
+
+    Returns
+    -------
+    list of Fold
+        Row numbers ascend.
+
+    Raises
+    ------
+    DataError
+        If there is one row, or one group, only.
+
+    Examples
+    --------
+    >>> folds = draw_folds(np.zeros(5), 2, stratify=False, seed=0)
+    >>> [(fold.train.tolist(), fold.test.tolist()) for fold in folds]
+    [([2, 4], [0, 1, 3]), ([0, 1, 3], [2, 4])]
+    """
+    if groups is not None:
+        number = _folds_of_groups(first_seen(groups), n_folds, seed)
+    elif keys is not None:
+        number = _folds_of_copies(target, n_folds, stratify, keys)
+    else:
+        number = _dealt(target, n_folds, stratify, hash_rows(seed, FOLD_STREAM, len(target)))
+    what = "group" if groups is not None else _ROW
+    return _folds_by(number, _enough(int(number.max()) + 1, what))
+
+
+def deal_observations(sample: Sample, n_folds: int, stratify: bool, repeats: Repeats) -> list[Fold]:
+    """Divide the observations into ``n_folds`` folds, where a row may stand for several.
+
+    Parameters
+    ----------
+    sample : Sample
+    n_folds : int
+    stratify : bool
+        As in :func:`draw_folds`.
+    repeats : Repeats
+        With the observations.
+
+    Returns
+    -------
+    list of Fold
+    """
+    row, hashes = repeats.row, repeats.hashes
+    assert row is not None
+    assert hashes is not None
+    number = _dealt(sample.target[row], n_folds, stratify, hashes)
+    n_folds = _enough(int(number.max()) + 1, _ROW)
+    if len(row) == sample.n_rows:
+        return _folds_by(number, n_folds)
+    n_observed = np.bincount(row, minlength=sample.n_rows)
+    each = (np.ones(sample.n_rows) if sample.weight is None else sample.weight) / n_observed
+    folds = []
+    for k in range(n_folds):
+        n_tested = np.bincount(row[number == k], minlength=sample.n_rows)
+        n_seen = n_observed - n_tested
+        train, test = np.flatnonzero(n_seen), np.flatnonzero(n_tested)
+        weights = (each * n_seen)[train], (each * n_tested)[test]
+        folds.append(Fold(train, test, *weights, n_tested[test]))
+    return folds
+
+
+def lists_in_any_order(folds: list[Fold], seed: int) -> list[Fold]:
+    """The same folds, whose tested rows are in the order of their hashes.
+
+    Rows with the same score stay in the order that they have.  In a table that was sorted by
+    relevance this would be the right one, and a model without trees the best.
+    """
+    n_rows = 1 + max(int(fold.test.max()) for fold in folds)
+    hashes = hash_rows(seed, ORDER_STREAM, n_rows)
+    return [replace(fold, test=fold.test[np.argsort(hashes[fold.test])]) for fold in folds]
+
+
+def _folds_by(number: IntArray, n_folds: int) -> list[Fold]:
+    """Folds that test the rows of their number, and train on all others."""
+    return [Fold(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(n_folds)]
+
+
+def _enough(n_folds: int, what: str) -> int:
+    if n_folds < 2:
+        raise DataError(
+            f"folds test some rows and train on others, but there is only one {what}: give more, "
+            "or use early_stopping=False."
+        )
+    return n_folds
+
+
+def _dealt(
+    target: FloatArray, n_folds: int, stratify: bool, hashes: npt.NDArray[np.uint64]
+) -> IntArray:
+    """Rows in the order of their hashes, of one class after the other, dealt out in turn."""
+    order = np.lexsort((hashes, target)) if stratify else np.argsort(hashes, kind="stable")
+    if stratify:
+        _, label, n_rows = np.unique(target, return_inverse=True, return_counts=True)
+        order = order[n_rows[label[order]] > 1]
+    number = np.full(len(hashes), NOT_TESTED, dtype=np.int64)
+    number[order] = np.arange(len(order)) % n_folds
+    return number
+
+
+def _folds_of_copies(
+    target: FloatArray, n_folds: int, stratify: bool, keys: npt.NDArray[np.uint64]
+) -> IntArray:
+    """Rows dealt out as :func:`_dealt` does, but copies as one row, of the first of their classes.
+
+    A class that has one row, or copies of one, is in no test set.
+    """
+    values, row = np.unique(keys, return_inverse=True)
+    row = row.reshape(-1)
+    if not stratify:
+        return _dealt(target, n_folds, False, values)[row]
+    classes, label = np.unique(target, return_inverse=True)
+    cells = np.unique(row * len(classes) + label)
+    spread = (np.bincount(cells % len(classes), minlength=len(classes)) > 1)[label]
+    first = np.full(len(values), len(classes))
+    np.minimum.at(first, row[spread], label[spread])
+    order = np.lexsort((values, first))[: np.count_nonzero(first < len(classes))]
+    number = np.full(len(values), NOT_TESTED, dtype=np.int64)
+    number[order] = np.arange(len(order)) % n_folds
+    return np.where(spread, number[row], NOT_TESTED)
+
+
+def _folds_of_groups(codes: IntArray, n_folds: int, seed: int) -> IntArray:
+    """The largest groups first, each to the fold with the fewest rows."""
+    sizes = np.bincount(codes)
+    hashes = hash_rows(seed, FOLD_STREAM, len(sizes))
+    fewest = [(0, k) for k in range(min(n_folds, len(sizes)))]
+    number = np.empty(len(sizes), dtype=np.int64)
+    for group in np.lexsort((hashes, -sizes)).tolist():
+        n_rows, fold = fewest[0]
+        number[group] = fold
+        heapq.heapreplace(fewest, (n_rows + int(sizes[group]), fold))
+    return number[codes]

@@ -1,0 +1,273 @@
+"""Which rows are set aside for validation, told while rows pass by once.
+
+They are of each class the share with the smallest hashes of their numbers; of a ranking
+whole queries.  To know the largest of these hashes it would take all hashes of a class, or
+only those near where it must lie::
+
+    hashes of a class, as shares of 1        fraction
+    0 .......................................[....|....]...................... 1
+      counted                                 kept        dropped
+
+Hashes are spread evenly, so after ``n`` rows the share that is below the fraction
+strays from it by some standard deviations of ``sqrt(fraction (1 - fraction) / n)``.
+What is kept is a few times ``sqrt(n)`` hashes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.boosting.validation.stopping import VALIDATION_STREAM, StoppingParams, hash_rows
+from hedgerow.comm.base import Alone, Communicator, count_rows, gather_numbers
+from hedgerow.errors import DataError
+
+_DEVIATIONS = 12.0
+_ROWS = 100.0
+"""Half of the width that is kept: this many standard deviations and this many rows.  That
+the border is outside has a probability below 1e-30."""
+
+_ALL = 2.0**64
+
+
+@dataclass(slots=True, eq=False)
+class _Class:
+    """What is known of the hashes of a class."""
+
+    n_rows: int = 0
+    n_below: int = 0
+    low: int = 0
+    high: int = 2**64
+    kept: AnyArray = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
+
+    def add(self, hashes: AnyArray, fraction: float) -> None:
+        self.n_rows += len(hashes)
+        spread = math.sqrt(fraction * (1.0 - fraction) / self.n_rows)
+        width = _DEVIATIONS * spread + _ROWS / self.n_rows
+        self.kept = np.concatenate((self.kept, hashes))
+        self.narrow(int(max(0.0, fraction - width) * _ALL), int(min(1.0, fraction + width) * _ALL))
+
+    def narrow(self, low: int, high: int) -> None:
+        """Keep only hashes from ``low`` on and below ``high``."""
+        self.low, self.high = max(self.low, low), min(self.high, high)
+        below = self.kept < np.uint64(self.low)
+        self.n_below += int(below.sum())
+        inside = ~below
+        if self.high < 2**64:
+            inside &= self.kept < np.uint64(self.high)
+        self.kept = self.kept[inside]
+
+
+class HoldOut:
+    """Sees all rows once, and knows then which of them to set aside.
+
+    Parameters
+    ----------
+    fraction : float in (0, 1)
+    stratify : bool
+        Take this share of each class; a class never goes to validation whole.
+    seed : int
+    first_row : int, default=0
+        Rows that count on the ranks before this one.
+
+    Examples
+    --------
+    >>> hold_out = HoldOut(0.2, stratify=False, seed=0)
+    >>> hold_out.add(np.zeros(6))
+    >>> hold_out.add(np.zeros(4))
+    >>> chosen = hold_out.finish()
+    >>> chosen(0, np.zeros(6)).tolist(), chosen(6, np.zeros(4)).tolist()
+    ([True, False, False, False, False, False], [True, False, False, False])
+    """
+
+    def __init__(self, fraction: float, stratify: bool, seed: int, first_row: int = 0) -> None:
+        self._fraction, self._stratify, self._seed = fraction, stratify, seed
+        self._next_row = first_row
+        self._classes: dict[float, _Class] = {}
+
+    def add(self, target: FloatArray) -> None:
+        """The next rows."""
+        hashes = hash_rows(self._seed, VALIDATION_STREAM, len(target), self._next_row)
+        self._next_row += len(target)
+        for value in np.unique(target).tolist() if self._stratify else [0.0][: len(target)]:
+            chosen = hashes[target == value] if self._stratify else hashes
+            self._classes.setdefault(value, _Class()).add(chosen, self._fraction)
+
+    def finish(self, communicator: Communicator | None = None) -> Chosen:
+        """What to set aside, given the rows of all ranks.
+
+        Raises
+        ------
+        DataError
+            If no row can be set aside.
+        """
+        communicator = Alone() if communicator is None else communicator
+        values = self._values_of_all(communicator)
+        classes = [self._classes.get(value, _Class()) for value in values]
+        n_rows = communicator.allreduce(np.array([c.n_rows for c in classes], dtype=np.int64))
+        counts = [min(round(self._fraction * n), n - 1) for n in n_rows.tolist()]
+        if sum(counts) == 0:
+            largest = int(np.argmax(n_rows)) if len(n_rows) else -1
+            if largest < 0 or n_rows[largest] < 2:
+                raise DataError(
+                    f"early stopping sets rows aside, but there are only {int(n_rows.sum())} "
+                    "rows: give validation rows (X_val, y_val) or use early_stopping=False."
+                )
+            counts[largest] = 1
+        limits = [_limit(c, k, communicator) for c, k in zip(classes, counts, strict=True)]
+        return Chosen(
+            np.array(values),
+            np.array(limits, dtype=np.uint64),
+            np.array(counts, dtype=np.int64),
+            self._stratify,
+            self._seed,
+            int(n_rows.sum()),
+        )
+
+    def _values_of_all(self, communicator: Communicator) -> list[float]:
+        own = np.array(sorted(self._classes), dtype=np.float64)
+        return np.unique(gather_numbers(own, communicator)).tolist()
+
+
+def _limit(known: _Class, count: int, communicator: Communicator) -> int:
+    """The ``count``-th smallest hash of a class, 0 for a count of 0."""
+    # Borders as int64, the lower half of the 64 bits aside: allreduce takes no others.
+    lows = communicator.allreduce(np.array([known.low >> 1, -(known.high >> 1)]), "max")
+    known.narrow(2 * int(lows[0]) + 2, -2 * int(lows[1]))
+    n_below = int(communicator.allreduce(np.array([known.n_below], dtype=np.int64))[0])
+    kept = np.sort(gather_numbers(known.kept, communicator))
+    if count == 0:
+        return 0
+    place = count - n_below - 1
+    if not 0 <= place < len(kept):
+        raise DataError(
+            "early stopping: the rows to set aside could not be found by hashes of their numbers, "
+            "which lie unevenly: use another random_state, or give validation rows."
+        )
+    return int(kept[place])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Tells of each row whether it is set aside; see :class:`HoldOut`.
+
+    Attributes
+    ----------
+    values : float64 (n_classes,)
+        Targets, ascending; of no meaning without ``stratify``.
+    limits : uint64 (n_classes,)
+        Largest hash that is set aside.
+    counts : int64 (n_classes,)
+        Rows that are set aside.
+    stratify : bool
+    seed : int
+    n_rows : int
+        Of all ranks.
+    """
+
+    values: FloatArray
+    limits: AnyArray
+    counts: IntArray
+    stratify: bool
+    seed: int
+    n_rows: int
+
+    @property
+    def n_validation(self) -> int:
+        """Rows of all ranks that are set aside."""
+        return int(self.counts.sum())
+
+    def __call__(self, first_row: int, target: FloatArray) -> npt.NDArray[np.bool_]:
+        """Which of the rows from number ``first_row`` on are set aside."""
+        hashes = hash_rows(self.seed, VALIDATION_STREAM, len(target), first_row)
+        if not self.stratify:
+            return np.asarray(hashes <= self.limits[0])
+        place = np.searchsorted(self.values, target)
+        return np.asarray((hashes <= self.limits[place]) & (self.counts[place] > 0))
+
+
+def split_rows(
+    target: FloatArray, fraction: float, stratify: bool, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Choose validation rows of a table in memory.
+
+    Parameters
+    ----------
+    target : array of shape (n_rows,)
+    fraction : float in (0, 1)
+        Share of the rows for validation: at least one, at most all but one.
+    stratify : bool
+        Take this share of each class; a class never goes to validation whole.
+    seed : int
+
+    Returns
+    -------
+    train, validation : int64 arrays
+        Row numbers, ascending.
+
+    Raises
+    ------
+    DataError
+        If no row can be set aside.
+    """
+    hold_out = HoldOut(fraction, stratify, seed)
+    hold_out.add(target)
+    chosen = hold_out.finish()(0, target)
+    return np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def queries_aside(
+    query: IntArray, stopping: StoppingParams, seed: int, others: Communicator
+) -> npt.NDArray[np.bool_] | None:
+    """Which rows of this rank are set aside for early stopping: whole queries, or None.
+
+    A query is chosen by a hash of seed and its place in the order in which queries first
+    occur: at least one, at most all but one.
+
+    Parameters
+    ----------
+    query : int64 (n_rows,)
+        Number of each row's query; ascending as queries first occur among the rows of all
+        ranks, of which some may have been left out.
+    stopping : StoppingParams
+    seed : int
+    others : Communicator
+
+    Raises
+    ------
+    DataError
+        If there is only one query, and rows must be set aside.
+    """
+    if stopping.by_out_of_bag or not stopping.is_on(count_rows(len(query), others)[1], False):
+        return None
+    # Numbers ascend as queries first occur; those whose rows have weight 0 are not there.
+    there = np.unique(gather_numbers(np.unique(query), others))
+    first = _first_rows(query, there, others)
+    place = np.empty(len(there), dtype=np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(len(there))
+    if len(there) < 2:
+        if isinstance(stopping.early_stopping, str):
+            return None
+        raise DataError(
+            "early stopping sets queries aside, but there is only one: give validation rows "
+            "(X_val, y_val, qid_val) or use early_stopping=False."
+        )
+    count = min(max(1, round(stopping.validation_fraction * len(there))), len(there) - 1)
+    order = np.argsort(hash_rows(seed, VALIDATION_STREAM, len(there)), kind="stable")
+    return np.isin(place[np.searchsorted(there, query)], order[:count])
+
+
+def _first_rows(query: IntArray, there: IntArray, others: Communicator) -> IntArray:
+    """Number of the first row of each query, among those of all ranks."""
+    before, _ = count_rows(len(query), others)
+    found = np.full(len(there), -(2**62), dtype=np.int64)
+    own, first = np.unique(query, return_index=True)
+    found[np.searchsorted(there, own)] = -(before + first)
+    return -others.allreduce(found, "max")
+
+
+__all__ = ["Chosen", "HoldOut", "queries_aside", "split_rows"]

@@ -1,0 +1,277 @@
+"""Several sets of validation rows, each with a name: ``{"new": (X, y), "old": (X, y)}``.
+
+They stand one behind the other in one sample, so that nothing but what scores them has to
+know of them::
+
+    rows    0 .. 99   first set     decides early stopping
+            100 .. 149   second     has curves of its own
+            ...
+
+Glossary
+--------
+set      validation rows with a name, under which history has their scores
+part     the rows of one set in the sample that holds all of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray
+from hedgerow.boosting.loop.sample import RowSets, Sample
+from hedgerow.boosting.row_data.dataset import Dataset
+from hedgerow.data import AnyTable, SparseTable, Table
+from hedgerow.errors import DataError, DataTypeError, ParameterError
+
+ONLY = "validation"
+"""Name of validation rows that have none of their own."""
+
+TRAINING = "train"
+_TAKEN = (TRAINING, "out_of_bag", "cv")
+"""Names that history has for other rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenRows:
+    """One set of validation rows, as the user gave it.
+
+    Attributes
+    ----------
+    name : str
+    X, y, weight, offset, qid : any
+    is_only : bool
+        Whether it came as ``X_val`` and ``y_val``, not by name.
+    """
+
+    name: str
+    X: Any
+    y: Any
+    weight: Any = None
+    offset: Any = None
+    qid: Any = None
+    is_only: bool = False
+
+    def called(self, argument: str) -> str:
+        """What an argument is called in messages: ``"y_val"``, or ``"y of X_val['new']"``."""
+        if self.is_only:
+            return f"{argument}_val"
+        return f"{argument} of X_val[{self.name!r}]"
+
+
+def given_sets(
+    X_val: Any,
+    y_val: Any,
+    sample_weight_val: Any = None,
+    offset_val: Any = None,
+    qid_val: Any = None,
+) -> tuple[GivenRows, ...]:
+    """The sets of validation rows among the arguments of ``fit``.
+
+    Parameters
+    ----------
+    X_val : table, or mapping from str to (X, y), (X, y, weight) or Dataset
+    y_val, sample_weight_val, offset_val, qid_val : array-like, optional
+        For a table; a mapping holds them itself.
+
+    Returns
+    -------
+    tuple of GivenRows
+        The first decides early stopping; empty without validation rows.
+
+    Raises
+    ------
+    DataError, DataTypeError
+        If something is there without that which it belongs to.
+
+    Examples
+    --------
+    >>> [rows.name for rows in given_sets({"new": ([[1.0]], [2.0]), "old": ([[2.0]], [1.0])}, None)]
+    ['new', 'old']
+    """
+    beside = {"sample_weight_val": sample_weight_val, "offset_val": offset_val, "qid_val": qid_val}
+    if X_val is None:
+        if y_val is not None:
+            raise DataError("y_val is given without X_val: give both or neither.")
+        for name, value in beside.items():
+            if value is not None:
+                raise DataError(f"{name} is given without X_val and y_val.")
+        return ()
+    if y_val is not None:
+        return (
+            GivenRows(ONLY, X_val, y_val, sample_weight_val, offset_val, qid_val, is_only=True),
+        )
+    if not isinstance(X_val, Mapping) or not X_val or not all(map(_is_set, X_val.values())):
+        raise DataError(
+            "X_val is given without y_val: give both or neither, or several sets by name, "
+            "X_val={'new': (X, y), 'old': (X, y, weight)}; a Dataset holds offset and qid, too."
+        )
+    for name, value in beside.items():
+        if value is not None:
+            raise DataError(
+                f"{name} is given beside sets of validation rows by name, which hold theirs: "
+                "X_val={'new': Dataset(X, y, weight=..., offset=..., qid=...)}."
+            )
+    check_set_names(X_val)
+    return tuple(_given(name, value) for name, value in X_val.items())
+
+
+def _is_set(value: Any) -> bool:
+    return isinstance(value, Dataset) or (isinstance(value, tuple) and len(value) in (2, 3))
+
+
+def _given(name: str, value: Any) -> GivenRows:
+    if isinstance(value, Dataset):
+        return GivenRows(name, value.X, value.y, value.weight, value.offset, value.qid)
+    return GivenRows(name, *value)
+
+
+def check_set_names(sets: Mapping[Any, Any]) -> None:
+    """Raise unless the names of validation sets are texts that nothing else has.
+
+    Raises
+    ------
+    DataTypeError, ParameterError
+    """
+    for name in sets:
+        if not isinstance(name, str) or not name:
+            raise DataTypeError(f"names of validation rows must be texts; got {name!r}.")
+        if name in _TAKEN:
+            how = " Scores of the training rows: train_scores=True." if name == TRAINING else ""
+            raise ParameterError(
+                f"validation rows cannot be called {name!r}: learning curves of other rows have "
+                f"that name.{how}"
+            )
+
+
+def stacked(samples: Mapping[str, Sample]) -> Sample | None:
+    """All sets in one sample; None if there are none.
+
+    Raises
+    ------
+    DataError
+        If some are sparse, or have offsets or queries, and others not.
+    """
+    if not samples:
+        return None
+    names, parts = tuple(samples), list(samples.values())
+    codes = np.repeat(np.arange(len(parts)), [part.n_rows for part in parts])
+    sets = RowSets(codes, names)
+    if len(parts) == 1:
+        return replace(parts[0], sets=sets)
+    for what in ("offset", "query"):
+        given = [getattr(part, what) is not None for part in parts]
+        if any(given) and not all(given):
+            shown = names[given.index(False)]
+            raise DataError(f"validation rows {shown!r} have no {what}, others have: give all.")
+    weights = None
+    if any(part.weight is not None for part in parts):
+        weights = np.concatenate([_weights(part) for part in parts])
+    return Sample(
+        stack_tables([part.table for part in parts]),
+        np.concatenate([part.target for part in parts]),
+        weights,
+        _joined_offsets(parts),
+        _joined_queries(parts),
+        sets=sets,
+    )
+
+
+def _weights(part: Sample) -> FloatArray:
+    return np.ones(part.n_rows) if part.weight is None else part.weight
+
+
+def _joined_offsets(parts: list[Sample]) -> FloatArray | None:
+    offsets = [part.offset for part in parts if part.offset is not None]
+    return np.concatenate(offsets, axis=1) if offsets else None
+
+
+def _joined_queries(parts: list[Sample]) -> Any:
+    """Queries of a set are none of another, whatever they are called."""
+    if parts[0].query is None:
+        return None
+    found, first = [], 0
+    for part in parts:
+        assert part.query is not None
+        found.append(part.query + first)
+        first += int(part.query.max()) + 1
+    return np.concatenate(found)
+
+
+def stack_tables(tables: list[AnyTable]) -> AnyTable:
+    """Tables with one schema, one behind the other.
+
+    Raises
+    ------
+    DataError
+        If some are sparse and others not.
+
+    Examples
+    --------
+    >>> from hedgerow.data import read_table
+    >>> first = read_table([[1.0], [2.0]])
+    >>> stack_tables([first, read_table([[3.0]], first.schema)]).values.tolist()
+    [[1.0], [2.0], [3.0]]
+    """
+    dense = [table for table in tables if isinstance(table, Table)]
+    if len(dense) == len(tables):
+        return Table(np.concatenate([table.values for table in dense]), dense[0].schema)
+    sparse = [table for table in tables if isinstance(table, SparseTable)]
+    if len(sparse) < len(tables):
+        raise DataError(
+            "some sets of validation rows are sparse and others are not: give all in one form."
+        )
+    lengths = np.concatenate([np.diff(table.row_start) for table in sparse])
+    return SparseTable(
+        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        np.concatenate([table.column for table in sparse]),
+        np.concatenate([table.value for table in sparse]),
+        sparse[0].schema,
+    )
+
+
+def parts_of(sample: Sample) -> list[tuple[str, slice, Sample]]:
+    """Name, place and rows of each set; of rows without sets these are the only ones.
+
+    The values of dense tables are views of those of the sample.
+    """
+    if sample.sets is None:
+        return [(ONLY, slice(0, sample.n_rows), sample)]
+    names, codes = sample.sets.names, sample.sets.codes
+    if len(names) == 1:
+        return [(names[0], slice(0, sample.n_rows), sample)]
+    starts = np.searchsorted(codes, np.arange(len(names) + 1))
+    places = [slice(int(a), int(b)) for a, b in pairwise(starts)]
+    return [(name, place, _part(sample, place)) for name, place in zip(names, places, strict=True)]
+
+
+def _part(sample: Sample, place: slice) -> Sample:
+    def of(values: AnyArray | None) -> Any:
+        return None if values is None else values[place]
+
+    rows = np.arange(place.start, place.stop)
+    table = sample.table
+    return Sample(
+        Table(table.values[place], table.schema) if isinstance(table, Table) else table.take(rows),
+        sample.target[place],
+        of(sample.weight),
+        None if sample.offset is None else np.ascontiguousarray(sample.offset[:, place]),
+        of(sample.query),
+        rows if sample.origin is None else sample.origin[place],
+    )
+
+
+__all__ = [
+    "ONLY",
+    "TRAINING",
+    "GivenRows",
+    "check_set_names",
+    "given_sets",
+    "parts_of",
+    "stack_tables",
+    "stacked",
+]

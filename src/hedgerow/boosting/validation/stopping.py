@@ -1,0 +1,232 @@
+"""When to stop, and on which rows to decide it.
+
+Glossary
+--------
+watched score   first metric on the validation rows
+best round      round with the best watched score; the model keeps the trees up
+                to it
+patience        rounds in a row without improvement after which the fit ends
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.errors import AllRowsNeededError, ParameterError
+from hedgerow.metrics import Metric
+from hedgerow.params import BoostParams, Interval
+
+MANY_ROWS = 10_000
+"""``early_stopping="auto"`` sets rows aside if there are more than these."""
+
+VALIDATION_STREAM = 2
+"""Stream of :mod:`hedgerow.kernels.hashing` for the choice of validation rows."""
+
+CLOCK_FIELDS = ("time_budget", "began")
+"""Settings that say how long a run may take, not what it computes."""
+
+_FRACTION = Interval(0.0, 1.0, low_open=True, high_open=True)
+_PATIENCE = Interval(1, 10_000_000, integer=True)
+_MIN_DELTA = Interval(0.0, math.inf, high_open=True)
+_ROUNDS_FACTOR = Interval(1.0, math.inf, high_open=True)
+_STRIDE = Interval(1.0, math.inf, high_open=True)
+_SECONDS = Interval(0.0, math.inf, low_open=True, high_open=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingParams:
+    """Settings of early stopping.
+
+    Attributes
+    ----------
+    early_stopping : bool, "auto", "oob" or "cv"
+        ``"auto"``: if validation rows are given, or there are more than 10,000 rows.
+        ``"oob"``: by the rows that each round leaves out; none is set aside.
+        ``"cv"``: by fits of five folds, after which all rows are trained on.
+    validation_fraction : float in (0, 1)
+        Share of the rows that is set aside if no validation rows are given.
+    patience : int
+        Rounds in a row without improvement after which the fit ends.
+    min_delta : float
+        An improvement is a change of the watched score by more than this.
+    folds : tuple of two int
+        For ``"cv"``: into how many folds rows are divided, and of how many of them the
+        rows are tested.
+    rounds_factor : float >= 1
+        For ``"cv"``: rounds of the model that sees all rows, for each that the folds, which
+        see fewer, have found best; never more than ``n_estimators``.
+    stride : float >= 1
+        For ``"cv"``: learning rate of the folds over that of the model.  One round of the folds
+        equals ``stride`` rounds of the model; ``patience`` is in rounds of the model.
+    easy_rounds : int >= 1 or None
+        For ``"cv"``: a model of n rounds, more than these, has the square root of
+        ``n * easy_rounds`` instead, whose steps are larger in proportion, but no larger than
+        those of the folds.  None: it has all n.
+    least_patience : int >= 1 or None
+        For ``"cv"`` with ``is_cautious``: patience at the first round, which grows by a fifth
+        of the rounds up to ``patience``.  None: it is ``patience`` from the start.
+    alternatives : tuple of BoostParams
+        For ``"cv"``: other settings of the trees, of which the folds choose the best.
+    lead : float or None
+        Standard errors by which an alternative is to be ahead; None: it is taken if it is ahead.
+    plain : BoostParams or None
+        For ``"cv"``: the plain settings, which the folds try last, and on the first fold alone if
+        the best settings are better there.
+    finest_rate : float > 0 or None
+        For ``"cv"`` with a time budget: the model goes as far as the folds have found best, with
+        learning rates that follow the clock (:mod:`hedgerow.boosting.automatic.budget_schedule`),
+        and this is the smallest.  None: rate and rounds are those of a fit without a budget.
+    is_cautious : bool
+        For ``"cv"``: take fewer rounds where the gain on the tested rows may be chance.
+    time_budget : float > 0 or None
+        Seconds that the fit may take from ``began`` on, see
+        :mod:`hedgerow.boosting.validation.budget`.
+    train_scores : bool
+        Whether the training rows are scored after each round, beside validation rows or
+        without.  They decide nothing.
+    began : float
+        When the fit began, in the seconds of :func:`time.monotonic`: make these
+        settings first.
+    """
+
+    early_stopping: bool | Literal["auto", "oob", "cv"] = "auto"
+    validation_fraction: float = 0.1
+    patience: int = 10
+    min_delta: float = 0.0
+    time_budget: float | None = None
+    folds: tuple[int, int] = (5, 5)
+    rounds_factor: float = 1.0
+    stride: float = 1.0
+    easy_rounds: int | None = None
+    least_patience: int | None = None
+    alternatives: tuple[BoostParams, ...] = ()
+    lead: float | None = None
+    plain: BoostParams | None = None
+    finest_rate: float | None = None
+    is_cautious: bool = False
+    train_scores: bool = False
+    began: float = field(default_factory=time.monotonic, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        choice = self.early_stopping
+        if not isinstance(choice, (bool, np.bool_)) and not (
+            isinstance(choice, str) and choice in ("auto", "oob", "cv")
+        ):
+            raise ParameterError(
+                f"early_stopping must be True, False, 'auto', 'oob' or 'cv'; got {choice!r}."
+            )
+        for name, allowed in (
+            ("validation_fraction", _FRACTION),
+            ("patience", _PATIENCE),
+            ("min_delta", _MIN_DELTA),
+            ("rounds_factor", _ROUNDS_FACTOR),
+            ("stride", _STRIDE),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ParameterError(f"{name} must be {allowed}; got {value!r}.")
+        if not isinstance(self.train_scores, bool | np.bool_):
+            raise ParameterError(f"train_scores must be True or False; got {self.train_scores!r}.")
+        if self.time_budget is not None and self.time_budget not in _SECONDS:
+            raise ParameterError(
+                f"time_budget must be {_SECONDS} (seconds), or None; got {self.time_budget!r}."
+            )
+
+    @property
+    def by_out_of_bag(self) -> bool:
+        """Whether the rows that a round leaves out decide."""
+        return isinstance(self.early_stopping, str) and self.early_stopping == "oob"
+
+    @property
+    def by_folds(self) -> bool:
+        """Whether fits of folds decide."""
+        return isinstance(self.early_stopping, str) and self.early_stopping == "cv"
+
+    def check_without_table(self, where: str) -> None:
+        """Raise ``ParameterError`` for what needs a table in memory; rows are ``where``."""
+        if self.by_folds:
+            raise AllRowsNeededError(
+                f"early_stopping='cv' divides a table in memory into folds, but the rows are "
+                f"{where}: use early_stopping=True, which sets rows aside, or 'oob'."
+            )
+
+    def is_on(self, n_rows: int, has_validation: bool) -> bool:
+        """Whether a fit of ``n_rows`` rows stops early."""
+        if isinstance(self.early_stopping, str) and self.early_stopping == "auto":
+            return has_validation or n_rows > MANY_ROWS
+        return bool(self.early_stopping)
+
+
+@dataclass(frozen=True, slots=True)
+class Rising:
+    """What :class:`BestRound` needs of a metric, for a number that should rise."""
+
+    def improves(self, score: float, best: float, min_delta: float = 0.0) -> bool:
+        """Whether ``score`` is above ``best`` by more than ``min_delta``."""
+        return score - best > min_delta
+
+
+@dataclass(slots=True)
+class BestRound:
+    """The best round so far, and whether patience is at its end.
+
+    Parameters
+    ----------
+    metric : Metric or Rising
+        Of the watched score.
+    patience, min_delta
+        As in :class:`StoppingParams`.
+    """
+
+    metric: Metric | Rising
+    patience: int
+    min_delta: float
+    round: int = 0
+    score: float = math.nan
+    _reference: float = field(default=math.nan, repr=False)
+    _reference_round: int = field(default=0, repr=False)
+
+    def again(self) -> BestRound:
+        """The same before the first round."""
+        return BestRound(self.metric, self.patience, self.min_delta)
+
+    def observe(self, n_rounds: int, score: float) -> bool:
+        """Note the score after ``n_rounds`` rounds; True if the fit should end."""
+        if math.isnan(self.score) or self.metric.improves(score, self.score):
+            self.round, self.score = n_rounds, score
+        if math.isnan(self._reference) or self.metric.improves(
+            score, self._reference, self.min_delta
+        ):
+            self._reference, self._reference_round = score, n_rounds
+        return n_rounds - self._reference_round >= self.patience
+
+
+def hash_rows(seed: int, stream: int, n_rows: int, first_row: int = 0) -> npt.NDArray[np.uint64]:
+    """:func:`hedgerow.kernels.hashing.hash64` of ``n_rows`` numbers from ``first_row`` on."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        start = mix(np.array([seed], dtype=np.uint64) + step)
+        start = mix(start + np.uint64(stream) * step)
+        return mix(start + np.arange(first_row + 1, first_row + n_rows + 1, dtype=np.uint64) * step)
+
+
+def hash_numbers(seed: int, stream: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """:func:`hash_rows` of any numbers: ``hash_rows(s, t, n)`` is that of ``0, 1, ... n - 1``."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        start = mix(np.array([seed], dtype=np.uint64) + step)
+        start = mix(start + np.uint64(stream) * step)
+        return mix(start + (numbers + np.uint64(1)) * step)
+
+
+def mix(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """:func:`hedgerow.kernels.hashing.mix64` of each number."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))

@@ -1,0 +1,1 @@
+"""CART: trees of the classic kind, with impurities and pruning."""

@@ -1,0 +1,253 @@
+"""Runs the growth of a single tree, on one thread or several, and numbers its nodes.
+
+Nodes are numbered as in scikit-learn: in the order of a walk that goes left
+first, or, best first, in the order in which they were made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.cart.columns import SortedTable
+from hedgerow.growing.cart.grow import DONE, GROW, ROOM, SEARCH, run
+from hedgerow.growing.cart.state import (
+    AT_CHOSEN,
+    AT_FIELDS,
+    AT_NODE,
+    AT_NODES,
+    NODE_COUNT,
+    NODE_EXPANDED,
+    NODE_FEATURE,
+    NODE_FIELDS,
+    NODE_FIRST_RIGHT,
+    NODE_LAST_LEFT,
+    NODE_LEFT,
+    NODE_MISSING_LEFT,
+    NODE_START,
+    NUMBER_DRAWN,
+    NUMBER_IMPURITY,
+    NUMBER_VALUE,
+    NUMBER_WEIGHT,
+    NUMBERS,
+    CartRules,
+    Found,
+    Samples,
+    Tree,
+    Work,
+)
+from hedgerow.kernels.cart import Rows, Scratch
+from hedgerow.kernels.category import scratch_groups
+from hedgerow.kernels.impurity import ABSOLUTE_ERROR
+from hedgerow.threads import run_blocks
+
+_CELLS_PER_THREAD = 100_000
+"""Cells of a node from which on a second thread is woken: about 0.2 ms of work."""
+
+_NEVER = np.int64(2**62)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownTree:
+    """Nodes of a tree, numbered, and the rows by node.
+
+    Attributes
+    ----------
+    feature, left, right : int64
+        -1 in a leaf.
+    last_left, first_right : int64
+        Ranks of the values around the cut; -1 where there is none.
+    missing_left : int64
+    weight, impurity, value : float64
+        ``value`` of regression with one target, and the share of the second of two classes.
+    drawn : float64
+        Threshold of a cut that was drawn; NaN of others.
+    start, count : int64
+        Rows of a node: ``rows[start : start + count]``.
+    rows : uint32
+    """
+
+    feature: IntArray
+    left: IntArray
+    right: IntArray
+    last_left: IntArray
+    first_right: IntArray
+    missing_left: IntArray
+    weight: FloatArray
+    impurity: FloatArray
+    value: FloatArray
+    drawn: FloatArray
+    start: IntArray
+    count: IntArray
+    rows: AnyArray
+
+
+def grow_tree(
+    samples: Samples, mass: FloatArray, data: SortedTable, rules: CartRules, n_threads: int
+) -> GrownTree:
+    """Grow a tree.
+
+    Parameters
+    ----------
+    samples : Samples
+    mass : float64
+        Weights on a grid; empty if all are 1.
+    data : SortedTable
+        Its columns are divided between the nodes: they cannot be used again.
+    rules : CartRules
+        ``large`` is set here.
+    n_threads : int
+        The tree is the same for any number.
+    """
+    columns = data.columns
+    n_rows, n_features = int(columns.n_rows), int(columns.n_features)
+    large = _NEVER
+    if n_threads > 1 and n_features > 1:
+        large = np.int64(max(2, 2 * _CELLS_PER_THREAD // n_features))
+    rules = rules._replace(large=large)
+    work = _make_work(samples, mass, rules, n_rows, n_features)
+    found = Found(
+        np.empty(n_features), np.empty(n_features, np.int64), np.empty(n_features, np.int64),
+        np.empty(n_features),
+    )  # fmt: skip
+    most_categories = max(
+        (len(data.different[j]) for j in np.flatnonzero(columns.categorical)), default=0
+    )
+    spare = [_make_scratch(rules, n_rows, most_categories)]
+    tree = _make_tree(1024, None)
+    progress = np.zeros(AT_FIELDS, dtype=np.int64)
+    own = spare.pop()
+    while True:
+        now = (tree, progress, found)
+        request = run(samples, columns, rules, work, own, *now, GROW, 0, 0)
+        if request == DONE:
+            break
+        if request == ROOM:
+            tree = _make_tree(2 * len(tree.table), tree)
+            continue
+
+        def step(first: int, last: int, now: Any = now, request: int = request) -> None:
+            try:
+                mine = spare.pop()
+            except IndexError:  # none is free
+                mine = _make_scratch(rules, n_rows, most_categories)
+            run(samples, columns, rules, work, mine, *now, request, first, last)
+            spare.append(mine)
+
+        n_items = int(progress[AT_CHOSEN]) if request == SEARCH else n_features
+        smallest = max(1, _CELLS_PER_THREAD // int(tree.table[progress[AT_NODE], NODE_COUNT]))
+        run_blocks(step, n_items, n_threads, smallest)
+    return _number_nodes(tree, progress, work, rules)
+
+
+def _make_work(
+    samples: Samples, mass: FloatArray, rules: CartRules, n_rows: int, n_features: int
+) -> Work:
+    absolute = rules.criterion == ABSOLUTE_ERROR
+    n_placed = n_rows if absolute else 0
+    if rules.n_classes > 2:
+        share = np.empty(0)
+    elif rules.n_classes == 2:
+        share = samples.code.astype(np.float64)
+        share = share * mass if len(mass) else share
+    else:
+        share = np.empty(int(rules.n_targets) * n_rows)
+    by_target = np.argsort(samples.target, kind="stable") if absolute else np.empty(0)
+    return Work(
+        rows=np.arange(n_rows, dtype=np.uint32),
+        by_target=by_target.astype(np.uint32),
+        spare=np.empty(n_rows, dtype=np.uint32),
+        flags=np.zeros(n_rows, dtype=np.uint8),
+        read=Rows(samples.code, mass, share, np.empty(n_placed, dtype=np.uint32)),
+        heights=np.empty(n_placed),
+        totals=np.zeros(4 + int(rules.n_classes) + int(rules.n_targets)),
+        counts=np.zeros(int(rules.n_classes)),
+        chosen=np.zeros(n_features, dtype=np.int64),
+    )
+
+
+def _make_scratch(rules: CartRules, n_rows: int, most_categories: int) -> Scratch:
+    n_placed = n_rows if rules.criterion == ABSOLUTE_ERROR else 0
+    n_classes = int(rules.n_classes)
+    return Scratch(
+        np.empty(max(4 * n_classes, int(rules.n_targets))),
+        np.empty(2 * n_placed + 2),
+        np.empty(n_placed),
+        np.empty(n_rows, dtype=np.uint64),
+        np.empty(n_rows if most_categories else 0, dtype=np.uint64),
+        *scratch_groups(most_categories, n_classes),
+    )
+
+
+def _make_tree(room: int, old: Tree | None) -> Tree:
+    """A tree with room for so many nodes, those of ``old`` first."""
+    tree = Tree(
+        np.empty((room, NODE_FIELDS), dtype=np.int64),
+        np.empty((room, NUMBERS)),
+        np.empty(room, dtype=np.int64),
+    )
+    if old is not None:
+        for new, given in zip(tree, old, strict=True):
+            new[: len(given)] = given
+    return tree
+
+
+@kernel
+def number_depth_first(table: IntArray, todo: IntArray, number: IntArray) -> int:
+    """Number the nodes in the order of a walk, left children first; how many there are.
+
+    ``todo``, as long as the table, is scratch space.
+    """
+    todo[0] = 0
+    size, count = 1, 0
+    while size > 0:
+        size -= 1
+        node = todo[size]
+        number[node] = count
+        count += 1
+        if table[node, NODE_EXPANDED] >= 0:
+            todo[size] = table[node, NODE_LEFT] + 1
+            todo[size + 1] = table[node, NODE_LEFT]
+            size += 2
+    return count
+
+
+def _number_nodes(tree: Tree, progress: IntArray, work: Work, rules: CartRules) -> GrownTree:
+    table = tree.table[: progress[AT_NODES]]
+    number = np.full(len(table), -1, dtype=np.int64)
+    inner = np.flatnonzero(table[:, NODE_EXPANDED] >= 0)
+    if rules.best_first:
+        number[0] = 0
+        made = 2 * table[inner, NODE_EXPANDED]
+        number[table[inner, NODE_LEFT]] = made + 1
+        number[table[inner, NODE_LEFT] + 1] = made + 2
+    else:
+        number_depth_first(table, np.empty(len(table), dtype=np.int64), number)
+    kept = np.flatnonzero(number >= 0)
+    kept = kept[np.argsort(number[kept])]
+    rows, numbers = table[kept], tree.numbers[kept]
+    is_inner = rows[:, NODE_EXPANDED] >= 0
+
+    def of_splits(field: int) -> IntArray:
+        return np.where(is_inner, rows[:, field], -1)
+
+    first_child = np.where(is_inner, rows[:, NODE_LEFT], 0)
+    return GrownTree(
+        feature=of_splits(NODE_FEATURE),
+        left=np.where(is_inner, number[first_child], -1),
+        right=np.where(is_inner, number[np.minimum(first_child + 1, len(number) - 1)], -1),
+        last_left=of_splits(NODE_LAST_LEFT),
+        first_right=of_splits(NODE_FIRST_RIGHT),
+        missing_left=np.where(is_inner, rows[:, NODE_MISSING_LEFT], 0),
+        weight=numbers[:, NUMBER_WEIGHT].copy(),
+        impurity=numbers[:, NUMBER_IMPURITY].copy(),
+        value=numbers[:, NUMBER_VALUE].copy(),
+        drawn=np.where(is_inner, numbers[:, NUMBER_DRAWN], np.nan),
+        start=rows[:, NODE_START].copy(),
+        count=rows[:, NODE_COUNT].copy(),
+        rows=work.rows,
+    )

@@ -1,0 +1,170 @@
+"""What is known of a growing single tree: arrays and records that its kernels share.
+
+Glossary
+--------
+see :mod:`hedgerow.growing.cart.grow`
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray
+from hedgerow.kernels.cart import Least, Rows
+
+# Columns of ``table``.
+(
+    NODE_START,
+    NODE_COUNT,
+    NODE_DEPTH,
+    NODE_PURE,  # 1: all targets are equal
+    NODE_FEATURE,  # -1: no split found
+    NODE_N_LEFT,
+    NODE_LAST_LEFT,  # rank of the last value that goes left
+    NODE_FIRST_RIGHT,  # rank of the next value; -1: only missing values go right
+    NODE_MISSING_LEFT,
+    NODE_LEFT,  # left child, the right one follows; 0 without split
+    NODE_EXPANDED,  # how many splits were made before its own; -1 in a leaf
+    NODE_FIELDS,
+) = range(12)
+
+# Columns of ``numbers``.
+(
+    NUMBER_WEIGHT,
+    NUMBER_IMPURITY,
+    NUMBER_VALUE,
+    NUMBER_DECREASE,
+    NUMBER_LOW,  # bounds of the means below it, by monotone constraints
+    NUMBER_HIGH,
+    NUMBER_DRAWN,  # threshold of a cut that was drawn
+    NUMBERS,
+) = range(8)
+
+# Cells of ``progress``.
+(
+    AT_PHASE,
+    AT_NODE,
+    AT_SIBLING,
+    AT_NODES,
+    AT_LEAVES,
+    AT_FRONTIER,
+    AT_EXPANSIONS,
+    AT_CHOSEN,
+    AT_FIELDS,
+) = range(9)
+
+
+class CartRules(NamedTuple):
+    """Parameters of growth, as the compiled code needs them."""
+
+    criterion: np.int64
+    n_classes: np.int64  # 0 in regression
+    max_depth: np.int64
+    max_leaf_nodes: np.int64
+    best_first: np.int64
+    min_samples_split: np.int64
+    min_weight_leaf: np.float64
+    min_impurity_decrease: np.float64
+    max_features: np.int64
+    seed: np.uint64
+    large: np.int64  # rows from which on the caller searches and divides
+    n_targets: np.int64  # 1 but for several targets, or indicators of several columns of classes
+    n_columns: np.int64  # columns of y: impurities are means over them
+    is_random: np.int64  # 1: one cut of each feature, drawn
+    is_monotone: np.int64  # 1: some feature has a sign
+    least: Least
+
+
+class Samples(NamedTuple):
+    """Targets and weights of the rows.
+
+    Attributes
+    ----------
+    code : uint32
+        Class; empty in regression.
+    target : float64
+        Empty in classification; several targets one behind the other.
+    weight : float64
+        Empty if all are 1.
+    """
+
+    code: AnyArray
+    target: FloatArray
+    weight: FloatArray
+
+
+class Columns(NamedTuple):
+    """Cells of all features, one feature after another, and what the features are.
+
+    Attributes
+    ----------
+    cells : uint64
+    n_rows, n_features : int64
+    categorical : uint8, one per feature
+    sign : int64, one per feature
+        1: predictions never fall as it grows; -1: they never rise; 0: anything.
+    value : float64
+        The different values of all features; empty where no cut is drawn.
+    value_start : int64, one per feature and one more
+    """
+
+    cells: AnyArray
+    n_rows: np.int64
+    n_features: np.int64
+    categorical: AnyArray
+    sign: IntArray
+    value: FloatArray
+    value_start: IntArray
+
+
+class Work(NamedTuple):
+    """Arrays that growth writes to.
+
+    Attributes
+    ----------
+    rows, by_target : uint32
+        Row ids, node by node: ascending, and in the order of the target (empty
+        but for the absolute error).
+    spare : uint32
+        For their division.
+    flags : uint8, one per row
+    read : Rows
+        What the criteria read, by row.
+    heights : float64
+        Centred targets of the node at hand, ascending; like ``by_target``.
+    totals : float64, shape (4 + n_classes + n_targets,)
+        Mass, sum of shares and class masses of the node at hand; of several targets mass
+        and sums of shares.  The last two: centre and scale of the shares.
+    counts : float64, shape (n_classes,)
+    chosen : int64, one per feature
+        First the features that the node at hand is to be split by.
+    """
+
+    rows: AnyArray
+    by_target: AnyArray
+    spare: AnyArray
+    flags: AnyArray
+    read: Rows
+    heights: FloatArray
+    totals: FloatArray
+    counts: FloatArray
+    chosen: IntArray
+
+
+class Tree(NamedTuple):
+    """Nodes in the order in which they were made."""
+
+    table: IntArray
+    numbers: FloatArray
+    frontier: IntArray
+
+
+class Found(NamedTuple):
+    """Best cut of each chosen feature; ``drawn`` is its threshold if it was drawn."""
+
+    score: FloatArray
+    n_first: IntArray
+    missing_left: IntArray
+    drawn: FloatArray

@@ -1,0 +1,1 @@
+"""Trees on rows that are read chunk by chunk, by threads and by ranks."""

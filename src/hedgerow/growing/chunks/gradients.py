@@ -1,0 +1,110 @@
+"""Gradients of rows in chunks, for losses whose derivatives are computed before the pass.
+
+In memory such a loss fills g and h of all rows before each tree
+(:class:`hedgerow.objectives.given.Given`).  Here it fills those of one chunk, in space
+that the next chunk takes over: they are computed anew for every tree in any case, so
+nothing of them is kept.
+
+A loss that compares rows with others (:class:`WholeRows`) gets the scores of all rows of the
+rank first, in a pass of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray
+from hedgerow.data.row_store import Chunk
+from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import GIVEN
+from hedgerow.objectives.given import BLOCK_ROWS, GivenLoss, LossRows, check_curvature
+from hedgerow.threads import run_blocks
+
+
+class WholeRows(Protocol):
+    """A loss that sees all rows of a rank, and those of others that compete with them."""
+
+    def collect(self, chunk: Chunk) -> None:
+        """Note the raw scores of a chunk."""
+
+    def fill(self, round_: int) -> None:
+        """Compute g and h of all rows, once the scores of all chunks are noted, on all ranks."""
+
+    def of_chunk(self, chunk: Chunk) -> FloatArray:
+        """G and h of the rows of a chunk, float64 (2, n_rows), C order."""
+
+
+class ChunkGradients:
+    """G and h of one chunk after the other.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of any kind; of others than ``GIVEN`` nothing is done.
+    newton : bool
+        Whether trees are grown on h, too.
+    most_rows : int
+        Of a chunk.
+    n_threads : int
+    whole : WholeRows, optional
+        Computes them in place of the objective.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        newton: bool,
+        most_rows: int,
+        n_threads: int,
+        whole: WholeRows | None = None,
+    ) -> None:
+        self.whole = whole
+        given = objective.kernel_id == GIVEN
+        self._loss = cast(GivenLoss, objective) if given else None
+        self._space: FloatArray = np.empty(2 * most_rows if given else 0)
+        self._n_threads = n_threads
+        # Only a user's loss may have no positive h in any row.
+        self._watches = given and newton and hasattr(objective, "label")
+        self._largest = 0.0
+
+    def begin(self) -> None:
+        """A pass over all chunks begins."""
+        self._largest = 0.0
+
+    def probability(self, chunk: Chunk, output: int, round_: int) -> FloatArray:
+        """What ``LossData.probability`` is for a chunk: its g and h at its raw scores."""
+        loss = self._loss
+        if loss is None:
+            return chunk.work.probability
+        if self.whole is not None:
+            return self.whole.of_chunk(chunk)
+        found = self._space[: 2 * chunk.n_rows].reshape(2, chunk.n_rows)
+        target, raw, weight = chunk.target, chunk.work.raw, chunk.weight
+
+        def block(start: int, stop: int) -> None:
+            some = None if weight is None else weight[start:stop]
+            rows = LossRows(target[start:stop], raw[:, start:stop], some, round_)
+            loss.derivatives(rows, output, found[0, start:stop], found[1, start:stop])
+
+        run_blocks(block, chunk.n_rows, self._n_threads if loss.rowwise else 1, BLOCK_ROWS)
+        if self._watches:
+            self._largest = max(self._largest, float(found[1].max(initial=0.0)))
+        return found
+
+    def finish(self, exchange: Exchange) -> None:
+        """All chunks have been seen.
+
+        Raises
+        ------
+        LossError
+            On every rank, if there is no Newton step for any row of any of them.
+        """
+        if self._loss is None or not self._watches:
+            return
+        # Bit patterns of floats >= 0 sort like the floats.
+        bits = np.array([self._largest]).view(np.int64)
+        largest = np.array([exchange.measures(bits).max()]).view(np.float64)
+        check_curvature(self._loss, float(largest[0]))

@@ -1,0 +1,392 @@
+"""Growing trees on rows in chunks, on one process or on several: the trees of ``TreeGrower``.
+
+The compiled loop of :mod:`hedgerow.growing.core.grow` goes from node to node and to the rows of
+each.  Here a pass goes from chunk to chunk and does in each what is to be done for many
+nodes::
+
+    pass 0      gradients, row sample, histogram of the root
+                -> units and packing checked; if they have changed, once more
+    pass k      divide the rows of the nodes that are split, build the histogram of
+                the smaller child of each
+                -> sums of all ranks, larger children by subtraction, best splits
+    until the tree is known
+    last pass   exact sums of the leaves for their values, where histograms are rounded
+
+Which nodes are split in a pass: :mod:`hedgerow.growing.chunks.order`.  A tree takes about
+as many passes as it has levels, and two.  Its values are added to the scores when chunks are next
+visited, for the gradients of the next tree.
+
+All sums are whole numbers and all random draws are keyed by the number of the row or the
+place in the tree, so chunks, threads and ranks leave no trace: the trees are, bit for bit,
+those of :class:`hedgerow.growing.core.grower.TreeGrower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.comm.base import Alone, Communicator
+from hedgerow.data.matrix import tile_shape
+from hedgerow.data.row_store import Chunk, RowStore, Uses
+from hedgerow.growing.chunks import passes
+from hedgerow.growing.chunks.exchange import Exchange, GrowMode
+from hedgerow.growing.chunks.gradients import ChunkGradients, WholeRows
+from hedgerow.growing.chunks.places import ChunkPlaces
+from hedgerow.growing.chunks.scores import (
+    Base,
+    Change,
+    Leaves,
+    Walk,
+    added_of,
+    apply_change,
+    rows_outside,
+)
+from hedgerow.growing.chunks.setup import Traffic, check, greet, sizes_for
+from hedgerow.growing.chunks.stages import SUMS, Building
+from hedgerow.growing.chunks.team import ChunkTeam, Lead
+from hedgerow.growing.chunks.tree import ChunkTree
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.gradients import BLOCK
+from hedgerow.growing.core.setup import (
+    has_constant_hessian,
+    most_leaves,
+    settings_of,
+)
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import SOFTMAX
+from hedgerow.params import FIRST_ORDER, BoostParams
+
+Visit = Callable[[Chunk], None]
+
+
+class ChunkGrower:
+    """Grows the trees of one fit on the chunks of a store.
+
+    Parameters
+    ----------
+    store : RowStore
+        Its :meth:`~hedgerow.data.row_store.RowStore.begin` is called here.
+    objective : Objective
+    params : BoostParams
+        Resolved, as for :class:`hedgerow.growing.core.grower.TreeGrower`.
+    n_threads : int, default=1
+        Helpers are started at once; :meth:`close` ends them.
+    communicator : Communicator, optional
+        The other ranks; default: there are none.
+    mode : {"data", "features"}, default="data"
+        What is divided between ranks.  ``"data"``: each has its own rows.
+        ``"features"``: each has all rows and builds the histograms of some columns.
+    adds_scores : bool, default=True
+        Add each tree to the raw scores, see :meth:`settle`.  False: the caller does
+        (:meth:`add`).
+    n_copies : int, default=1
+        As for ``TreeGrower``.
+    whole : WholeRows, optional
+        Computes the gradients of a loss that compares rows.
+
+    Raises
+    ------
+    ParameterError
+        For what cannot be done in chunks; the message names the parameter.
+    CommunicationError
+        From any method but :meth:`close`, when another rank is lost; the grower must
+        not be used afterwards, other than to close it.
+
+    Notes
+    -----
+    All ranks call the same methods in the same order; construction, :meth:`grow` and
+    :meth:`search_leaves` talk to the others.
+    """
+
+    def __init__(
+        self,
+        store: RowStore,
+        objective: Objective,
+        params: BoostParams,
+        n_threads: int = 1,
+        communicator: Communicator | None = None,
+        mode: GrowMode = "data",
+        adds_scores: bool = True,
+        n_copies: int = 1,
+        whole: WholeRows | None = None,
+    ) -> None:
+        check(params, mode)
+        self._store, self._objective = store, objective
+        self._adds_scores = adds_scores
+        store.begin(objective.n_outputs, objective.kernel_id == SOFTMAX)
+        self._exchange = Exchange(Alone() if communicator is None else communicator, mode)
+        spec = store.spec
+        self._stride, self._per_tile = spec.stride, tile_shape(spec.n_features)[1]
+        self._n_bins = spec.bin_counts().astype(np.int32)
+        self._n_parallel = params.num_parallel_tree
+        fit = greet(self._exchange, store, params, n_threads)
+        self.n_rows, self._weighted = fit.n_rows, fit.weighted
+        most = most_leaves(params, self.n_rows)
+        sizes = sizes_for(fit, self._exchange, spec, params, n_threads, most)
+        constant = has_constant_hessian(objective, np.ones(0) if fit.weighted else None, params)
+        self._settings = settings_of(
+            params, objective, self.n_rows, spec.n_features, most, constant, sizes.n_slots
+        )
+        self._team = team = ChunkTeam(n_threads)
+        self._tree = ChunkTree(spec, params, self._settings, sizes, self._exchange, team, n_copies)
+        self._blocks = aligned_empty((n_threads, 2, BLOCK), np.float64)
+        self._counts = aligned_zeros((n_threads, layout.COUNTS), np.int64)
+        most_rows = max(store.chunk_sizes, default=0)
+        self._scratch = np.empty(most_rows, dtype=np.uint32)
+        self._sums = aligned_zeros((n_threads, SUMS), np.int64)
+        self._places = ChunkPlaces(n_threads)
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._gradients = ChunkGradients(objective, newton, most_rows, n_threads, whole)
+        n_pieces = n_threads * len(store.chunk_sizes)
+        self._segments = np.zeros((64, n_pieces, 2), dtype=np.int32)
+        self._changes: list[Change] = []
+        self.traffic: list[Traffic] = []
+
+    def start(self, base: FloatArray) -> None:
+        """Set every raw score to ``base[output]``, plus the row's offset if it has one.
+
+        Done when chunks are next visited, as :meth:`add` is.
+        """
+        self._changes = [Base(np.array(base, dtype=np.float64))]
+
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        self._settings = self._settings._replace(learning_rate=rate)
+        self._tree.set_rate(rate)
+
+    def grow(self, tree: int, output: int) -> GrownTree:
+        """Grow tree number ``tree`` for ``output`` on the gradients at the raw scores."""
+        sent_before = self._exchange.sent
+        traffic, nodes = Traffic(), self._tree
+        self.traffic.append(traffic)
+        nodes.begin(tree, output, self._objective.n_outputs)
+        whole = self._gradients.whole
+        if whole is not None:
+            self.settle(after=whole.collect)
+            whole.fill(int(nodes.scalars[layout.IS_ROUND]) // self._n_parallel)
+        self._start_tree(traffic)
+        while True:
+            parents, full = nodes.next_batch()
+            if len(parents) == 0:
+                break
+            self._split(parents, full, traffic)
+        grown = nodes.finish(self._leaf_sums(traffic) if nodes.is_rounded else None)
+        if self._adds_scores:
+            self._changes.append(Leaves(grown, output, nodes.found_leaves))
+        traffic.wasted_rows = nodes.rows_in_vain()
+        traffic.sent = self._exchange.sent - sent_before
+        return grown
+
+    def add(self, tree: GrownTree, output: int) -> None:
+        """Add the values of a tree, any tree, to the raw scores of all rows.
+
+        Done when chunks are next visited: by :meth:`grow`, in the pass that computes
+        gradients, or by :meth:`settle`.
+        """
+        self._changes.append(Walk(tree, output))
+
+    def settle(self, before: Visit | None = None, after: Visit | None = None) -> None:
+        """Bring the raw scores up to date, in one pass over the chunks if one is needed.
+
+        Parameters
+        ----------
+        before, after : callable, optional
+            Called with each chunk of this rank before and after its scores are
+            brought up to date; with either the pass is made in any case.
+        """
+        if not self._changes and before is None and after is None:
+            return
+        uses = Uses(
+            by_row=any(self._walks(change) for change in self._changes),
+            columns=(),
+            reads=("raw", "rows"),
+            writes=("raw",) if self._changes else (),
+        )
+        with self._team.leading(self._plan(_NO_NODES, self._tree.nothing())) as lead:
+            for chunk in self._store.chunks(uses=uses):
+                if before is not None:
+                    before(chunk)
+                self._places.write(chunk, self._team.where)
+                self._apply_changes(chunk, lead)
+                if after is not None:
+                    after(chunk)
+        self._changes = []
+
+    def rows_outside(self, chunk: Chunk) -> RowArray:
+        """Places in the chunk of the rows that the last tree was not grown on."""
+        return rows_outside(chunk, self._segments, self._team.n_threads)
+
+    def leaf_segments(self, chunk: Chunk) -> tuple[RowArray, IntArray, IntArray]:
+        """Rows of the chunk by leaf of the last tree: rows, leaves, starts.
+
+        As :func:`hedgerow.growing.core.setup.segments_of`, but leaves without a row in the
+        chunk are there too, with two equal starts.
+        """
+        first = chunk.number * self._team.n_threads
+        segments = self._segments[self._tree.found_leaves, first : first + self._team.n_threads]
+        sizes = segments[:, :, 1].sum(axis=1)
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        ids = chunk.work.rows
+        parts = [ids[start : start + count] for start, count in segments.reshape(-1, 2)]
+        return np.concatenate(parts), self._tree.leaves, starts
+
+    def close(self) -> None:
+        """End the helpers; the grower must not be used afterwards.  The store stays open."""
+        self._team.close()
+
+    # -- chunks -------------------------------------------------------------------------
+
+    def _walks(self, change: Change) -> bool:
+        """Whether a change of scores reads the bins of rows."""
+        sampled = self._settings.subsample < 1.0
+        return isinstance(change, Walk) or (isinstance(change, Leaves) and sampled)
+
+    def _apply_changes(self, chunk: Chunk, lead: Lead) -> None:
+        for change in self._changes:
+            if isinstance(change, Leaves):
+                self._team.where[passes.OUTPUT] = change.output
+            apply_change(change, chunk, self._segments, self._team.n_threads, lead)
+
+    # -- passes -------------------------------------------------------------------------
+
+    def _start_tree(self, traffic: Traffic) -> None:
+        """Gradients of all rows, and the best split of the root."""
+        while True:
+            building = self._tree.plan_root()
+            everyone = self._exchange.measures(self._measure(building, traffic))
+            self._changes = []
+            most, sums = everyone[:, :2].max(axis=0), everyone[:, 2:].sum(axis=0)
+            self._counts[:] = 0
+            self._counts[0, layout.COUNT_G_MOST : layout.COUNT_H_MOST + 1] = most
+            self._counts[0, layout.COUNT_G_SUM : layout.COUNT_H_SUM + 1] = sums[:2]
+            if self._tree.settle_units(self._counts, self.n_rows):
+                break
+            traffic.redone += 1
+        self._tree.open_root(int(sums[2]), sums[3 : 3 + SUMS], building)
+
+    def _split(self, parents: IntArray, full: IntArray, traffic: Traffic) -> None:
+        """Divide the rows of the nodes, find the best splits of their children."""
+        jobs, building = self._tree.open(parents, full)
+        self._make_room(2 * len(parents))
+        with self._team.leading(self._plan(parents, building)) as lead:
+            for chunk in self._visited(parents, len(building.nodes) > 0):
+                self._places.write(chunk, self._team.where)
+                lead(passes.VISIT)
+            lead(passes.END_BUILDS)
+        self._tree.close(jobs, building)
+        traffic.passes += 1
+        traffic.splits += len(parents)
+
+    def _leaf_sums(self, traffic: Traffic) -> IntArray:
+        """Exact sums of the rows of each leaf: int64 (n_leaves, 2)."""
+        leaves = self._tree.end_order()
+        sums = np.zeros((self._team.n_threads, len(leaves), 2), dtype=np.int64)
+        plan = self._plan(_NO_NODES, self._tree.nothing())
+        plan = plan._replace(leaves=leaves, leaf_sums=sums)
+        with self._team.leading(plan) as lead:
+            for chunk in self._store.chunks(uses=_LEAF_SUMS):
+                self._places.write(chunk, self._team.where)
+                lead(passes.SUM_LEAVES)
+        traffic.passes += 1
+        return self._exchange.sums(sums.sum(axis=0))
+
+    def _measure(self, building: Building, traffic: Traffic) -> IntArray:
+        """Gradients at the present units, and the root's histogram; sums over own rows."""
+        scalars, sums = self._tree.scalars, self._sums
+        self._counts[:], sums[:] = 0, 0
+        self._gradients.begin()
+        traffic.passes += 1
+        with self._team.leading(self._plan(_NO_NODES, building)) as lead:
+            for chunk in self._store.chunks(uses=self._uses_of_start()):
+                self._places.write(chunk, self._team.where)
+                self._apply_changes(chunk, lead)
+                output = int(scalars[layout.IS_OUTPUT])
+                number = int(scalars[layout.IS_ROUND]) // self._n_parallel
+                given = self._gradients.probability(chunk, output, number)
+                self._places.write_loss(chunk, given, self._weighted, self._team.where)
+                scalars[layout.IS_FIRST_ROW] = chunk.first_row
+                lead(passes.START)
+                lead(passes.VISIT)
+            lead(passes.END_BUILDS)
+        self._gradients.finish(self._exchange)
+        counts = self._counts
+        n_inside = self._segments[0, :, 1].sum(dtype=np.int64)
+        return np.concatenate(
+            (
+                counts[:, layout.COUNT_G_MOST : layout.COUNT_H_MOST + 1].max(axis=0),
+                counts[:, layout.COUNT_G_SUM : layout.COUNT_H_SUM + 1].sum(axis=0),
+                [n_inside],
+                sums.sum(axis=0),
+            )
+        ).astype(np.int64)
+
+    def _uses_of_start(self) -> Uses:
+        """What the pass for gradients reads and writes."""
+        changes, is_softmax = self._changes, self._settings.loss == SOFTMAX
+        first = self._tree.scalars[layout.IS_OUTPUT] == 0
+        reads, writes = {"raw"}, {"fixed", "packed", "rows"}
+        if changes and isinstance(changes[0], Base):
+            reads.remove("raw")
+        if any(isinstance(change, Leaves) for change in changes):
+            reads.add("rows")
+        if changes:
+            writes.add("raw")
+        if is_softmax:
+            (writes if first else reads).add("probability")
+        return Uses(True, (), reads, writes, self._tree.packed_words)
+
+    def _plan(self, parents: IntArray, building: Building) -> passes.Plan:
+        """What a pass works with."""
+        added = added_of(self._changes)
+        leaves, values = _NO_NODES, np.zeros(0)
+        if added is not None:
+            leaves, values = added.found, added.tree.value[added.tree.left == 0]
+        return passes.Plan(
+            settings=self._settings,
+            level=np.float64(self._objective.level),
+            scratch=self._scratch,
+            n_bins=self._n_bins,
+            shape=(self._stride, self._per_tile),
+            blocks=self._blocks,
+            counts=self._counts,
+            scalars=self._tree.scalars,
+            segments=self._segments,
+            sums=self._sums,
+            columns=self._tree.columns,
+            table=self._tree.table,
+            parents=parents,
+            building=building,
+            leaves=leaves,
+            values=values,
+            leaf_sums=np.zeros((0, 0, 0), dtype=np.int64),
+        )
+
+    def _visited(self, parents: IntArray, builds: bool) -> Iterator[Chunk]:
+        """The chunks that have rows of the nodes."""
+        n_threads = self._team.n_threads
+        in_piece = self._segments[parents, :, 1].any(axis=0)
+        numbers = np.flatnonzero(in_piece.reshape(-1, n_threads).any(axis=1)).tolist()
+        columns = np.unique(self._tree.table[parents, layout.NODE_COLUMN]).tolist()
+        reads = {"rows"}
+        if builds:
+            reads.add("packed")
+        words = self._tree.packed_words
+        return self._store.chunks(numbers, Uses(builds, columns, reads, ("rows",), words))
+
+    def _make_room(self, n_new: int) -> None:
+        """Segments for all nodes that have been made, empty for the last ``n_new``."""
+        n_nodes, n_kept = self._tree.n_nodes, len(self._segments)
+        if n_nodes > n_kept:
+            larger = np.zeros((max(n_nodes, 2 * n_kept), *self._segments.shape[1:]), np.int32)
+            larger[:n_kept] = self._segments
+            self._segments = larger
+        # Chunks without rows of their parents are passed over.
+        self._segments[n_nodes - n_new : n_nodes] = 0
+
+
+_LEAF_SUMS = Uses(by_row=False, columns=(), reads=("fixed", "rows"), writes=())
+_NO_NODES: IntArray = np.zeros(0, dtype=np.int64)

@@ -1,0 +1,271 @@
+"""What all threads do with the histograms of many nodes, once all chunks are seen.
+
+The sums of the builds of a pass (:mod:`hedgerow.growing.chunks.stages`) are put together
+from the parts of a rank and, by way of messages, from the ranks; then each rank searches
+its block of columns, the best splits are compared, and nodes are opened.
+
+A message holds for each rank, for each build, for each column of its block: g, the number
+of rows, and h where it is not that number.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.chunks.stages import Building, empty_cells, packing_of, share_columns
+from hedgerow.growing.core.batch import best_thread, clear_batch, member
+from hedgerow.growing.core.frontier import keep_best, open_children, release_slot, start_tree
+from hedgerow.growing.core.gradients import choose_packing
+from hedgerow.growing.core.grow import subtract_node
+from hedgerow.growing.core.leaves import set_values
+from hedgerow.growing.core.searching import search_node
+from hedgerow.growing.core.state import (
+    IS_LARGE,
+    IS_LARGE_SLOT,
+    IS_N_LEAVES,
+    IS_SEARCH_LARGE,
+    IS_SEARCH_SMALL,
+    IS_SMALL,
+    IS_SMALL_SLOT,
+    IS_SUBTRACT,
+    Extras,
+    Search,
+    Settings,
+    Tree,
+)
+from hedgerow.growing.sampling.draws import allow_children
+from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.histogram import Bins, Columns, Wide, add_wide
+from hedgerow.kernels.split import SplitRules
+
+# Columns of ``jobs``: what becomes of the children of a node that is split in this pass.
+(
+    JOB_SMALL,  # the child with fewer rows; -1: neither is searched
+    JOB_LARGE,
+    JOB_SMALL_SLOT,  # of its histogram
+    JOB_LARGE_SLOT,
+    JOB_SUBTRACT,  # 1: the large child's histogram is parent - small
+    JOB_SEARCH_SMALL,
+    JOB_SEARCH_LARGE,
+    JOB_FIELDS,
+) = range(8)
+
+
+@kernel(inner=True)
+def end_builds(
+    thread: int,
+    crew: Crew,
+    columns: Columns,
+    stride: int,
+    scalars: IntArray,
+    building: Building,
+) -> None:
+    """Empty all cells; add the sums of all parts to those of part 0."""
+    packing = packing_of(scalars)
+    n_parts = crew.n_threads // building.n_groups
+    if thread // building.n_groups < n_parts:
+        mine = share_columns(thread, building)
+        for build in range(len(building.nodes)):
+            empty_cells(thread, build, packing, columns, mine, stride, building)
+            building.filled[thread, build] = 0
+    barrier(crew)
+    mine = share(building.last - building.first, thread, crew.n_threads)
+    for build in range(len(building.nodes)):
+        for part in range(1, n_parts):
+            for k in range(building.first + mine[0], building.first + mine[1]):
+                at = columns.feature[k] * stride
+                to, source = building.at[0, build] + at, building.at[part, build] + at
+                add_wide(building.wide, to, source, stride, 1)
+    barrier(crew)
+
+
+@kernel
+def write_message(
+    thread: int,
+    crew: Crew,
+    columns: Columns,
+    stride: int,
+    building: Building,
+    n_fields: int,
+    n_ranks: int,
+    message: IntArray,
+) -> None:
+    """Lay the sums of all builds out by rank: its columns of each build, g, n, and h if asked."""
+    n_columns, n_builds = building.last, len(building.nodes)
+    wide = building.wide
+    for rank in range(n_ranks):
+        first, last = share(n_columns, rank, n_ranks)
+        start = first * n_builds * n_fields * stride
+        mine = share(last - first, thread, crew.n_threads)
+        for build in range(n_builds):
+            for k in range(first + mine[0], first + mine[1]):
+                to = start + (build * (last - first) + k - first) * n_fields * stride
+                at = building.at[0, build] + columns.feature[k] * stride
+                for b in range(stride):
+                    message[to + b] = wide.g[at + b]
+                    message[to + stride + b] = wide.n[at + b]
+                if n_fields == 3:
+                    for b in range(stride):
+                        message[to + 2 * stride + b] = wide.h[at + b]
+    barrier(crew)
+
+
+@kernel
+def read_message(
+    thread: int,
+    crew: Crew,
+    columns: Columns,
+    stride: int,
+    block: tuple[int, int],
+    n_fields: int,
+    message: IntArray,
+    wide: Wide,
+    places: IntArray,
+) -> None:
+    """Write the sums of the columns ``block`` of each build to its place."""
+    first, last = block
+    mine = share(last - first, thread, crew.n_threads)
+    h_field = np.int64(2 if n_fields == 3 else 1)
+    for build in range(len(places)):
+        for k in range(first + mine[0], first + mine[1]):
+            start = (build * (last - first) + k - first) * n_fields * stride
+            at = places[build] + columns.feature[k] * stride
+            for b in range(stride):
+                wide.g[at + b] = message[start + b]
+                wide.n[at + b] = message[start + stride + b]
+                wide.h[at + b] = message[start + h_field * stride + b]
+    barrier(crew)
+
+
+@kernel
+def search_jobs(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    rules: SplitRules,
+    bins: Bins,
+    columns: Columns,
+    block: tuple[int, int],
+    place: tuple[Wide, int, int],
+    nodes: tuple[IntArray, IntArray, IntArray],
+    search: Search,
+    scalars: IntArray,
+    extras: Extras,
+) -> None:
+    """Histograms of the larger children, and best splits of all, in columns ``block``.
+
+    ``place`` is where slots are: wide sums, cells of a slot, and what stands before column
+    0 of slot 0; ``nodes`` are the table of nodes, the jobs and, to be written, what was
+    found: int64 (jobs, threads, 2, FOUND_FIELDS).  ``search``, ``scalars`` and space in
+    ``extras`` are this thread's own.
+    """
+    table, jobs, found = nodes
+    wide, slot_size, before = place
+    first, last = share(block[1] - block[0], thread, crew.n_threads)
+    mine = (block[0] + first, block[0] + last)
+    for j in range(len(jobs)):
+        small, large = before + jobs[j, JOB_SMALL_SLOT] * slot_size, np.int64(0)
+        if jobs[j, JOB_LARGE] >= 0:
+            large = before + jobs[j, JOB_LARGE_SLOT] * slot_size
+        if jobs[j, JOB_SUBTRACT] == 1:
+            subtract_node(thread, mine, bins, columns, wide, large, small, extras.lists, None)
+        scalars[IS_SMALL] = jobs[j, JOB_SMALL] if jobs[j, JOB_SEARCH_SMALL] == 1 else -1
+        scalars[IS_LARGE] = jobs[j, JOB_LARGE] if jobs[j, JOB_SEARCH_LARGE] == 1 else -1
+        allow_children(settings, search.allowed, table, scalars, extras)
+        for child in range(2):
+            node = member(scalars, child).node
+            if node >= 0:
+                histogram = (wide, small if child == 0 else large)
+                search_node(
+                    thread, mine, settings, rules, bins, columns, histogram, search, child,
+                    table[node], scalars, extras,
+                )  # fmt: skip
+                for k in range(found.shape[3]):
+                    found[j, thread, child, k] = search.found[thread, child, k]
+    barrier(crew)
+
+
+@kernel
+def best_of_threads(jobs: IntArray, found: IntArray, best: IntArray) -> None:
+    """Keep the best split of each child; int64 (jobs, 1, 2, FOUND_FIELDS)."""
+    for j in range(len(jobs)):
+        for child in range(2):
+            if jobs[j, JOB_SEARCH_SMALL if child == 0 else JOB_SEARCH_LARGE] == 0:
+                continue
+            at = best_thread(found[j], child)
+            for k in range(best.shape[3]):
+                best[j, 0, child, k] = found[j, at, child, k]
+
+
+@kernel
+def settle_jobs(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    jobs: IntArray,
+    found: IntArray,
+    extras: Extras,
+) -> None:
+    """Write the best splits into the table of nodes; int64 (jobs, any, 2, FOUND_FIELDS)."""
+    for j in range(len(jobs)):
+        for child in range(2):
+            node = jobs[j, JOB_SMALL if child == 0 else JOB_LARGE]
+            if jobs[j, JOB_SEARCH_SMALL if child == 0 else JOB_SEARCH_LARGE] == 1:
+                keep_best(settings, rules, tree, scalars, found[j], node, child, extras, None)
+            elif node >= 0:
+                release_slot(tree, scalars, node)
+
+
+@kernel
+def open_batch(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    parents: IntArray,
+    full_after: IntArray,
+    jobs: IntArray,
+    extras: Extras,
+) -> None:
+    """Make the children of ``parents``; ``full_after[k]`` is 1 if the tree is full with them."""
+    for k in range(len(parents)):
+        clear_batch(scalars)
+        scalars[IS_N_LEAVES] = settings.max_leaves * full_after[k]
+        open_children(settings, rules, tree, scalars, parents[k], extras)
+        jobs[k, JOB_SMALL] = scalars[IS_SMALL]
+        jobs[k, JOB_LARGE] = scalars[IS_LARGE]
+        jobs[k, JOB_SMALL_SLOT] = scalars[IS_SMALL_SLOT]
+        jobs[k, JOB_LARGE_SLOT] = scalars[IS_LARGE_SLOT]
+        jobs[k, JOB_SUBTRACT] = scalars[IS_SUBTRACT]
+        jobs[k, JOB_SEARCH_SMALL] = scalars[IS_SEARCH_SMALL]
+        jobs[k, JOB_SEARCH_LARGE] = scalars[IS_SEARCH_LARGE]
+
+
+@kernel
+def open_root(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, extras: Extras
+) -> None:
+    """Empty the tree; ``IS_N_ROWS`` rows are in the sample."""
+    start_tree(settings, rules, tree, scalars, extras)
+
+
+@kernel
+def settle_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
+    """Check units and packing against what all ranks have measured."""
+    choose_packing(counts, scalars, constant, n_rows)
+
+
+@kernel
+def value_nodes(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    sums: IntArray,
+    scalars: IntArray,
+    extras: Extras,
+) -> None:
+    """Values and covers of all nodes, from the sums (1, 2, nodes) of the leaves."""
+    set_values(settings, rules, tree, sums, scalars, extras)

@@ -1,0 +1,139 @@
+r"""In which order nodes are split, when many are split at once.
+
+A node's best split depends on the way to it and not on what is split elsewhere.  So all
+nodes that may still be taken are split in one pass over the rows, and which of these
+splits are in the tree is found out afterwards, by going through them in the order in
+which growth in memory takes them (:func:`hedgerow.growing.core.frontier.next_node`)::
+
+    known     root          3.0       gain of a node whose split is known
+             /    \
+           2.0    1.5                 a tree of 4 leaves takes root, 2.0, and then 1.5 or
+          /  \    /  \                0.9: both are split in the pass before, one of them
+        0.9  0.2 1.0  -               perhaps in vain
+
+    taken    root, 2.0, 1.5           numbers 0; 1, 2; 3, 4; 5, 6
+
+Glossary
+--------
+found   number of a node in the order in which splits were looked for
+number  number of a node in the tree
+guess   children whose gains are not known yet, taken for a share of their parent's
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.growing.core import state as layout
+
+CHILD_SHARE = 0.4
+"""Gain of a child, in gains of its parent, as long as it is not known.  0 splits every node
+that may be taken; the more, the fewer nodes are split in vain and the more passes there are."""
+
+_GUESS = -1
+
+_Entry = tuple[int, float, int, int]
+
+
+class Order:
+    """The frontier of the tree, and which nodes are worth a look.
+
+    Parameters
+    ----------
+    arrays : Tree
+        Table and numbers of nodes as they are found.
+    max_leaves : int
+    depthwise : bool
+    """
+
+    def __init__(self, arrays: layout.Tree, max_leaves: int, depthwise: bool) -> None:
+        self._table, self._numbers = arrays.table, arrays.numbers
+        self._max_leaves, self._depthwise = max_leaves, depthwise
+        self._heap: list[_Entry] = []
+        self._found: list[int] = [0]
+        self._left: list[int] = [0]
+        self.n_leaves = 1
+        self._push(self._heap, 0, 0)
+
+    def advance(self) -> None:
+        """Take splits whose nodes have been looked at, as far as the order is certain."""
+        while self._heap and self.n_leaves < self._max_leaves:
+            node = self._heap[0][3]
+            left = int(self._table[node, layout.NODE_LEFT])
+            if left == 0:
+                return
+            _, _, number, _ = heapq.heappop(self._heap)
+            right = int(self._table[node, layout.NODE_RIGHT])
+            self._left[number] = len(self._found)
+            for child in (left, right):
+                self._push(self._heap, child, len(self._found))
+                self._found.append(child)
+                self._left.append(0)
+            self.n_leaves += 1
+
+    def wanted(self, most: int) -> tuple[list[int], bool]:
+        """Up to ``most`` nodes to split next, those that come first in front.
+
+        Returns
+        -------
+        nodes : list of int
+            Found numbers.  Empty if the tree is finished.
+        full : bool
+            Whether the tree is full once the last of them is taken.
+        """
+        heap = self._heap.copy()
+        nodes: list[int] = []
+        n_leaves = n_sure = self.n_leaves
+        n_known, number, left = len(heap), len(self._found), 0
+        while n_known > 0 and n_leaves < self._max_leaves and len(nodes) < most:
+            entry = heapq.heappop(heap)
+            n_leaves += 1
+            node = entry[3]
+            if node == _GUESS:
+                self._push_guesses(heap, entry)
+                continue
+            n_known -= 1
+            n_sure += 1
+            left = int(self._table[node, layout.NODE_LEFT])
+            if left == 0:
+                nodes.append(node)
+                self._push_guesses(heap, entry)
+                continue
+            for child in (left, int(self._table[node, layout.NODE_RIGHT])):
+                n_known += self._push(heap, child, number)
+                number += 1
+        return nodes, n_sure >= self._max_leaves and bool(nodes) and left == 0
+
+    def last_open(self, n_nodes: int) -> list[int]:
+        """Nodes whose split is known but was not looked into, those that come last in front."""
+        open_nodes = np.flatnonzero(self._table[:n_nodes, layout.NODE_OPEN] == 1)
+        keys = [(self._level(int(node)), -float(self._numbers[node, layout.NUMBER_GAIN]), int(node))
+                for node in open_nodes]  # fmt: skip
+        return [node for _, _, node in sorted(keys, reverse=True)]
+
+    def nodes(self) -> tuple[IntArray, IntArray]:
+        """For each node of the tree its found number, and that of its left child or 0."""
+        return np.array(self._found, dtype=np.int64), np.array(self._left, dtype=np.int64)
+
+    def _push(self, heap: list[_Entry], node: int, number: int) -> int:
+        """Add a node if it can be split; 1 if so."""
+        row = self._table[node]
+        if row[layout.NODE_OPEN] == 0 and row[layout.NODE_LEFT] == 0:
+            return 0
+        gain = float(self._numbers[node, layout.NUMBER_GAIN])
+        heapq.heappush(heap, (self._level(node), -gain, number, node))
+        return 1
+
+    def _push_guesses(self, heap: list[_Entry], parent: _Entry) -> None:
+        if CHILD_SHARE <= 0.0:
+            return
+        level, minus_gain, number, _ = parent
+        guess = (level + self._depthwise, CHILD_SHARE * minus_gain, number, _GUESS)
+        heapq.heappush(heap, guess)
+        heapq.heappush(heap, guess)
+
+    def _level(self, node: int) -> int:
+        return int(self._table[node, layout.NODE_DEPTH]) if self._depthwise else 0

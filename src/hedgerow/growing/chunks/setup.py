@@ -1,0 +1,178 @@
+"""What growth in chunks starts from: who takes part, what there is room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import IntArray, aligned_zeros
+from hedgerow.data.bins import BinSpec
+from hedgerow.data.matrix import tile_shape
+from hedgerow.data.row_store import NO_BINS, RowStore
+from hedgerow.errors import AllRowsNeededError, CommunicationError, DataError, ParameterError
+from hedgerow.growing.chunks.exchange import Exchange
+from hedgerow.growing.chunks.space import Sizes, builds_for, slots_for
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.branches import make_constraints
+from hedgerow.growing.core.gradients import FIXED_BITS
+from hedgerow.growing.core.grower import make_categories
+from hedgerow.growing.sampling.goss import follows_gradients, uniform_sampler
+from hedgerow.kernels.histogram import Columns
+from hedgerow.kernels.lanes import WIDTH
+from hedgerow.params import BoostParams
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What the growth of a tree took.
+
+    Attributes
+    ----------
+    passes : int
+        Over the chunks, that for gradients included.
+    redone : int
+        Passes for gradients whose units turned out to be wrong.
+    splits : int
+        Nodes that were split, in vain or not.
+    wasted_rows : int
+        Rows of those that were split in vain.
+    sent : int
+        Bytes that this rank has sent to others.
+    """
+
+    passes: int = 0
+    redone: int = 0
+    splits: int = 0
+    wasted_rows: int = 0
+    sent: int = 0
+
+
+MOST_ROWS = (1 << (63 - FIXED_BITS)) - 1
+"""Of all ranks: sums of so many gradients of 30 bits and a sign cannot overflow."""
+
+
+class Own(NamedTuple):
+    """What each thread has for itself."""
+
+    search: layout.Search
+    scalars: IntArray
+    extras: layout.Extras
+
+
+class Fit(NamedTuple):
+    """What ranks have to know of each other.
+
+    n_rows    of all ranks
+    weighted  whether rows have weights
+    n_builds  histograms that each rank has room to build in a pass
+    """
+
+    n_rows: int
+    weighted: bool
+    n_builds: int
+
+
+def greet(exchange: Exchange, store: RowStore, params: BoostParams, n_threads: int) -> Fit:
+    """Tell the others what this rank has; all must mean the same fit."""
+    n_rows, spec = sum(store.chunk_sizes), store.spec
+    weighted = False
+    if n_rows > 0:
+        full = next(k for k, size in enumerate(store.chunk_sizes) if size > 0)
+        for chunk in store.chunks([full], NO_BINS):
+            weighted = chunk.weight is not None
+    most = params.max_leaves or 1 << 16
+    n_builds = builds_for(spec.n_features, spec.stride, n_threads, most)
+    by_features = exchange.mode == "features"
+    facts = [n_rows, spec.n_features, spec.stride, int(by_features), int(weighted), n_builds]
+    everyone = exchange.greet(np.array(facts, dtype=np.int64))
+    same = everyone[:, :4] if by_features else everyone[:, 1:4]
+    if (same != same[0]).any():
+        raise CommunicationError(
+            "all ranks must have the same columns and bins and divide the same of them (with "
+            "mode='features' the same rows, too); rows, columns, cells of a column and mode (1: "
+            f"features) are, rank by rank, {everyone[:, :4].tolist()}."
+        )
+    total = int(everyone[:, 0].sum()) if exchange.adds else n_rows
+    if total == 0:
+        raise DataError("there is no row in any chunk of any rank: nothing to grow trees on.")
+    check_rows(total)
+    return Fit(total, bool(everyone[:, 4].any()), int(everyone[:, 5].min()))
+
+
+def check_rows(n_rows: int) -> None:
+    """Raise ``DataError`` if sums over so many rows could overflow."""
+    if n_rows > MOST_ROWS:
+        raise DataError(
+            f"{n_rows:,} rows are too many: whole-number sums of gradients hold at most "
+            f"{MOST_ROWS:,}; train on a sample of the rows."
+        )
+
+
+def sizes_for(
+    fit: Fit, exchange: Exchange, spec: BinSpec, params: BoostParams, n_threads: int,
+    max_leaves: int,
+) -> Sizes:  # fmt: skip
+    """Room for histograms."""
+    n_columns, kept = spec.n_features, spec.n_features
+    if exchange.size > 1 and params.colsample_bytree >= 1.0:
+        kept = -(-n_columns // exchange.size)
+    n_groups = min(n_threads, tile_shape(n_columns)[0])
+    return Sizes(
+        n_columns=n_columns,
+        stride=spec.stride,
+        kept_columns=kept,
+        n_slots=slots_for(kept, spec.stride, max_leaves),
+        n_builds=fit.n_builds,
+        n_groups=n_groups,
+        n_parts=n_threads // n_groups,
+        apart=exchange.adds,
+    )
+
+
+def own_of(extras: layout.Extras, scalars: IntArray, n_threads: int, n_columns: int) -> list[Own]:
+    """What each thread writes to while it searches."""
+    found = aligned_zeros((n_threads, 2, layout.FOUND_FIELDS), np.int64)
+    lanes = aligned_zeros((n_threads, 2, WIDTH), np.int64)
+    own = []
+    for _ in range(n_threads):
+        asked = extras.constraints
+        asked = asked._replace(
+            met=asked.met.copy(),
+            used=asked.used.copy(),
+            permitted=asked.permitted.copy(),
+            growth=asked.growth._replace(keys=asked.growth.keys.copy()),
+        )
+        mine = extras._replace(constraints=asked)
+        allowed = np.ones((3, n_columns), dtype=np.int32)
+        own.append(Own(layout.Search(lanes, found, allowed), scalars.copy(), mine))
+    return own
+
+
+def check(params: BoostParams, mode: str) -> None:
+    """Raise ``ParameterError`` for what cannot be done in chunks."""
+    if mode not in ("data", "features"):
+        raise ParameterError(f"mode must be 'data' or 'features'; got {mode!r}.")
+    if follows_gradients(params):
+        raise AllRowsNeededError(
+            f"sampling={params.sampling!r} chooses rows by their gradients, which growth in chunks "
+            "does not do: use sampling='uniform', or train in memory."
+        )
+
+
+def columns_of(chosen: np.ndarray, n_columns: int) -> Columns:
+    """Columns by their numbers; chunks have a byte for each."""
+    return Columns(chosen, chosen % np.int32(tile_shape(n_columns)[1]), None)
+
+
+def extras_of(spec: BinSpec, params: BoostParams, n_threads: int, max_nodes: int) -> layout.Extras:
+    """What the compiled stages need beyond the usual fit."""
+    return layout.Extras(
+        features=np.arange(spec.n_features, dtype=np.int32),
+        categories=make_categories(spec.is_category, params, n_threads),
+        bundles=None,
+        lists=None,
+        constraints=make_constraints(params, spec.n_features, spec.bin_counts() - 1, max_nodes),
+        sampler=uniform_sampler(),
+    )

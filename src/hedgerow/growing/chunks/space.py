@@ -1,0 +1,145 @@
+"""Space for the histograms of a fit in chunks, and what it is divided into.
+
+::
+
+    one process     kept and built in the same sums
+    rows divided    built from own rows for all columns, then sent; kept for a block of
+                    columns only
+    features divided    built and kept for a block of columns
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.arrays import IntArray, aligned_empty
+from hedgerow.growing.chunks.stages import Building
+from hedgerow.kernels.histogram import Wide
+from hedgerow.kernels.pairs import SPACING
+
+_SLOT_BYTES = 1 << 30
+"""Histograms are kept for subtraction in at most this much memory."""
+
+_BUILD_BYTES = 1 << 28
+"""Histograms are built in at most this much memory in one pass."""
+
+_BYTES = 24
+"""Of a cell: g, h and the number of rows, which may exceed 2**31 over all ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much there is room for.
+
+    Attributes
+    ----------
+    n_columns, stride : int
+        Of the binned matrix.
+    kept_columns : int
+        Most columns between the first and last that a rank searches.
+    n_slots : int
+        Histograms that are kept; the same on all ranks.
+    n_builds : int
+        Histograms that are built in a pass; the least of all ranks.
+    n_groups, n_parts : int
+        Threads that divide columns, and those that divide rows, between them.
+    apart : bool
+        Whether histograms are built in other sums than those that are kept.
+    """
+
+    n_columns: int
+    stride: int
+    kept_columns: int
+    n_slots: int
+    n_builds: int
+    n_groups: int
+    n_parts: int
+    apart: bool
+
+    @property
+    def slot_size(self) -> int:
+        """Cells of a kept histogram."""
+        return self.kept_columns * self.stride
+
+    @property
+    def build_size(self) -> int:
+        """Cells of a histogram that is built."""
+        return self.n_columns * self.stride if self.apart else self.slot_size
+
+
+def slots_for(kept_columns: int, stride: int, max_leaves: int) -> int:
+    """Histograms that are kept."""
+    fit = _SLOT_BYTES // (_BYTES * kept_columns * stride)
+    return int(min(2 * max_leaves + 2, max(4, fit)))
+
+
+def builds_for(n_columns: int, stride: int, n_threads: int, max_leaves: int) -> int:
+    """Histograms that are built in a pass."""
+    fit = _BUILD_BYTES // (n_threads * n_columns * (16 * SPACING + _BYTES * stride))
+    return int(min(2 * max_leaves, max(4, fit)))
+
+
+class Space:
+    """The sums themselves.
+
+    Attributes
+    ----------
+    sizes : Sizes
+    kept : Wide
+        int64 sums of the slots.
+    before : int
+        First cell of slot 0, less those of the columns before the ones that are kept.
+    """
+
+    def __init__(self, sizes: Sizes, n_threads: int) -> None:
+        self.sizes = sizes
+        self.before = 0
+        private = 0 if sizes.apart else (sizes.n_parts - 1) * sizes.n_builds
+        self.kept = _wide((sizes.n_slots + private) * sizes.slot_size)
+        built = sizes.n_parts * sizes.n_builds * sizes.build_size
+        self._built = _wide(built) if sizes.apart else self.kept
+        cells = (n_threads, sizes.n_builds, 2, sizes.n_columns * SPACING)
+        # Pages that are not written to take no memory.
+        self._cells = np.zeros(cells, dtype=np.int64)
+        self._held = np.zeros((n_threads, sizes.n_builds), dtype=np.int64)
+        self._filled = np.zeros((n_threads, sizes.n_builds), dtype=np.int64)
+
+    def place_of(self, slot: IntArray) -> IntArray:
+        """Where column 0 of kept histograms would begin."""
+        return self.before + slot * self.sizes.slot_size
+
+    def plan(self, nodes: IntArray, slots: IntArray, columns: tuple[int, int]) -> Building:
+        """Builds of ``nodes`` for ``slots``, in some of the tree's columns."""
+        sizes, numbers = self.sizes, np.arange(len(nodes), dtype=np.int64)
+        at = np.empty((sizes.n_parts, len(nodes)), dtype=np.int64)
+        for part in range(sizes.n_parts):
+            if sizes.apart:
+                at[part] = (part * sizes.n_builds + numbers) * sizes.build_size
+            elif part == 0:
+                at[part] = self.place_of(slots)
+            else:
+                private = sizes.n_slots + (part - 1) * sizes.n_builds
+                at[part] = self.place_of(private + numbers)
+        return Building(
+            nodes=nodes,
+            at=at,
+            cells=self._cells,
+            held=self._held,
+            filled=self._filled,
+            wide=self._built,
+            n_groups=sizes.n_groups,
+            first=columns[0],
+            last=columns[1],
+        )
+
+    def discard(self) -> None:
+        """Forget the first build."""
+        self._cells[:, 0] = 0
+        self._held[:] = 0
+        self._filled[:] = 0
+
+
+def _wide(n_cells: int) -> Wide:
+    return Wide(*(aligned_empty(n_cells, np.int64) for _ in range(3)))

@@ -1,0 +1,366 @@
+"""What all threads do with a chunk of rows, and with the histograms once all chunks are seen.
+
+Glossary
+--------
+piece      the rows of a chunk that one thread divides between children
+segment    where a node's rows stand in a piece: first place and number
+build      a histogram that is built from rows in this pass
+part       threads that share the rows of a build between them; those of one part
+           share its columns
+
+::
+
+    chunk    piece 0              piece 1
+    rows     [ n3 n3 | n4 | n5 ]  [ n3 | n4 n4 | n5 ]    places of rows, nodes side by side
+
+The packed sums of a build stay in its cells from one chunk to the next, and are taken
+apart only when they are full, as often as if the rows were all in one chunk.
+
+The stages are those of :mod:`hedgerow.growing.core.grow` for many nodes at once, and call the
+same kernels.  Each ends with a barrier: the thread that called it may go on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.gradients import (
+    BLOCK,
+    fix_block,
+    flatten_hessian,
+    measure_block,
+    pack_block,
+)
+from hedgerow.growing.core.state import (
+    IS_COUNT_BITS,
+    IS_DROPPED_BITS,
+    IS_G_APART,
+    IS_HESSIAN_BITS,
+    IS_N_ROWS,
+    IS_OUTPUT,
+    NODE_COLUMN,
+    NODE_LEFT,
+    NODE_RIGHT,
+    NODE_SET,
+    Rows,
+    Settings,
+)
+from hedgerow.growing.sampling.draws import sample_rows
+from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.histogram import (
+    Bins,
+    Columns,
+    Packing,
+    Wide,
+    add_rows,
+    unpack_g,
+    unpack_h,
+)
+from hedgerow.kernels.pairs import SPACING
+from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
+from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
+
+# Columns of ``sums``: over the rows of the sample.
+SUM_G, SUM_H, SUM_PACKED_G, SUM_PACKED_H, SUMS = range(5)
+
+
+class Building(NamedTuple):
+    """The histograms that are built in a pass.
+
+    nodes    int64 (builds,)
+    at       int64 (parts, builds): first cell in ``wide``, less that of column 0
+    cells    int64 (threads, builds, words, cells): packed sums
+    held     int64 (threads, builds): rows that they hold
+    filled   int64 (threads, builds): 1 once they have been written to ``wide``
+    wide     sums taken apart
+    n_groups groups of columns that are built side by side
+    first    columns ``first`` to ``last - 1`` of the tree's are built
+    last
+    """
+
+    nodes: IntArray
+    at: IntArray
+    cells: IntArray
+    held: IntArray
+    filled: IntArray
+    wide: Wide
+    n_groups: np.int64
+    first: np.int64
+    last: np.int64
+
+
+@kernel
+def tell(crew: Crew, order: int) -> None:
+    """Give the helpers an order."""
+    give_order(crew, order)
+
+
+@kernel
+def listen(crew: Crew, last_number: int) -> int:
+    """Wait for an order later than number ``last_number``."""
+    return await_order(crew, last_number)
+
+
+@kernel(inner=True)
+def packing_of(scalars: IntArray) -> Packing:
+    """How numbers of rows are packed."""
+    return Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
+
+
+@kernel(inner=True)
+def add_segment_sums(
+    fixed: np.ndarray, ids: RowArray, start: int, count: int, sums: IntArray
+) -> None:
+    """Add the fixed g and h of some rows to ``sums[SUM_G]`` and ``sums[SUM_H]``."""
+    g, h, two, one = np.int64(0), np.int64(0), np.uint64(2), np.uint64(1)
+    for i in range(np.uint64(start), np.uint64(start + count)):
+        at = two * np.uint64(ids[i])
+        g += np.int64(fixed[at])
+        h += np.int64(fixed[at + one])
+    sums[SUM_G] += g
+    sums[SUM_H] += h
+
+
+@kernel(inner=True)
+def add_packed_sums(
+    packing: Packing, packed: IntArray, ids: RowArray, start: int, count: int, sums: IntArray
+) -> None:
+    """Add what histograms hold of some rows, packed in one word, to ``sums``."""
+    g, h = np.int64(0), np.int64(0)
+    shift = packing.count_bits + packing.hessian_bits
+    below = (np.int64(1) << shift) - 1
+    for i in range(np.uint64(start), np.uint64(start + count)):
+        value = packed[np.uint64(ids[i])]
+        g += value >> shift
+        h += (value & below) >> packing.count_bits
+    sums[SUM_PACKED_G] += g
+    sums[SUM_PACKED_H] += h
+
+
+@kernel(inner=True)
+def fix_rows(
+    settings: Settings,
+    loss_data: LossData,
+    rows: Rows,
+    place: tuple[int, int],
+    block: FloatArray,
+    counts: IntArray,
+    scalars: IntArray,
+) -> None:
+    """Gradients of rows ``place`` of the chunk, as the gradient pass of a tree in memory has them.
+
+    (:func:`hedgerow.growing.core.gradients.gradient_pass`, but for its end.)
+    """
+    start, stop = place
+    output, constant = scalars[IS_OUTPUT], settings.constant_hessian
+    if settings.loss == SOFTMAX and output == 0:
+        for first in range(start, stop, BLOCK):
+            class_probabilities(loss_data, first, min(first + BLOCK, stop), block)
+    for first in range(start, stop, BLOCK):
+        last = min(first + BLOCK, stop)
+        derivatives(settings.loss, loss_data, output, first, last, block)
+        if settings.first_order == 1:
+            flatten_hessian(loss_data.weight, first, last, block)
+        fix_block(block, scalars, constant, rows.fixed, first, last)
+        measure_block(block, rows.fixed, counts, first, last)
+        if settings.packs_all == 1:
+            pack_block(scalars, constant, settings.seed, rows, first, last)
+
+
+@kernel(inner=True)
+def start_chunk(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    loss_data: LossData,
+    rows: Rows,
+    blocks: FloatArray,
+    counts: IntArray,
+    scalars: IntArray,
+    segments: np.ndarray,
+    first_piece: int,
+    sums: IntArray,
+) -> None:
+    """Gradients, sample and the root's segments; ``settings.n_rows`` are the chunk's."""
+    n_rows, ids = settings.n_rows, rows.rows
+    place = share(n_rows, thread, crew.n_threads)
+    fix_rows(settings, loss_data, rows, place, blocks[thread], counts[thread], scalars)
+    if thread == 0:
+        for i in range(n_rows, len(ids)):
+            ids[i] = 0
+    sample_rows(thread, crew, settings, ids, counts, scalars)
+    first, last = share(scalars[IS_N_ROWS], thread, crew.n_threads)
+    segments[0, first_piece + thread, 0] = first
+    segments[0, first_piece + thread, 1] = last - first
+    add_segment_sums(rows.fixed, ids, first, last - first, sums[thread])
+    if scalars[IS_DROPPED_BITS] > 0:
+        packing = packing_of(scalars)
+        add_packed_sums(packing, rows.packed, ids, first, last - first, sums[thread])
+    barrier(crew)
+
+
+@kernel(inner=True)
+def divide_piece(
+    bins: Bins, row: IntArray, segments: np.ndarray, node: int, piece: int, rows: Rows
+) -> None:
+    """Order the rows of a node in one piece, left child first, and note the children's segments."""
+    start, count = np.int64(segments[node, piece, 0]), np.int64(segments[node, piece, 1])
+    ids, scratch, n_left = rows.rows, rows.scratch, np.int64(0)
+    if count > 0:
+        column = bins.by_column[row[NODE_COLUMN]]
+        n_left = divide(column, row, NODE_SET, ids, scratch, start, start + count)
+        copy_forward(ids, scratch, start, start, start + n_left)
+        copy_reversed(ids, scratch, start + n_left, start + n_left, start + count)
+    left, right = row[NODE_LEFT], row[NODE_RIGHT]
+    segments[left, piece, 0] = start
+    segments[left, piece, 1] = n_left
+    segments[right, piece, 0] = start + n_left
+    segments[right, piece, 1] = count - n_left
+
+
+@kernel(inner=True)
+def empty_cells(
+    thread: int, build: int, packing: Packing, columns: Columns, mine: tuple[int, int],
+    stride: int, building: Building,
+) -> None:  # fmt: skip
+    """Add the packed sums of columns ``mine`` to the wide ones."""
+    part = thread // building.n_groups
+    to = building.at[part, build]
+    keep = -building.filled[thread, build]
+    shift = np.int64(0) if packing.g_apart == 1 else packing.count_bits + packing.hessian_bits
+    first, last = building.cells[thread, build, 0], building.cells[thread, build, packing.g_apart]
+    for k in range(mine[0], mine[1]):
+        at = columns.feature[k] * SPACING
+        shifted = to + columns.feature[k] * stride - at
+        unpack_g(first, shift, building.wide, shifted, at, at + stride, keep)
+        if packing.g_apart == 1:
+            for c in range(at, at + stride):
+                first[c] = 0
+        unpack_h(last, packing, building.wide, shifted, at, at + stride, keep)
+    building.held[thread, build] = 0
+    building.filled[thread, build] = 1
+
+
+@kernel(inner=True)
+def fill_cells(
+    thread: int,
+    build: int,
+    bins: Bins,
+    packing: Packing,
+    packed: IntArray,
+    columns: Columns,
+    mine: tuple[int, int],
+    ids: RowArray,
+    place: tuple[int, int],
+    building: Building,
+) -> None:
+    """Add the rows at ``place`` to the packed sums of a build, in columns ``mine``."""
+    start, stop = place
+    most = (np.int64(1) << packing.count_bits) - 1
+    per_tile = bins.features_per_tile
+    while start < stop:
+        end = min(stop, start + most - building.held[thread, build])
+        first = mine[0]
+        while first < mine[1]:
+            tile = columns.feature[first] // per_tile
+            last = first
+            while last < mine[1] and columns.feature[last] // per_tile == tile:
+                last += 1
+            for word in range(1 + packing.g_apart):
+                cells = building.cells[thread, build, word, tile * per_tile * SPACING :]
+                at = word * (len(packed) // 2)
+                add_rows(bins, tile, columns, (first, last), ids, start, end, packed, at, cells)
+            first = last
+        building.held[thread, build] += end - start
+        if building.held[thread, build] == most:
+            empty_cells(thread, build, packing, columns, mine, bins.stride, building)
+        start = end
+
+
+@kernel(inner=True)
+def share_columns(thread: int, building: Building) -> tuple[int, int]:
+    """Columns that a thread builds."""
+    n_columns = building.last - building.first
+    first, last = share(n_columns, thread % building.n_groups, building.n_groups)
+    return building.first + first, building.first + last
+
+
+@kernel(inner=True)
+def visit_chunk(
+    thread: int,
+    crew: Crew,
+    bins: Bins,
+    columns: Columns,
+    rows: Rows,
+    table: IntArray,
+    parents: IntArray,
+    segments: np.ndarray,
+    first_piece: int,
+    scalars: IntArray,
+    building: Building,
+) -> None:
+    """Divide the rows of ``parents`` in one chunk, and add those of the builds to their sums."""
+    piece = first_piece + thread
+    for k in range(len(parents)):
+        divide_piece(bins, table[parents[k]], segments, parents[k], piece, rows)
+    if building.n_groups > 1:
+        barrier(crew)
+    n_parts = crew.n_threads // building.n_groups
+    part = thread // building.n_groups
+    if part < n_parts:
+        packing, mine = packing_of(scalars), share_columns(thread, building)
+        pieces = share(crew.n_threads, part, n_parts)
+        for build in range(len(building.nodes)):
+            node = building.nodes[build]
+            for piece in range(first_piece + pieces[0], first_piece + pieces[1]):
+                start = np.int64(segments[node, piece, 0])
+                place = (start, start + np.int64(segments[node, piece, 1]))
+                fill_cells(
+                    thread, build, bins, packing, rows.packed, columns, mine, rows.rows, place,
+                    building,
+                )  # fmt: skip
+    barrier(crew)
+
+
+@kernel(inner=True)
+def sum_leaves(
+    thread: int,
+    crew: Crew,
+    fixed: np.ndarray,
+    ids: RowArray,
+    segments: np.ndarray,
+    first_piece: int,
+    leaves: IntArray,
+    sums: IntArray,
+) -> None:
+    """Add the fixed g and h of each leaf's rows in the chunk to ``sums[thread, leaf]``."""
+    piece = first_piece + thread
+    for k in range(len(leaves)):
+        start, count = segments[leaves[k], piece, 0], segments[leaves[k], piece, 1]
+        add_segment_sums(fixed, ids, np.int64(start), np.int64(count), sums[thread, k])
+    barrier(crew)
+
+
+@kernel(inner=True)
+def add_values(
+    thread: int,
+    crew: Crew,
+    ids: RowArray,
+    segments: np.ndarray,
+    first_piece: int,
+    leaves: IntArray,
+    values: FloatArray,
+    raw: FloatArray,
+) -> None:
+    """Add the value of each leaf to the raw scores of its rows in the chunk."""
+    piece = first_piece + thread
+    for k in range(len(leaves)):
+        start, count = segments[leaves[k], piece, 0], segments[leaves[k], piece, 1]
+        value = values[k]
+        for i in range(np.uint64(start), np.uint64(start + count)):
+            raw[np.uint64(ids[i])] += value
+    barrier(crew)

@@ -1,0 +1,1 @@
+"""Trees by leaves: the stages of growing one, and the arrays that they share."""

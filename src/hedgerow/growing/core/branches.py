@@ -1,0 +1,268 @@
+"""What constraints leave to each node of the tree being grown: columns and leaf values.
+
+A child inherits what its parent may do, less what the split rules out
+(:class:`hedgerow.kernels.monotone.Constraints`):
+
+bounds    a split on an ordered column divides the range of leaf values at the middle
+          of its sides
+values    the leaf value of the parent, and keys of random draws
+          (:mod:`hedgerow.kernels.growth`)
+columns   those that some group holds together with all columns that split the
+          branch so far; a column in no group that is left cannot come any more
+
+Thread 0 alone runs this code, between two barriers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.data.bins import BinSpec
+from hedgerow.growing.core.state import (
+    NODE_BIN,
+    NODE_COLUMN,
+    NODE_COUNT,
+    NODE_DEPTH,
+    NODE_FEATURE,
+    NODE_G,
+    NODE_H,
+    NODE_LEFT,
+    NODE_RIGHT,
+    Tree,
+)
+from hedgerow.growing.limits.constraints import NO_INTERACTIONS
+from hedgerow.kernels.growth import GrowthRules, ordered_factor, start_children, start_root
+from hedgerow.kernels.keys import keys_of_floats
+from hedgerow.kernels.monotone import (
+    HIGH,
+    LOW,
+    ORDERED,
+    TOWARD,
+    Constraints,
+    value_in_node,
+)
+from hedgerow.kernels.split import SplitRules, Units, leaf_weight
+from hedgerow.params import BoostParams
+
+NO_GIVEN: IntArray = np.zeros((0, 4), dtype=np.int64)
+SETS_APART = 1
+"""``NODE_COLUMN`` of a split that only sets missing values apart, in growth without bins."""
+
+
+def is_constrained(params: BoostParams) -> bool:
+    """Whether anything is asked that concerns the growth of trees."""
+    asked = (params.monotone_constraints, params.feature_penalties, params.interaction_constraints)
+    return any(constraint is not None for constraint in asked) or asks_for_growth(params)
+
+
+def asks_for_growth(params: BoostParams) -> bool:
+    """Whether leaf values or cuts are not simply the best ones."""
+    return params.extra_trees or params.path_smooth > 0.0 or params.forced_splits is not None
+
+
+def make_constraints(
+    params: BoostParams,
+    n_features: int,
+    last_bin: IntArray,
+    max_nodes: int,
+    given: IntArray = NO_GIVEN,
+) -> Constraints:
+    """Arrays of the constraints of a fit.
+
+    Parameters
+    ----------
+    params : BoostParams
+        Resolved (:func:`hedgerow.growing.limits.constraints.resolve_constraints`).
+    n_features : int
+    last_bin : int64 (n_features,)
+        Of present values; empty where trees are not grown on bins.
+    max_nodes : int
+    given : int64 (n_given, 4)
+        Cuts that trees begin with; see :class:`hedgerow.kernels.growth.GrowthRules`.
+    """
+    signs, factors = params.monotone_constraints, params.feature_penalties
+    together = -1
+    groups: list[npt.NDArray[np.int64]] = []
+    if isinstance(params.interaction_constraints, str):
+        together = 1 if params.interaction_constraints == NO_INTERACTIONS else 2
+    elif params.interaction_constraints is not None:
+        together, groups = 0, [np.array(g, np.int64) for g in params.interaction_constraints]
+    columns = np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
+    sizes = [len(group) for group in groups]
+    numbers = np.repeat(np.arange(len(groups)), sizes)
+    counts = np.bincount(columns, minlength=n_features)
+    return Constraints(
+        scored=np.int64(signs is not None or factors is not None or asks_for_growth(params)),
+        sign=np.array(signs or (0,) * n_features, dtype=np.float64),
+        factor=np.array(factors or (1,) * n_features, dtype=np.float64),
+        last_bin=np.ascontiguousarray(last_bin, dtype=np.int64),
+        bounds=np.empty((max_nodes, 4)),
+        parent=np.zeros(max_nodes, dtype=np.int64),
+        together=np.int64(together),
+        group_start=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+        group_columns=columns.astype(np.int64),
+        column_start=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        column_groups=numbers[np.argsort(columns, kind="stable")].astype(np.int64),
+        met=np.zeros(len(groups), dtype=np.int64),
+        used=np.zeros(n_features, dtype=np.int32),
+        permitted=np.zeros(n_features, dtype=np.int32),
+        growth=GrowthRules(
+            smooth=float(params.path_smooth),
+            penalty=float(params.monotone_penalty),
+            drawn=np.int64(params.extra_trees),
+            node=np.zeros((max_nodes, 2), dtype=np.int64),
+            given=given,
+            weight=np.array(params.feature_weights or (), dtype=np.float64),
+            keys=np.zeros(n_features if params.feature_weights else 0),
+        ),
+    )
+
+
+def given_cuts(splits: Any, spec: BinSpec) -> IntArray:
+    """The splits that each tree begins with, as cuts between bins; int64 (n_given, 4).
+
+    Parameters
+    ----------
+    splits : tuple or None
+        Resolved ``forced_splits``: column, threshold, and the numbers of the splits below.
+    spec : BinSpec
+        That has a cut at each threshold (:func:`hedgerow.growing.limits.constraints.resolve_bins`).
+    """
+    found = np.full((len(splits or ()), 4), -1, dtype=np.int64)
+    for row, (feature, threshold, left, right) in zip(found, splits or (), strict=True):
+        is_int = spec.schema.kinds[feature] == "int"
+        key = threshold if is_int else keys_of_floats(np.array([float(threshold)]))[0]
+        cuts = spec.cut_keys[spec.cut_start[feature] : spec.cut_start[feature + 1]]
+        row[:] = feature, np.searchsorted(cuts, key, side="right") - 1, left, right
+    return found
+
+
+@kernel(inline=True, inner=True)
+def bound_root(asked: Constraints, seed: int, tree: int) -> None:
+    """The root of tree number ``tree`` may take any value."""
+    asked.parent[0] = -1
+    if asked.scored == 0:
+        return
+    asked.bounds[0, LOW] = -np.inf
+    asked.bounds[0, HIGH] = np.inf
+    asked.bounds[0, TOWARD] = 0.0
+    asked.bounds[0, ORDERED] = ordered_factor(asked.growth.penalty, 0)
+    start_root(asked.growth, seed, tree)
+
+
+@kernel(inner=True)
+def bounded_weight(
+    asked: Constraints, node: int, row: IntArray, units: Units, rules: SplitRules
+) -> float:
+    """Leaf value of a node with these sums, within its bounds."""
+    weight = leaf_weight(float(row[NODE_G]) * units.g, float(row[NODE_H]) * units.h, rules)
+    return value_in_node(asked, node, weight, row[NODE_COUNT])
+
+
+@kernel(inline=True, inner=True)
+def bound_children(
+    asked: Constraints, units: Units, rules: SplitRules, tree: Tree, parent: int
+) -> None:
+    """Hand the bounds of ``parent`` down; the middle of the sides parts an ordered column."""
+    row = tree.table[parent]
+    left, right = row[NODE_LEFT], row[NODE_RIGHT]
+    for child in (left, right):
+        asked.parent[child] = parent
+    if asked.scored == 0:
+        return
+    value = bounded_weight(asked, parent, row, units, rules)
+    for child in (left, right):
+        asked.bounds[child, LOW] = asked.bounds[parent, LOW]
+        asked.bounds[child, HIGH] = asked.bounds[parent, HIGH]
+        asked.bounds[child, TOWARD] = value
+        asked.bounds[child, ORDERED] = ordered_factor(asked.growth.penalty, row[NODE_DEPTH] + 1)
+    feature = row[NODE_FEATURE]
+    start_children(asked.growth, parent, (feature, row[NODE_BIN]), (left, right))
+    sign = asked.sign[feature]
+    if len(asked.last_bin) > 0:
+        apart = row[NODE_BIN] == asked.last_bin[feature]
+    else:
+        apart = row[NODE_COLUMN] == SETS_APART
+    if sign == 0.0 or apart:
+        return
+    below = bounded_weight(asked, left, tree.table[left], units, rules)
+    above = bounded_weight(asked, right, tree.table[right], units, rules)
+    middle = 0.5 * below + 0.5 * above
+    if sign > 0.0:
+        asked.bounds[left, HIGH] = min(asked.bounds[left, HIGH], middle)
+        asked.bounds[right, LOW] = max(asked.bounds[right, LOW], middle)
+    else:
+        asked.bounds[left, LOW] = max(asked.bounds[left, LOW], middle)
+        asked.bounds[right, HIGH] = min(asked.bounds[right, HIGH], middle)
+
+
+@kernel(inner=True)
+def branch_columns(asked: Constraints, table: IntArray, node: int, found: np.ndarray) -> int:
+    """Write the different columns that split the branch above ``node``; count them."""
+    n = 0
+    above = asked.parent[node]
+    while above >= 0:
+        feature = np.int32(table[above, NODE_FEATURE])
+        known = False
+        for k in range(n):
+            known |= found[k] == feature
+        if not known:
+            found[n] = feature
+            n += 1
+        above = asked.parent[above]
+    return n
+
+
+@kernel(inner=True)
+def permit_columns(asked: Constraints, table: IntArray, node: int) -> None:
+    """Mark in ``asked.permitted`` the columns that may split ``node``."""
+    used, permitted, met = asked.used, asked.permitted, asked.met
+    n_used = branch_columns(asked, table, node, used)
+    free = n_used < max(asked.together, 1)
+    permitted[:] = 1 if free else 0
+    if free:
+        return
+    for k in range(n_used):
+        permitted[used[k]] = 1
+    if asked.together > 0:
+        return
+    for k in range(n_used):
+        for i in range(asked.column_start[used[k]], asked.column_start[used[k] + 1]):
+            met[asked.column_groups[i]] += 1
+    for i in range(asked.column_start[used[0]], asked.column_start[used[0] + 1]):
+        group = asked.column_groups[i]
+        if met[group] == n_used:
+            for k in range(asked.group_start[group], asked.group_start[group + 1]):
+                permitted[asked.group_columns[k]] = 1
+    for k in range(n_used):
+        for i in range(asked.column_start[used[k]], asked.column_start[used[k] + 1]):
+            met[asked.column_groups[i]] = 0
+
+
+@kernel(inline=True, inner=True)
+def keep_permitted(
+    asked: Constraints, table: IntArray, node: int, columns: np.ndarray, n: int
+) -> int:
+    """Keep those of ``columns[:n]`` that may split ``node``, in their order; their number."""
+    if asked.together < 0:
+        return n
+    permit_columns(asked, table, node)
+    kept = np.int64(0)
+    for k in range(n):
+        if asked.permitted[columns[k]] == 1:
+            columns[kept] = columns[k]
+            kept += 1
+    return kept
+
+
+@kernel(inline=True, inner=True)
+def clamp_to_node(asked: Constraints, node: int, value: float, n: int) -> float:
+    """A leaf value of ``n`` rows, smoothed, within the bounds of its node."""
+    if asked.scored == 0:
+        return value
+    return value_in_node(asked, node, value, n)

@@ -1,0 +1,285 @@
+"""Search of the best split among features that share columns (bundles).
+
+Indicators, features with one cell that are at rest in bin 0, have one cut each: some
+neighbouring cells of a bundle are as many features, and what is left of each cut is
+the node less the cell::
+
+    bundle    rest  x3  x7  x9 ...        left of the cut of x7:   node - cell of x7
+    cells      0     1   2   3            right:                   cell of x7
+
+Every other member is written out as the column that it would have by itself, its
+sums at rest being the node less its cells, and searched as such columns are
+(:mod:`hedgerow.kernels.split`).  All sums are whole numbers, so the scores are the
+same to the last bit, and ties go to the lower feature: the tree does not show how
+features were bundled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import note_split
+from hedgerow.growing.core.state import (
+    FOUND_SET,
+    SET_WORDS,
+    USABLE_ONES,
+    USABLE_OWN,
+    Bundles,
+)
+from hedgerow.kernels.asked_search import search_asked
+from hedgerow.kernels.histogram import Bins, Wide
+from hedgerow.kernels.lanes import WIDTH, choose, lane_of, load_lanes, spread
+from hedgerow.kernels.monotone import Bounds, Constraints, bounds_of
+from hedgerow.kernels.split import (
+    NO_SPLIT,
+    Cuts,
+    Limits,
+    NodeSums,
+    Split,
+    SplitRules,
+    Units,
+    complete_split,
+    limits_of,
+    pass_bin,
+)
+
+
+@kernel(inner=True)
+def beats(score: float, feature: int, best: Split) -> bool:
+    """Larger score, then lower feature."""
+    tie = score == best.score and score >= 0.0 and feature < best.feature
+    return score > best.score or tie
+
+
+@kernel(inner=True)
+def search_indicators(
+    wide: Wide,
+    start: int,
+    n_cells: int,
+    node: NodeSums,
+    limits: Limits,
+    usable: IntArray,
+    usable_start: int,
+) -> tuple[float, int]:
+    """Best score of the features whose cells are ``start`` and those behind it.
+
+    ``usable[usable_start + k]`` is 1 if feature ``k`` may be split, and 0 for ``WIDTH``
+    places behind the last.  Returns -1 if no split is possible; of equal scores
+    the first.
+    """
+    nothing = spread(np.int64(0))
+    score, place = spread(-1.0), nothing
+    for k in range(0, n_cells, WIDTH):
+        g = spread(node.g) - load_lanes(wide.g, start + k)
+        h = spread(node.h) - load_lanes(wide.h, start + k)
+        n = spread(node.n) - load_lanes(wide.n, start + k)
+        # With no row on the left a split is refused.
+        n = choose(load_lanes(usable, usable_start + k) > nothing, n, nothing)
+        cuts = Cuts(nothing, nothing, nothing, score, place)
+        cuts = pass_bin(cuts, g, h, n, spread(k), limits, False)
+        score, place = cuts.score, cuts.bin
+    best, cell = -1.0, np.int64(0)
+    for j in range(WIDTH):
+        here = lane_of(place, j) + j
+        if lane_of(score, j) > best or (lane_of(score, j) == best and here < cell):
+            best, cell = lane_of(score, j), here
+    return best, cell
+
+
+@kernel(inline=True, inner=True)
+def feature_alone(bundles: Bundles | None, column: int) -> int:
+    """The feature that a column holds by itself, or -1."""
+    if bundles is None:
+        return column
+    return np.int64(bundles.alone[column])
+
+
+@kernel(inline=True, inner=True)
+def column_of(bundles: Bundles | None, feature: int) -> int:
+    """The column that holds a feature."""
+    if bundles is None:
+        return feature
+    return np.int64(bundles.column[feature])
+
+
+@kernel(inner=True)
+def write_out(
+    wide: Wide, start: int, bundles: Bundles, feature: int, bins: Bins, node: NodeSums, to: int
+) -> None:
+    """Write a member of the bundle whose cells begin at ``start`` as a column of its own."""
+    n_bins, rest = np.int64(bins.n_bins[feature]), np.int64(bundles.rest[feature])
+    clear(wide, to, (n_bins + 7) // 8 * 8)
+    last = to + bins.stride - 1
+    wide.g[last], wide.h[last], wide.n[last] = 0, 0, 0
+    g, h, n = node.g, node.h, node.n
+    cell = start + bundles.first[feature]
+    for k in range(bundles.count[feature]):
+        code = k + np.int64(k >= rest)
+        b = to + code if code < n_bins else last
+        wide.g[b], wide.h[b], wide.n[b] = wide.g[cell + k], wide.h[cell + k], wide.n[cell + k]
+        g -= wide.g[cell + k]
+        h -= wide.h[cell + k]
+        n -= np.int64(wide.n[cell + k])
+    b = to + rest if rest < n_bins else last
+    wide.g[b], wide.h[b], wide.n[b] = g, h, np.int32(n)
+
+
+@kernel(inner=True)
+def clear(wide: Wide, start: int, size: int) -> None:
+    """Zero ``size`` cells."""
+    for c in range(start, start + size):
+        wide.g[c], wide.h[c], wide.n[c] = 0, 0, 0
+
+
+@kernel(inner=True)
+def search_written(
+    wide: Wide,
+    lanes: IntArray,
+    n_lanes: int,
+    bins: Bins,
+    node: tuple[NodeSums, Limits, Bounds],
+    asked: Constraints,
+    best: Split,
+) -> Split:
+    """The better of ``best`` and the best cut of members written out, ascending."""
+    features, at = lanes[0], lanes[1]
+    _, limits, bounds = node
+    most_bins = np.int64(0)
+    for j in range(WIDTH):
+        if j >= n_lanes:
+            features[j], at[j] = features[n_lanes - 1], at[n_lanes - 1]
+        most_bins = max(most_bins, np.int64(bins.n_bins[features[j]]))
+    for j in range(n_lanes):
+        written = (np.int64(bins.n_bins[features[j]]) + 7) // 8 * 8
+        # All lanes run up to the last bin of any: behind its own a column is empty.
+        clear(wide, at[j] + written, min(most_bins + 7, bins.stride - 1) - written)
+    found = search_asked(
+        wide, (at, features), bins.n_bins, bins.stride, limits, bounds, asked, NO_SPLIT
+    )
+    return found if beats(found.score, found.feature, best) else best
+
+
+@kernel(inner=True)
+def search_members(
+    wide: Wide,
+    start: int,
+    part: tuple[int, int],
+    bins: Bins,
+    lanes: IntArray,
+    allowed: IntArray,
+    scratch: int,
+    node: tuple[NodeSums, Limits, Bounds],
+    parts: tuple[Bundles, Constraints | None],
+    best: Split,
+) -> Split:
+    """The better of ``best`` and the best cut of ``members[part[0]:part[1]]``, as columns."""
+    bundles, n_lanes = parts[0], 0
+    for m in range(part[0], part[1]):
+        feature = np.int64(bundles.members[m])
+        if allowed[feature] == 1:
+            lanes[0, n_lanes], lanes[1, n_lanes] = feature, scratch + n_lanes * bins.stride
+            write_out(wide, start, bundles, feature, bins, node[0], lanes[1, n_lanes])
+            n_lanes += 1
+        if n_lanes == WIDTH or (n_lanes > 0 and m + 1 == part[1]):
+            best = search_written(wide, lanes, n_lanes, bins, node, parts[1], best)
+            n_lanes = 0
+    return best
+
+
+@kernel(inner=True)
+def best_indicator(
+    wide: Wide,
+    start: int,
+    column: int,
+    bundles: Bundles,
+    usable: IntArray,
+    allowed: IntArray,
+    node: tuple[NodeSums, Limits, Bounds],
+    best: Split,
+) -> Split:
+    """The better of ``best`` and the best cut of the indicators in a bundle."""
+    first, n_single = bundles.member_start[column], np.int64(bundles.n_single[column])
+    usable_start = np.int64(USABLE_ONES) - n_single
+    if bundles.sampled == 1:
+        usable_start = np.int64(USABLE_OWN)
+        for k in range(n_single):
+            usable[usable_start + k] = allowed[bundles.members[first + k]]
+        for k in range(n_single, n_single + WIDTH):
+            usable[usable_start + k] = 0
+    score, k = search_indicators(wide, start + 1, n_single, node[0], node[1], usable, usable_start)
+    feature = np.int64(bundles.members[first + k])
+    return Split(score, feature, 0, 0, 0, 0, 0) if beats(score, feature, best) else best
+
+
+@kernel(inner=True)
+def search_bundles(
+    thread: int,
+    mine: tuple[int, int],
+    rules: SplitRules,
+    bins: Bins,
+    columns: IntArray,
+    place: tuple[Wide, int],
+    lanes: IntArray,
+    allowed: IntArray,
+    node: tuple[tuple[NodeSums, Units], int],
+    bundles: Bundles | None,
+    asked: Constraints,
+) -> Split:
+    """Best cut in the bundles among ``columns[mine[0]:mine[1]]``; ``node`` with its number."""
+    if bundles is None:
+        return NO_SPLIT
+    wide, slot_start = place
+    (sums, units), number = node
+    bounds = bounds_of(asked, number, sums, units, rules)
+    numbers = (sums, limits_of(sums, units, rules), bounds)
+    scratch = bundles.scratch_start + thread * WIDTH * bins.stride
+    best = NO_SPLIT
+    for k in range(mine[0], mine[1]):
+        column = np.int64(columns[k])
+        if bundles.alone[column] >= 0:
+            continue
+        start = slot_start + column * bins.stride
+        first, last = bundles.member_start[column], bundles.member_start[column + 1]
+        others = first + np.int64(bundles.n_single[column])
+        if others > first and asked.scored == 0:
+            usable = bundles.usable[thread]
+            best = best_indicator(wide, start, column, bundles, usable, allowed, numbers, best)
+        elif others > first:  # bounded leaf values and gains with a price
+            part = (first, others)
+            best = search_members(
+                wide, start, part, bins, lanes, allowed, scratch, numbers, (bundles, asked), best
+            )
+        part = (others, last)
+        best = search_members(
+            wide, start, part, bins, lanes, allowed, scratch, numbers, (bundles, asked), best
+        )
+    if best.score < 0.0:
+        return best
+    start = slot_start + np.int64(bundles.column[best.feature]) * bins.stride
+    write_out(wide, start, bundles, best.feature, bins, sums, scratch)
+    as_if = scratch - best.feature * bins.stride
+    return complete_split(wide, as_if, bins.n_bins, bins.stride, sums, units, best)
+
+
+@kernel(inner=True)
+def write_bundled(found: IntArray, best: Split, bundles: Bundles | None, n_bins: int) -> None:
+    """Note a cut of a member of a bundle: the set is one of the cells of its column."""
+    if bundles is None:
+        return
+    feature = best.feature
+    left = NodeSums(best.g_left, best.h_left, best.n_left)
+    column = np.int64(bundles.column[feature])
+    note_split(found, best.score, feature, column, best.bin, best.missing_left, left)
+    rest = np.int64(bundles.rest[feature])
+    rest_left = rest <= best.bin if rest < n_bins else best.missing_left == 1
+    for w in range(SET_WORDS):
+        found[FOUND_SET + w] = -1 if rest_left else 0
+    for k in range(bundles.count[feature]):
+        code = k + np.int64(k >= rest)
+        left = code <= best.bin if code < n_bins else best.missing_left == 1
+        if left != rest_left:
+            cell = np.int64(bundles.first[feature]) + k
+            bit = np.uint64(1) << np.uint64(cell & 63)
+            found[FOUND_SET + (cell >> 6)] ^= np.int64(bit)

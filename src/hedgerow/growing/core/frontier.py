@@ -1,0 +1,312 @@
+"""Which node is split next, and the book-keeping of nodes and histogram slots.
+
+Thread 0 alone runs this code, between two barriers.  The frontier is the set
+of open nodes of the table; leaf-wise growth takes the one with the largest
+gain, depth-wise growth the one with the smallest depth (among those the
+largest gain).  Nodes with a cut that is given come first.  Ties go to the node that was made first.
+
+A histogram slot is taken by the root, by each smaller child, and inherited
+from the parent by the larger one; nodes that cannot be split give theirs back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import best_thread, clear_batch, member, write_split
+from hedgerow.growing.core.branches import bound_children, bound_root
+from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.state import (
+    FOUND_G_LEFT,
+    FOUND_H_LEFT,
+    FOUND_N_LEFT,
+    FOUND_SCORE,
+    IS_DROPPED_BITS,
+    IS_LARGE,
+    IS_LARGE_SLOT,
+    IS_N_FREE,
+    IS_N_LEAVES,
+    IS_N_NODES,
+    IS_N_ROWS,
+    IS_PARENT,
+    IS_SEARCH_LARGE,
+    IS_SEARCH_SMALL,
+    IS_SMALL,
+    IS_SMALL_SLOT,
+    IS_SUBTRACT,
+    IS_TREE,
+    NODE_COUNT,
+    NODE_DEPTH,
+    NODE_FEATURE,
+    NODE_FIELDS,
+    NODE_G,
+    NODE_G_LEFT,
+    NODE_H,
+    NODE_H_LEFT,
+    NODE_LEFT,
+    NODE_N_LEFT,
+    NODE_OPEN,
+    NODE_PATH,
+    NODE_RIGHT,
+    NODE_SLOT,
+    NODE_START,
+    NUMBER_GAIN,
+    ExactExtras,
+    Extras,
+    Settings,
+    Tree,
+    Vectors,
+)
+from hedgerow.kernels.asked_gains import found_gain
+from hedgerow.kernels.intrinsics import float_of_bits
+from hedgerow.kernels.split import NodeSums, SplitRules, split_gain
+from hedgerow.kernels.vector_split import vector_gain
+
+_PATH_STEP = 0x5851F42D4C957F2D
+"""Paths are told apart by the polynomials in this number that their steps make."""
+
+
+@kernel(inner=True)
+def add_node(tree: Tree, scalars: IntArray, start: int, count: int, depth: int) -> int:
+    """Append a leaf to the table and return its number."""
+    node = scalars[IS_N_NODES]
+    scalars[IS_N_NODES] = node + 1
+    for k in range(NODE_FIELDS):
+        tree.table[node, k] = 0
+    tree.table[node, NODE_START] = start
+    tree.table[node, NODE_COUNT] = count
+    tree.table[node, NODE_DEPTH] = depth
+    tree.table[node, NODE_SLOT] = -1
+    tree.table[node, NODE_FEATURE] = -1
+    tree.numbers[node, NUMBER_GAIN] = -1.0
+    return node
+
+
+@kernel(inner=True)
+def take_slot(tree: Tree, scalars: IntArray) -> int:
+    """A free histogram slot, or -1."""
+    n_free = scalars[IS_N_FREE]
+    if n_free == 0:
+        return np.int64(-1)
+    scalars[IS_N_FREE] = n_free - 1
+    return tree.free_slots[n_free - 1]
+
+
+@kernel(inner=True)
+def release_slot(tree: Tree, scalars: IntArray, node: int) -> None:
+    """Give the node's histogram slot back, if it has one."""
+    slot = tree.table[node, NODE_SLOT]
+    if slot >= 0:
+        tree.free_slots[scalars[IS_N_FREE]] = slot
+        scalars[IS_N_FREE] += 1
+        tree.table[node, NODE_SLOT] = -1
+
+
+@kernel(inner=True)
+def may_split(settings: Settings, least_rows: int, tree: Tree, node: int) -> bool:
+    """Whether rows and depth leave room for a split of the node."""
+    enough = tree.table[node, NODE_COUNT] >= 2 * least_rows
+    return enough and tree.table[node, NODE_DEPTH] < settings.max_depth
+
+
+@kernel(inline=True, inner=True)
+def start_tree(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    extras: Extras | ExactExtras,
+) -> None:
+    """Thread 0: empty the tree and make the root the node to be searched."""
+    for slot in range(settings.n_slots):
+        tree.free_slots[slot] = slot
+    scalars[IS_N_FREE] = settings.n_slots
+    scalars[IS_N_NODES] = 0
+    scalars[IS_N_LEAVES] = 1
+    root = add_node(tree, scalars, 0, scalars[IS_N_ROWS], 0)
+    tree.table[root, NODE_SLOT] = take_slot(tree, scalars)
+    searched = may_split(settings, rules.min_samples_leaf, tree, root) and settings.max_leaves > 1
+    clear_batch(scalars)
+    scalars[IS_PARENT] = -1
+    scalars[IS_SMALL] = root
+    scalars[IS_SMALL_SLOT] = tree.table[root, NODE_SLOT]
+    scalars[IS_SEARCH_SMALL] = 1 if searched else 0
+    bound_root(extras.constraints, settings.seed, scalars[IS_TREE])
+
+
+@kernel(inner=True)
+def take_split(tree: Tree, scalars: IntArray, node: int, split: IntArray, gain: float) -> None:
+    """Write the split that was found into the table, if it is worth its price."""
+    tree.numbers[node, NUMBER_GAIN] = gain
+    if gain < 0.0:
+        release_slot(tree, scalars, node)
+        return
+    tree.table[node, NODE_OPEN] = 1
+    write_split(tree.table[node], split)
+
+
+@kernel(inline=True, inner=True)
+def keep_best(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    node: int,
+    child: int,
+    extras: Extras | ExactExtras,
+    vectors: Vectors | None,
+) -> None:
+    """Write the best split that any thread found into the table."""
+    best = best_thread(found, child)
+    if vectors is not None:
+        score = float_of_bits(found[best, child, FOUND_SCORE])
+        parent, n_outputs = vectors.trial.parent[best, child], len(vectors.outputs.scalars)
+        gain = vector_gain(score, parent, n_outputs, rules)
+        take_split(tree, scalars, node, found[best, child], gain)
+        return
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    row = tree.table[node]
+    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    split = found[best, child]
+    score = float_of_bits(split[FOUND_SCORE]) * units.scale
+    gain = split_gain(score, sums, units, rules)
+    left = NodeSums(split[FOUND_G_LEFT], split[FOUND_H_LEFT], split[FOUND_N_LEFT])
+    gain = found_gain(extras.constraints, node, score, gain, left, sums, units, rules)
+    take_split(tree, scalars, node, split, gain)
+    if score == np.inf:
+        tree.table[node, NODE_OPEN] = 2
+
+
+@kernel(inline=True, inner=True)
+def settle(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    extras: Extras | ExactExtras,
+    vectors: Vectors | None,
+) -> None:
+    """Take over what the search of the batch has found."""
+    for child in range(2):
+        node, _, searched = member(scalars, child)
+        if searched == 1:
+            keep_best(settings, rules, tree, scalars, found, node, child, extras, vectors)
+        elif node >= 0:
+            release_slot(tree, scalars, node)
+
+
+@kernel(inner=True)
+def next_node(settings: Settings, tree: Tree, scalars: IntArray) -> int:
+    """The open node that comes first in the order of growth, or -1."""
+    table = tree.table
+    best = np.int64(-1)
+    if scalars[IS_N_LEAVES] >= settings.max_leaves:
+        return best
+    for node in range(scalars[IS_N_NODES]):
+        if table[node, NODE_OPEN] == 0:
+            continue
+        if best < 0 or table[node, NODE_OPEN] > table[best, NODE_OPEN]:
+            best = node
+        elif table[node, NODE_OPEN] < table[best, NODE_OPEN]:
+            continue
+        elif settings.depthwise == 1 and table[node, NODE_DEPTH] != table[best, NODE_DEPTH]:
+            if table[node, NODE_DEPTH] < table[best, NODE_DEPTH]:
+                best = node
+        elif tree.numbers[node, NUMBER_GAIN] > tree.numbers[best, NUMBER_GAIN]:
+            best = node
+    return best
+
+
+@kernel(inner=True)
+def add_children(tree: Tree, scalars: IntArray, parent: int) -> tuple[int, int]:
+    """Make the two children of ``parent``; the one with fewer rows first."""
+    table = tree.table
+    row = table[parent]
+    n_left, depth = row[NODE_N_LEFT], row[NODE_DEPTH] + 1
+    n_right = row[NODE_COUNT] - n_left
+    left = add_node(tree, scalars, row[NODE_START], n_left, depth)
+    right = add_node(tree, scalars, row[NODE_START] + n_left, n_right, depth)
+    table[left, NODE_G] = row[NODE_G_LEFT]
+    table[left, NODE_H] = row[NODE_H_LEFT]
+    table[right, NODE_G] = row[NODE_G] - row[NODE_G_LEFT]
+    table[right, NODE_H] = row[NODE_H] - row[NODE_H_LEFT]
+    table[left, NODE_PATH] = row[NODE_PATH] * _PATH_STEP + 1
+    table[right, NODE_PATH] = row[NODE_PATH] * _PATH_STEP + 2
+    row[NODE_OPEN] = 0
+    row[NODE_LEFT] = left
+    row[NODE_RIGHT] = right
+    scalars[IS_N_LEAVES] += 1
+    if n_left <= n_right:
+        return left, right
+    return right, left
+
+
+@kernel(inline=True, inner=True)
+def open_children(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    parent: int,
+    extras: Extras | ExactExtras,
+) -> None:
+    """Make the two children of ``parent`` and plan their histograms."""
+    small, large = add_children(tree, scalars, parent)
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    bound_children(extras.constraints, units, rules, tree, parent)
+    if scalars[IS_N_LEAVES] < settings.max_leaves and may_split(
+        settings, rules.min_samples_leaf, tree, large
+    ):
+        scalars[IS_SEARCH_LARGE] = 1
+        search_small = may_split(settings, rules.min_samples_leaf, tree, small)
+        scalars[IS_SEARCH_SMALL] = 1 if search_small else 0
+        plan_histograms(settings.n_slots, tree, scalars, parent, (small, large))
+    else:
+        # The smaller child has no more rows and no less depth: neither is searched.
+        release_slot(tree, scalars, parent)
+
+
+@kernel(inner=True)
+def plan_histograms(
+    n_slots: int, tree: Tree, scalars: IntArray, parent: int, children: tuple[int, int]
+) -> None:
+    """Decide how the children's histograms are made, and in which slots.
+
+    Slots ``n_slots`` and ``n_slots + 1`` are not handed out: they serve a node
+    whose histogram cannot be kept because all others are taken.
+    """
+    small, large = children
+    table = tree.table
+    slot = table[parent, NODE_SLOT]
+    table[parent, NODE_SLOT] = -1
+    scalars[IS_SMALL] = small
+    scalars[IS_LARGE] = large
+    scalars[IS_SUBTRACT] = 1 if slot >= 0 else 0
+    table[large, NODE_SLOT] = slot if slot >= 0 else take_slot(tree, scalars)
+    table[small, NODE_SLOT] = take_slot(tree, scalars)
+    small_slot, large_slot = table[small, NODE_SLOT], table[large, NODE_SLOT]
+    scalars[IS_SMALL_SLOT] = small_slot if small_slot >= 0 else n_slots
+    scalars[IS_LARGE_SLOT] = large_slot if large_slot >= 0 else n_slots + 1
+
+
+@kernel(inline=True, inner=True)
+def advance(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    extras: Extras | ExactExtras,
+    vectors: Vectors | None,
+) -> None:
+    """Thread 0: settle the last search, choose the next node and open its children."""
+    settle(settings, rules, tree, scalars, found, extras, vectors)
+    parent = next_node(settings, tree, scalars)
+    clear_batch(scalars)
+    scalars[IS_PARENT] = parent
+    if parent >= 0:
+        open_children(settings, rules, tree, scalars, parent, extras)

@@ -1,0 +1,248 @@
+"""Gradients as integers: what makes every later sum exact and its order irrelevant.
+
+For each tree, in blocks of rows that fit in the first-level cache::
+
+    raw score, target --> g, h (float64)                  objectives.derivatives
+                      --> fixed g, h   |.| <= 2**30       rounded to nearest
+                      --> packed (g, h, 1)                the upper bits of fixed
+
+The unit of ``fixed`` is the smallest power of two with which the largest
+gradient of the tree fits, so it depends on the data alone: a pass that starts
+with the unit of the tree before is done again when the unit changes (a few
+times in a fit).  A gradient below ``2**-31`` of the largest is zero to it: weights
+that far apart cannot be held side by side.
+
+How many bits go into ``packed`` (:func:`choose_packing`):
+
+constant hessian  all of g; the row count serves as hessian
+narrow            the upper 12 bits of g and h, rounded up or down at random in
+                  proportion to what is cut off, so that sums stay unbiased
+                  (Shi et al. 2022); the noise of a sum of n rows is below
+                  2**-13 sqrt(n) of the largest gradient
+apart             all bits, g in a word of its own: for small data, where a second
+                  pass costs little, and for gradients of which most are tiny beside
+                  the largest (heavy tails), where 12 bits would not do
+
+Where rows are then sampled by their gradients (:mod:`hedgerow.growing.sampling.goss`), only
+the rows of the sample are packed, with their weights in: nothing is packed here.
+Their mean is about what that of all rows was, so the same packing suits them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.state import (
+    COUNT_G_MOST,
+    COUNT_G_SUM,
+    COUNT_H_MOST,
+    COUNT_H_SUM,
+    IS_COUNT_BITS,
+    IS_DROPPED_BITS,
+    IS_FIRST_ROW,
+    IS_G_APART,
+    IS_G_EXPONENT,
+    IS_H_EXPONENT,
+    IS_HESSIAN_BITS,
+    IS_OUTPUT,
+    IS_REDO,
+    IS_TREE,
+    IS_UNIT_SCALE,
+    Rows,
+    Settings,
+    Threads,
+)
+from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.intrinsics import bits_of_float, float_of_bits
+from hedgerow.kernels.split import Units
+from hedgerow.objectives.derivatives import SOFTMAX, LossData, class_probabilities, derivatives
+
+BLOCK = 1024
+FIXED_BITS = 30
+SMALL_FIT = 4096
+"""Up to this many rows g is always apart from h."""
+_DROPPED = 18  # 30 - 12 bits
+_LEAST_MEAN = 4 << _DROPPED
+"""Narrow packing needs mean |g| and mean h of at least 4 units: then rounding
+adds at most 1% to the variance of a gradient."""
+ROUNDING_STREAM = 1
+
+
+@kernel(inline=True, inner=True)
+def power_of_two(exponent: int) -> float:
+    """``2.0 ** exponent`` for exponents of normal numbers."""
+    return float_of_bits((np.int64(exponent) + 1023) << 52)
+
+
+@kernel(inner=True)
+def exponent_above(x: float) -> int:
+    """Smallest e with ``x <= 2**e`` (0 for x = 0), within the normal numbers."""
+    if not x > 0.0:
+        return 0
+    mantissa, e = math.frexp(x)
+    if mantissa == 0.5:
+        e -= 1
+    return min(max(e, -900), 900)
+
+
+@kernel(inner=True)
+def units_of(scalars: IntArray, constant_hessian: int, dropped: int) -> Units:
+    """What one counts for in fixed numbers of sampled rows, shifted right by ``dropped`` bits."""
+    scale = float_of_bits(scalars[IS_UNIT_SCALE])
+    g_unit = power_of_two(scalars[IS_G_EXPONENT] - FIXED_BITS + dropped)
+    h_unit = power_of_two(scalars[IS_H_EXPONENT] - FIXED_BITS + dropped)
+    h_unit = 1.0 if constant_hessian == 1 else h_unit
+    return Units(scale * g_unit, scale * h_unit, scale)
+
+
+@kernel(inner=True)
+def flatten_hessian(weight: np.ndarray, start: int, stop: int, block: np.ndarray) -> None:
+    """Set h of each row to its weight: the tree is then the least-squares fit to -g / weight."""
+    h, first = block[1], np.uint64(start)
+    for i in range(np.uint64(stop - start)):
+        h[i] = weight[first + i] if len(weight) > 0 else 1.0
+
+
+@kernel(inner=True)
+def fix_block(
+    block: np.ndarray, scalars: IntArray, constant: int, fixed: np.ndarray, start: int, stop: int
+) -> None:
+    """Round the block's g and h to integers."""
+    g_scale = power_of_two(FIXED_BITS - scalars[IS_G_EXPONENT])
+    h_scale = 1.0 if constant == 1 else power_of_two(FIXED_BITS - scalars[IS_H_EXPONENT])
+    g_block, h_block = block[0], block[1]
+    first, two = np.uint64(start), np.uint64(2)
+    for i in range(np.uint64(stop - start)):
+        fixed[two * (first + i)] = np.int32(np.rint(g_block[i] * g_scale))
+        fixed[two * (first + i) + np.uint64(1)] = np.int32(np.rint(h_block[i] * h_scale))
+
+
+@kernel(inline=True, inner=True)
+def narrow_word(
+    g: int, h: int, noise: int, dropped: int, hessian_bits: int, count_bits: int
+) -> int:
+    """Packed upper bits of fixed g and h, the lower ones rounded at random by ``noise``."""
+    mask = (np.int64(1) << dropped) - 1
+    upper_g = (g + (noise & mask)) >> dropped
+    upper_h = (h + ((noise >> 31) & mask)) >> dropped
+    return (((upper_g << hessian_bits) + upper_h) << count_bits) + 1
+
+
+@kernel(inner=True)
+def pack_block(
+    scalars: IntArray, constant: int, seed: int, rows: Rows, start: int, stop: int
+) -> None:
+    """Write the packed numbers of rows ``start`` to ``stop``."""
+    fixed, packed = rows.fixed, rows.packed
+    count_bits, hessian_bits = scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS]
+    dropped = scalars[IS_DROPPED_BITS]
+    first, last, two, one = np.uint64(start), np.uint64(stop), np.uint64(2), np.uint64(1)
+    if constant == 1:
+        for i in range(first, last):
+            packed[i] = (np.int64(fixed[two * i]) << count_bits) + 1
+    elif scalars[IS_G_APART] == 1:
+        n_rows = np.uint64(len(packed) // 2)
+        for i in range(first, last):
+            packed[i] = np.int64(fixed[two * i])
+            packed[n_rows + i] = (np.int64(fixed[two * i + one]) << count_bits) + 1
+    else:
+        stream, before = np.uint64(scalars[IS_TREE]), np.uint64(scalars[IS_FIRST_ROW])
+        for i in range(first, last):
+            noise = np.int64(hash64(seed, stream, before + i) >> one)
+            g, h = np.int64(fixed[two * i]), np.int64(fixed[two * i + one])
+            packed[i] = narrow_word(g, h, noise, dropped, hessian_bits, count_bits)
+
+
+@kernel(inner=True)
+def measure_block(
+    block: np.ndarray, fixed: np.ndarray, counts: IntArray, start: int, stop: int
+) -> None:
+    """Keep the largest |g| and h, and add up |fixed g| and fixed h."""
+    g_block, h_block = block[0], block[1]
+    first, two = np.uint64(start), np.uint64(2)
+    g_most, h_most = np.int64(0), np.int64(0)
+    g_sum, h_sum = np.int64(0), np.int64(0)
+    for i in range(np.uint64(stop - start)):
+        # Bit patterns of floats >= 0 sort like the floats; an integer maximum vectorises.
+        g_most = max(g_most, bits_of_float(abs(g_block[i])))
+        h_most = max(h_most, bits_of_float(abs(h_block[i])))
+        g_sum += abs(np.int64(fixed[two * (first + i)]))
+        h_sum += abs(np.int64(fixed[two * (first + i) + np.uint64(1)]))
+    counts[COUNT_G_MOST] = max(counts[COUNT_G_MOST], g_most)
+    counts[COUNT_H_MOST] = max(counts[COUNT_H_MOST], h_most)
+    counts[COUNT_G_SUM] += g_sum
+    counts[COUNT_H_SUM] += h_sum
+
+
+@kernel(inner=True)
+def choose_packing(counts: IntArray, scalars: IntArray, constant: int, n_rows: int) -> None:
+    """Thread 0: check the units and the packing against what the pass has measured."""
+    g_most, h_most, g_sum, h_sum = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for t in range(counts.shape[0]):
+        g_most = max(g_most, counts[t, COUNT_G_MOST])
+        h_most = max(h_most, counts[t, COUNT_H_MOST])
+        g_sum += counts[t, COUNT_G_SUM]
+        h_sum += counts[t, COUNT_H_SUM]
+    redo = 0
+    g_exponent = exponent_above(float_of_bits(g_most))
+    h_exponent = exponent_above(float_of_bits(h_most))
+    if g_exponent != scalars[IS_G_EXPONENT] or h_exponent != scalars[IS_H_EXPONENT]:
+        scalars[IS_G_EXPONENT] = g_exponent
+        scalars[IS_H_EXPONENT] = h_exponent
+        redo = 1
+    if constant == 1:
+        count_bits, hessian_bits, g_apart, dropped = 16, 0, 0, 0
+    elif n_rows > SMALL_FIT and min(g_sum, h_sum) // n_rows >= _LEAST_MEAN:
+        count_bits, hessian_bits, g_apart, dropped = 13, 25, 0, _DROPPED
+    else:
+        count_bits, hessian_bits, g_apart, dropped = 15, 46, 1, 0
+    if count_bits != scalars[IS_COUNT_BITS]:
+        redo = 1
+    scalars[IS_COUNT_BITS] = count_bits
+    scalars[IS_HESSIAN_BITS] = hessian_bits
+    scalars[IS_G_APART] = g_apart
+    scalars[IS_DROPPED_BITS] = dropped
+    scalars[IS_REDO] = redo
+
+
+@kernel(inner=True)
+def gradient_pass(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    loss_data: LossData,
+    rows: Rows,
+    threads: Threads,
+    scalars: IntArray,
+) -> None:
+    """Compute fixed and packed gradients of all rows for the tree about to be grown."""
+    start, stop = share(settings.n_rows, thread, crew.n_threads)
+    output = scalars[IS_OUTPUT]
+    block, counts = threads.blocks[thread], threads.counts[thread]
+    constant = settings.constant_hessian
+    if settings.loss == SOFTMAX and output == 0:
+        for first in range(start, stop, BLOCK):
+            class_probabilities(loss_data, first, min(first + BLOCK, stop), block)
+    while True:
+        for k in range(COUNT_H_SUM + 1):
+            counts[k] = 0
+        for first in range(start, stop, BLOCK):
+            last = min(first + BLOCK, stop)
+            derivatives(settings.loss, loss_data, output, first, last, block)
+            if settings.first_order == 1:
+                flatten_hessian(loss_data.weight, first, last, block)
+            fix_block(block, scalars, constant, rows.fixed, first, last)
+            measure_block(block, rows.fixed, counts, first, last)
+            if settings.packs_all == 1:
+                pack_block(scalars, constant, settings.seed, rows, first, last)
+        barrier(crew)
+        if thread == 0:
+            choose_packing(threads.counts, scalars, constant, settings.n_rows)
+        barrier(crew)
+        if scalars[IS_REDO] == 0:
+            return

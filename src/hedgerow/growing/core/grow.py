@@ -1,0 +1,374 @@
+"""Growing one tree: the stages, in the order in which all threads run them.
+
+::
+
+    gradient pass, row sample
+    root:   build histogram -> search
+    until no node is worth a split or the tree is full:
+        thread 0: settle the last batch, choose a node, open its children: the next batch
+        partition its rows
+        build the smaller child's histogram, get the larger one's by subtraction
+        search both
+    leaf values from exact sums -> raw scores
+
+The control flow is that of XGBoost's ``UpdateTree``; leaf-wise and depth-wise
+growth differ in the choice of the node only (:mod:`hedgerow.growing.core.frontier`).
+
+Trees with vectors in their leaves are grown by the same stages: gradients, histograms and
+leaf values of each output, one row sample, one partition, and one search over summed scores
+(:mod:`hedgerow.growing.vectors.search`).  What is different stands behind
+``if vectors is None``, where ``vectors`` is an argument: one of the branches is compiled.
+Random numbers (samples, rounding) depend on the tree and the row, never on the output:
+outputs that are equal have equal histograms, and the order of outputs has no part in a
+tree but for the rounding of sums over them.
+
+Work of a stage is divided in two ways.  Rows of a large node are divided
+between threads when a tile of features is all there is (each thread sums into
+sums of its own, which are then merged); otherwise features are divided, which
+needs no merge.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import member
+from hedgerow.growing.core.frontier import advance, start_tree
+from hedgerow.growing.core.gradients import gradient_pass
+from hedgerow.growing.core.leaves import finish_tree, finish_vectors
+from hedgerow.growing.core.searching import search_node
+from hedgerow.growing.core.state import (
+    COUNT_LEFT,
+    IS_COUNT_BITS,
+    IS_G_APART,
+    IS_HESSIAN_BITS,
+    IS_N_COLUMNS,
+    IS_PARENT,
+    IS_SMALL,
+    IS_SMALL_SLOT,
+    IS_SUBTRACT,
+    NODE_COLUMN,
+    NODE_COUNT,
+    NODE_G,
+    NODE_H,
+    NODE_N_LEFT,
+    NODE_SET,
+    NODE_START,
+    Extras,
+    Rows,
+    State,
+    Vectors,
+)
+from hedgerow.growing.sampling.draws import allow_children
+from hedgerow.growing.sampling.goss import draw_rows
+from hedgerow.growing.vectors.gradients import pass_gradients
+from hedgerow.growing.vectors.search import search_vector_node
+from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.histogram import (
+    Bins,
+    Columns,
+    Packing,
+    RowLists,
+    Wide,
+    add_column,
+    build_histogram,
+    filled_cells,
+)
+from hedgerow.kernels.partition import copy_forward, copy_reversed, divide
+from hedgerow.kernels.vector_histogram import (
+    add_cells,
+    build_columns,
+    list_filled,
+    subtract_cells,
+)
+
+ROWS_TO_SHARE = 8192
+"""Nodes with fewer rows are partitioned by one thread, and their histograms
+divided by features: below this a merge costs more than it saves."""
+
+ORDER_STOP = 0
+ORDER_GROW = 1
+
+
+@kernel(inline=True, inner=True)
+def bare(state: State) -> State:
+    """The state without options: with them each call that takes a state copies 170 words more."""
+    return State(
+        state.crew,
+        state.settings,
+        state.rules,
+        state.bins,
+        state.loss_data,
+        state.columns,
+        state.rows,
+        state.threads,
+        state.search,
+        state.wide,
+        state.tree,
+        state.scalars,
+        None,
+        None,
+    )
+
+
+@kernel(inner=True)
+def partition_node(
+    thread: int, crew: Crew, rows: Rows, column: BinArray, row: IntArray, counts: IntArray
+) -> None:
+    """Order the rows of the node with table row ``row`` by their bins: left child first."""
+    start, count = row[NODE_START], row[NODE_COUNT]
+    n_parts = crew.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
+    ids, scratch = rows.rows, rows.scratch
+    first, last = np.int64(0), np.int64(0)
+    if thread < n_parts:
+        first, last = share(count, thread, n_parts)
+    n_left = np.int64(0)
+    if last > first:
+        n_left = divide(column, row, NODE_SET, ids, scratch, start + first, start + last)
+    counts[thread, COUNT_LEFT] = n_left
+    if n_parts > 1:
+        barrier(crew)
+    if last > first:
+        left_before = np.int64(0)
+        for t in range(thread):
+            left_before += counts[t, COUNT_LEFT]
+        right_before = first - left_before
+        middle = start + first + n_left
+        copy_forward(ids, scratch, start + left_before, start + first, middle)
+        right_at = start + row[NODE_N_LEFT] + right_before
+        copy_reversed(ids, scratch, right_at, middle, start + last)
+    barrier(crew)
+
+
+@kernel(inline=True, inner=True)
+def add_sums(
+    thread: int,
+    bins: Bins,
+    column: int,
+    wide: Wide,
+    target: int,
+    source: int,
+    sign: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Add the sums of a column at ``source`` to those at ``target``, or subtract them (-1)."""
+    if vectors is None:
+        filled = filled_cells(bins, column, lists is not None)
+        add_column(wide, target, source, filled, bins.stride, sign)
+    else:
+        sums, filled_bins = vectors.outputs.sums, vectors.trial.filled[thread]
+        n_bins = np.int64(bins.n_bins[column])
+        n_filled = list_filled(sums.n, source, n_bins, bins.stride, filled_bins)
+        if sign > 0:
+            add_cells(sums, target, source, filled_bins, n_filled)
+        else:
+            subtract_cells(sums, target, source, filled_bins, n_filled)
+
+
+@kernel(inner=True)
+def build_node(
+    thread: int,
+    state: State,
+    place: tuple[int, int],
+    slot: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Histogram of the rows at ``place`` (start, count); each thread completes its columns."""
+    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
+    columns, rows, wide = state.columns, state.rows, state.wide
+    start, count = place
+    n_columns = scalars[IS_N_COLUMNS]
+    slot_size = settings.n_columns * bins.stride
+    n_tiles = (n_columns + bins.features_per_tile - 1) // bins.features_per_tile
+    n_groups = crew.n_threads
+    if count >= ROWS_TO_SHARE:
+        n_groups = min(crew.n_threads, n_tiles)
+    n_parts = crew.n_threads // n_groups
+    group, part = thread % n_groups, thread // n_groups
+    private = settings.n_slots + 2
+    if part < n_parts:
+        chosen = share(n_columns, group, n_groups)
+        first, last = share(count, part, n_parts)
+        first, last = start + first, start + last
+        to = (slot if part == 0 else private + thread) * slot_size
+        if vectors is None:
+            packing = Packing(scalars[IS_COUNT_BITS], scalars[IS_HESSIAN_BITS], scalars[IS_G_APART])
+            cells = state.threads.cells[thread]
+            build_histogram(
+                bins, packing, rows.packed, columns, chosen, rows.rows, first, last, cells, wide,
+                to, lists,
+            )  # fmt: skip
+        else:
+            words, sums = vectors.outputs.words, vectors.outputs.sums
+            build_columns(bins, columns, chosen, rows.rows, (first, last), words, sums, to)
+    if n_groups == crew.n_threads:
+        return  # each thread has built the very columns that it will search
+    barrier(crew)
+    mine = share(n_columns, thread, crew.n_threads)
+    for other in range(n_groups, n_groups * n_parts):
+        theirs = share(n_columns, other % n_groups, n_groups)
+        for k in range(max(mine[0], theirs[0]), min(mine[1], theirs[1])):
+            column = np.int64(columns.feature[k])
+            at = column * bins.stride
+            source = (private + other) * slot_size + at
+            add_sums(thread, bins, column, wide, slot * slot_size + at, source, 1, lists, vectors)
+    # The sums of one thread may be its own again: a second node may need them at once.
+    barrier(crew)
+
+
+@kernel(inner=True)
+def subtract_node(
+    thread: int,
+    mine: tuple[int, int],
+    bins: Bins,
+    columns: Columns,
+    wide: Wide,
+    large: int,
+    small: int,
+    lists: RowLists | None,
+    vectors: Vectors | None,
+) -> None:
+    """Turn the parent's histogram at ``large`` into the larger child's, for columns ``mine``."""
+    for k in range(mine[0], mine[1]):
+        column = np.int64(columns.feature[k])
+        at = column * bins.stride
+        add_sums(thread, bins, column, wide, large + at, small + at, -1, lists, vectors)
+
+
+@kernel(inner=True)
+def sum_root(columns: Columns, stride: int, wide: Wide, slot_start: int, root: IntArray) -> None:
+    """Read the root's sums off the histogram of its first column."""
+    at = slot_start + columns.feature[0] * stride
+    g, h = np.int64(0), np.int64(0)
+    for b in range(at, at + stride):
+        g += wide.g[b]
+        h += wide.h[b]
+    root[NODE_G] = g
+    root[NODE_H] = h
+
+
+@kernel(inline=True, inner=True)
+def search_member(
+    thread: int,
+    mine: tuple[int, int],
+    state: State,
+    child: int,
+    slot_start: int,
+    extras: Extras,
+    vectors: Vectors | None,
+) -> None:
+    """Best split of a node of the batch in columns ``mine``."""
+    settings, rules, bins, search = state.settings, state.rules, state.bins, state.search
+    columns, scalars, table = state.columns, state.scalars, state.tree.table
+    row = table[member(scalars, child).node]
+    if vectors is None:
+        search_node(
+            thread, mine, settings, rules, bins, columns, (state.wide, slot_start), search, child,
+            row, scalars, extras,
+        )  # fmt: skip
+    else:
+        search_vector_node(
+            thread, mine, settings, rules, bins, columns.feature, (row[NODE_COUNT], slot_start),
+            search.allowed[child], child, search.found[thread, child], vectors,
+        )  # fmt: skip
+
+
+@kernel(inline=True, inner=True)
+def search_batch(thread: int, state: State, extras: Extras, vectors: Vectors | None) -> None:
+    """Histograms and best splits of the nodes of the batch."""
+    crew, settings, bins, scalars = state.crew, state.settings, state.bins, state.scalars
+    columns, wide, table = state.columns, state.wide, state.tree.table
+    mine = share(scalars[IS_N_COLUMNS], thread, crew.n_threads)
+    slot_size = settings.n_columns * bins.stride
+    subtract = scalars[IS_SUBTRACT] == 1
+    for child in range(2):
+        node, slot, searched = member(scalars, child)
+        if node < 0:
+            continue
+        if child == 1 and subtract:
+            small = scalars[IS_SMALL_SLOT] * slot_size
+            subtract_node(
+                thread, mine, bins, columns, wide, slot * slot_size, small, extras.lists, vectors
+            )
+        elif searched == 1 or subtract:
+            place = (table[node, NODE_START], table[node, NODE_COUNT])
+            build_node(thread, bare(state), place, slot, extras.lists, vectors)
+        if vectors is None and node == 0:
+            if mine[0] == 0 and mine[1] > 0:
+                sum_root(columns, bins.stride, wide, slot * slot_size, table[0])
+            barrier(crew)
+        if searched == 1:
+            search_member(thread, mine, state, child, slot * slot_size, extras, vectors)
+    barrier(crew)
+
+
+@kernel(inline=True, inner=True)
+def sum_gradients(thread: int, state: State, vectors: Vectors | None) -> None:
+    """Gradients of all rows, as the integers that histograms add up."""
+    crew, settings, data = state.crew, state.settings, state.loss_data
+    rows, threads = state.rows, state.threads
+    if vectors is None:
+        gradient_pass(thread, crew, settings, data, rows, threads, state.scalars)
+    else:
+        pass_gradients(thread, crew, settings, data, rows, threads, vectors.outputs)
+
+
+@kernel(inline=True, inner=True)
+def finish(thread: int, state: State, extras: Extras, vectors: Vectors | None) -> None:
+    """Leaf values and new raw scores."""
+    crew, settings, rules, tree = state.crew, state.settings, state.rules, state.tree
+    rows, raw, sums = state.rows, state.loss_data.raw, state.threads.leaf_sums
+    if vectors is None:
+        finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, state.scalars, extras)
+    else:
+        outputs = vectors.outputs
+        finish_vectors(thread, crew, settings, rules, rows, raw, sums, tree, outputs, extras)
+
+
+@kernel(inline=True, inner=True)
+def grow_tree(thread: int, state: State, vectors: Vectors | None) -> None:
+    """Grow one tree, all threads together."""
+    crew, settings, rules = state.crew, state.settings, state.rules
+    tree, scalars, search = state.tree, state.scalars, state.search
+    counts = state.threads.counts
+    sum_gradients(thread, state, vectors)
+    draw_rows(thread, crew, settings, state.rows, counts, scalars, state.extras)
+    if thread == 0:
+        start_tree(settings, rules, tree, scalars, state.extras)
+    while True:
+        if thread == 0:
+            allow_children(settings, search.allowed, tree.table, scalars, state.extras)
+        barrier(crew)
+        # Read before the partition: behind its last barrier thread 0 may run ahead.
+        parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
+        if parent >= 0:
+            column = state.bins.by_column[tree.table[parent, NODE_COLUMN]]
+            partition_node(thread, crew, state.rows, column, tree.table[parent], counts)
+        elif not search_next:
+            break
+        if search_next:
+            search_batch(thread, state, state.extras, vectors)
+        if thread == 0:
+            advance(settings, rules, tree, scalars, search.found, state.extras, vectors)
+    finish(thread, state, state.extras, vectors)
+
+
+@kernel
+def work(thread: int, state: State, order: int) -> None:
+    """Thread 0: grow one tree with the helpers.  Helpers: grow trees until dismissed."""
+    number = 0
+    while True:
+        if thread == 0:
+            give_order(state.crew, order)
+        else:
+            order = await_order(state.crew, number)
+            number += 1
+        if order == ORDER_STOP:
+            return
+        grow_tree(thread, state, state.vectors)
+        if thread == 0:
+            return

@@ -1,0 +1,184 @@
+"""Leaf values from exact sums, and the raw scores that they change.
+
+Histograms may hold rounded gradients; the value of a leaf never comes from
+them.  It is the Newton step of the sums of the fixed gradients of its rows:
+integers again, so any division of the rows between threads gives the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.branches import clamp_to_node
+from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.state import (
+    IS_N_NODES,
+    IS_N_ROWS,
+    IS_OUTPUT,
+    NODE_COUNT,
+    NODE_LEFT,
+    NODE_RIGHT,
+    NODE_START,
+    NUMBER_COVER,
+    NUMBER_VALUE,
+    ExactExtras,
+    Extras,
+    Outputs,
+    Rows,
+    Settings,
+    Tree,
+)
+from hedgerow.growing.vectors.gradients import rows_of
+from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.intrinsics import prefetch
+from hedgerow.kernels.split import SplitRules, leaf_weight
+
+_AHEAD = 32
+
+
+@kernel(inner=True)
+def sum_leaves(
+    table: IntArray, n_nodes: int, rows: Rows, place: tuple[int, int], sums: IntArray
+) -> None:
+    """Add up g and h over each leaf's rows at places ``place[0]:place[1]``."""
+    ids, fixed = rows.rows, rows.fixed
+    two, one = np.uint64(2), np.uint64(1)
+    for node in range(n_nodes):
+        sums[0, node] = 0
+        sums[1, node] = 0
+        if table[node, NODE_LEFT] != 0:
+            continue
+        first = max(place[0], table[node, NODE_START])
+        last = min(place[1], table[node, NODE_START] + table[node, NODE_COUNT])
+        g, h = np.int64(0), np.int64(0)
+        for i in range(np.uint64(first), np.uint64(max(first, last))):
+            prefetch(fixed, np.intp(two * np.uint64(ids[i + np.uint64(_AHEAD)])))
+            at = two * np.uint64(ids[i])
+            g += np.int64(fixed[at])
+            h += np.int64(fixed[at + one])
+        sums[0, node] = g
+        sums[1, node] = h
+
+
+@kernel(inline=True, inner=True)
+def set_values(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    sums: IntArray,
+    scalars: IntArray,
+    extras: Extras | ExactExtras,
+) -> None:
+    """Thread 0: values and covers of all nodes, children before parents."""
+    units = units_of(scalars, settings.constant_hessian, 0)
+    table, numbers = tree.table, tree.numbers
+    for node in range(scalars[IS_N_NODES] - 1, -1, -1):
+        left, right = table[node, NODE_LEFT], table[node, NODE_RIGHT]
+        g, h = np.int64(0), np.int64(0)
+        if left != 0:
+            g = sums[0, 0, left] + sums[0, 0, right]
+            h = sums[0, 1, left] + sums[0, 1, right]
+        else:
+            for t in range(sums.shape[0]):
+                g += sums[t, 0, node]
+                h += sums[t, 1, node]
+        sums[0, 0, node] = g
+        sums[0, 1, node] = h
+        cover = float(h) * units.h
+        numbers[node, NUMBER_COVER] = cover
+        step = leaf_weight(float(g) * units.g, cover, rules)
+        step = clamp_to_node(extras.constraints, node, step, table[node, NODE_COUNT])
+        numbers[node, NUMBER_VALUE] = settings.learning_rate * step
+
+
+@kernel(inner=True)
+def add_to_scores(
+    tree: Tree, n_nodes: int, ids: np.ndarray, place: tuple[int, int], raw: np.ndarray
+) -> None:
+    """Add each leaf's value to the raw scores of its rows at places ``place[0]:place[1]``."""
+    for node in range(n_nodes):
+        if tree.table[node, NODE_LEFT] != 0:
+            continue
+        first = max(place[0], tree.table[node, NODE_START])
+        last = min(place[1], tree.table[node, NODE_START] + tree.table[node, NODE_COUNT])
+        value = tree.numbers[node, NUMBER_VALUE]
+        for i in range(np.uint64(first), np.uint64(max(first, last))):
+            prefetch(raw, np.intp(ids[i + np.uint64(_AHEAD)]))
+            raw[np.uint64(ids[i])] += value
+
+
+@kernel(inline=True, inner=True)
+def finish_tree(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    rules: SplitRules,
+    rows: Rows,
+    raw: np.ndarray,
+    leaf_sums: IntArray,
+    tree: Tree,
+    scalars: IntArray,
+    extras: Extras | ExactExtras,
+) -> None:
+    """Values of the leaves and new raw scores of the rows that the tree was grown on."""
+    place = share(scalars[IS_N_ROWS], thread, crew.n_threads)
+    n_nodes = scalars[IS_N_NODES]
+    sum_leaves(tree.table, n_nodes, rows, place, leaf_sums[thread])
+    barrier(crew)
+    if thread == 0:
+        set_values(settings, rules, tree, leaf_sums, scalars, extras)
+    barrier(crew)
+    if settings.adds_scores == 1:
+        add_to_scores(tree, n_nodes, rows.rows, place, raw[scalars[IS_OUTPUT]])
+    barrier(crew)
+
+
+@kernel(inner=True)
+def share_tree(outputs: Outputs) -> None:
+    """Thread 0: tell every output how many rows and nodes the tree has."""
+    for output in range(1, outputs.scalars.shape[0]):
+        for field in (IS_N_ROWS, IS_N_NODES):
+            outputs.scalars[output, field] = outputs.scalars[0, field]
+
+
+@kernel(inner=True)
+def finish_vectors(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    rules: SplitRules,
+    rows: Rows,
+    raw: np.ndarray,
+    leaf_sums: IntArray,
+    tree: Tree,
+    outputs: Outputs,
+    extras: Extras,
+) -> None:
+    """Values of the leaves and new raw scores, one output after the other."""
+    n_outputs, n_nodes = outputs.scalars.shape[0], outputs.scalars[0, IS_N_NODES]
+    if thread == 0:
+        share_tree(outputs)
+    barrier(crew)
+    for output in range(n_outputs):
+        finish_tree(
+            thread,
+            crew,
+            settings,
+            rules,
+            rows_of(rows, outputs, output),
+            raw,
+            leaf_sums,
+            tree,
+            outputs.scalars[output],
+            extras,
+        )
+        if thread == 0:
+            for node in range(n_nodes):
+                before = outputs.cover[node] if output > 0 else 0.0
+                outputs.cover[node] = before + tree.numbers[node, NUMBER_COVER]
+                outputs.vectors[node, output] = tree.numbers[node, NUMBER_VALUE]
+    if thread == 0:
+        for node in range(n_nodes):
+            tree.numbers[node, NUMBER_COVER] = outputs.cover[node] / n_outputs

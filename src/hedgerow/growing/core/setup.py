@@ -1,0 +1,241 @@
+"""What every way of growing starts from and ends with.
+
+The parameters and arrays that histogram growth and exact growth share, and the
+reading of the finished table of nodes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray, aligned_empty
+from hedgerow.data.matrix import BinnedMatrix
+from hedgerow.errors import ParameterError
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.sampling.goss import follows_gradients, row_share, unit_scale
+from hedgerow.kernels.hashing import hash_range
+from hedgerow.kernels.histogram import Columns
+from hedgerow.kernels.pairs import Pairs
+from hedgerow.kernels.split import SplitRules
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import LossData
+from hedgerow.objectives.given import first_column, prepared_shape
+from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.schedules import is_number
+
+_COLUMN_STREAM = 4 << 40
+
+
+def refuse_layout(matrix: BinnedMatrix, trees: str) -> None:
+    """Raise if columns are not features: ``trees`` read feature ``j`` in column ``j``."""
+    if matrix.layout is not None:
+        raise ParameterError(
+            f"bundle_features: {trees} needs a column for each feature, but the rows have "
+            "bundles: use bundle_features=False."
+        )
+
+
+def settings_of(
+    params: BoostParams,
+    objective: Objective,
+    n_rows: int,
+    n_columns: int,
+    max_leaves: int,
+    constant_hessian: bool,
+    n_slots: int,
+) -> layout.Settings:
+    """The parameters as the compiled stages need them."""
+    return layout.Settings(
+        loss=objective.kernel_id,
+        n_rows=n_rows,
+        n_columns=n_columns,
+        max_leaves=max_leaves,
+        max_depth=params.max_depth if params.max_depth is not None else 1 << 30,
+        depthwise=int(params.grow_policy == "depthwise"),
+        # With a schedule the rate of each round is set before its trees are grown.
+        learning_rate=float(params.learning_rate) if is_number(params.learning_rate) else math.nan,
+        seed=np.uint64(params.seed),
+        subsample=row_share(params),
+        columns_by_level=float(params.colsample_bylevel),
+        columns_by_node=float(params.colsample_bynode),
+        constant_hessian=int(constant_hessian),
+        first_order=int(params.leaf_estimation in FIRST_ORDER),
+        adds_scores=1,
+        packs_all=int(not follows_gradients(params)),
+        n_slots=n_slots,
+    )
+
+
+def most_leaves(params: BoostParams, n_rows: int) -> int:
+    """Upper bound for the leaves of a tree, from every limit that is set."""
+    bound = max(1, n_rows // params.min_samples_leaf)
+    if params.max_leaves is not None:
+        bound = min(bound, params.max_leaves)
+    if params.max_depth is not None and params.max_depth < 31:
+        bound = min(bound, 1 << params.max_depth)
+    return bound
+
+
+def split_rules(params: BoostParams) -> SplitRules:
+    """What a split has to satisfy."""
+    return SplitRules(
+        min_samples_leaf=params.min_samples_leaf,
+        min_child_weight=float(params.min_child_weight),
+        reg_lambda=float(params.reg_lambda),
+        reg_alpha=float(params.reg_alpha),
+        gamma=float(params.gamma),
+        max_delta_step=float(params.max_delta_step) or math.inf,
+    )
+
+
+def tree_arrays(max_nodes: int, n_slots: int) -> layout.Tree:
+    """Space for the nodes of a tree."""
+    return layout.Tree(
+        table=np.zeros((max_nodes, layout.NODE_FIELDS), dtype=np.int64),
+        numbers=np.zeros((max_nodes, layout.NUMBERS)),
+        free_slots=np.zeros(n_slots, dtype=np.int64),
+    )
+
+
+def loss_data_of(
+    target: FloatArray, weight: FloatArray | None, raw: FloatArray, objective: Objective
+) -> LossData:
+    """What the gradient pass reads of each row."""
+    return LossData(
+        target=first_column(target),
+        weight=np.zeros(0) if weight is None else np.ascontiguousarray(weight, np.float64),
+        raw=raw,
+        probability=np.empty(prepared_shape(objective, raw.shape[1])),
+        level=float(objective.level),
+    )
+
+
+def row_arrays(n_rows: int, padding: int) -> layout.Rows:
+    """Arrays with an entry per row; ``padding`` zeros follow the row ids."""
+    return layout.Rows(
+        rows=np.zeros(n_rows + padding, dtype=np.uint32),
+        scratch=np.empty(n_rows, dtype=np.uint32),
+        fixed=aligned_empty(2 * n_rows, np.int32),
+        packed=aligned_empty(2 * n_rows, np.int64),
+    )
+
+
+def start_scalars(n_columns: int, n_features: int, params: BoostParams) -> IntArray:
+    """The cells of ``scalars`` before the first tree."""
+    scalars = np.zeros(layout.N_SCALARS, dtype=np.int64)
+    scalars[layout.IS_N_COLUMNS] = n_columns
+    scalars[layout.IS_N_FEATURES] = n_features
+    scalars[layout.IS_UNIT_SCALE] = np.float64(unit_scale(params)).view(np.int64)
+    return scalars
+
+
+def has_constant_hessian(
+    objective: Objective, weight: FloatArray | None, params: BoostParams
+) -> bool:
+    """Whether every row's hessian is 1 (or the same for all rows of any sample)."""
+    first_order = params.leaf_estimation in FIRST_ORDER
+    constant = (objective.constant_hessian or first_order) and weight is None
+    return constant and not follows_gradients(params)
+
+
+def drawn_columns(params: BoostParams, tree: int, n_features: int) -> npt.NDArray[np.int32]:
+    """The columns that a tree may use, ascending."""
+    n_taken = max(1, round(params.colsample_bytree * n_features))
+    order = hash_range(params.seed, _COLUMN_STREAM + tree, 0, n_features)
+    if params.feature_weights is not None and n_taken < n_features:
+        weight = np.array(params.feature_weights)
+        uniform = ((order >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        with np.errstate(divide="ignore"):  # columns of weight 0 come last
+            keys = np.log(uniform) / weight
+        n_taken = min(n_taken, np.count_nonzero(weight))
+        return np.sort(np.argsort(-keys, kind="stable")[:n_taken]).astype(np.int32)
+    return np.sort(np.argsort(order, kind="stable")[:n_taken]).astype(np.int32)
+
+
+def list_columns(matrix: BinnedMatrix, chosen: npt.NDArray[np.int32]) -> Columns:
+    """The columns ``chosen``, ascending, and the bytes of a row that hold them."""
+    position = chosen % np.int32(matrix.features_per_tile)
+    if not matrix.paired:
+        return Columns(chosen, position, None)
+    pairs, held_in = np.unique(chosen // 2, return_inverse=True)
+    byte = (pairs % matrix.bytes_per_tile).astype(np.int32)
+    return Columns(chosen, position, Pairs(byte, held_in.astype(np.int32)))
+
+
+def replace_columns(columns: Columns, drawn: Columns) -> None:
+    """Write the list ``drawn`` over a longer one, where it stands."""
+    columns.feature[: len(drawn.feature)] = drawn.feature
+    columns.position[: len(drawn.feature)] = drawn.position
+    if columns.pairs is not None and drawn.pairs is not None:
+        columns.pairs.byte[: len(drawn.pairs.byte)] = drawn.pairs.byte
+        columns.pairs.held_in[: len(drawn.feature)] = drawn.pairs.held_in
+
+
+def begin_tree(scalars: IntArray, tree: int, output: int, n_outputs: int) -> None:
+    """Note which tree is to be grown."""
+    scalars[layout.IS_TREE] = tree
+    scalars[layout.IS_ROUND] = tree // n_outputs
+    scalars[layout.IS_OUTPUT] = output
+
+
+def finished_tree(
+    arrays: layout.Tree, n_nodes: int, threshold: IntArray, bins: npt.NDArray[np.uint8]
+) -> GrownTree:
+    """The tree in the table of nodes; ``bins`` is empty where it was not grown on bins."""
+    table, numbers = arrays.table[:n_nodes], arrays.numbers[:n_nodes]
+    left = table[:, layout.NODE_LEFT].astype(np.int32)
+    inner = left != 0
+    return GrownTree(
+        feature=features_of(arrays, n_nodes),
+        threshold=threshold,
+        bin=bins,
+        missing_left=(inner & (table[:, layout.NODE_MISSING_LEFT] == 1)).astype(np.uint8),
+        left=left,
+        right=table[:, layout.NODE_RIGHT].astype(np.int32),
+        value=numbers[:, layout.NUMBER_VALUE].copy(),
+        gain=np.where(inner, numbers[:, layout.NUMBER_GAIN], 0.0),
+        cover=numbers[:, layout.NUMBER_COVER].copy(),
+        count=table[:, layout.NODE_COUNT].copy(),
+        column=np.where(inner, table[:, layout.NODE_COLUMN], -1).astype(np.int32)[: len(bins)],
+        left_bins=_sets_of(arrays, n_nodes)[: len(bins)],
+    )
+
+
+def _sets_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.uint64]:
+    """Bins that go left at each node, four words; none in leaves, where a split may be known."""
+    table = arrays.table[:n_nodes]
+    sets = table[:, layout.NODE_SET : layout.NODE_SET + layout.SET_WORDS]
+    return np.where(table[:, layout.NODE_LEFT, None] != 0, sets, 0).view(np.uint64)
+
+
+def features_of(arrays: layout.Tree, n_nodes: int) -> npt.NDArray[np.int32]:
+    """Column of the split of each node, -1 in leaves."""
+    table = arrays.table[:n_nodes]
+    inner = table[:, layout.NODE_LEFT] != 0
+    return np.where(inner, table[:, layout.NODE_FEATURE], -1).astype(np.int32)
+
+
+def segments_of(
+    arrays: layout.Tree, scalars: IntArray, rows: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
+    """Rows of the last tree by leaf.
+
+    Returns
+    -------
+    rows : uint32
+        The sample, the rows of a leaf side by side.
+    leaves : int64, shape (n_leaves,)
+        Nodes, in the order of their rows.
+    starts : int64, shape (n_leaves + 1,)
+        First row of each leaf in ``rows``, and their number.
+    """
+    n_rows = int(scalars[layout.IS_N_ROWS])
+    table = arrays.table[: int(scalars[layout.IS_N_NODES])]
+    leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
+    leaves = leaves[np.argsort(table[leaves, layout.NODE_START])]
+    starts = np.append(table[leaves, layout.NODE_START], n_rows)
+    return rows[:n_rows], leaves, starts

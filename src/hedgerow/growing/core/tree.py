@@ -1,0 +1,280 @@
+"""A grown tree, and the walk of rows down it.
+
+Every way of growing ends in a :class:`GrownTree`; what comes after (scores of
+rows that it was not grown on, leaf values by line search, the model) does not
+know how it was grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import FloatArray, IntArray, RowArray
+from hedgerow.data import BinnedMatrix
+from hedgerow.data.pairs import left_bytes
+from hedgerow.growing.core.state import NUMBER_VALUE
+from hedgerow.kernels.predict import add_chosen_vectors
+from hedgerow.kernels.slopes import Slopes, add_chosen_lines
+from hedgerow.kernels.traverse import add_tree_scores, walk_space
+from hedgerow.threads import run_blocks
+
+Steps: TypeAlias = (
+    "tuple[npt.NDArray[np.int32], npt.NDArray[np.uint64], npt.NDArray[np.int32], "
+    "npt.NDArray[np.int32]]"
+)
+"""What a walk needs of each node: column, bins that go left, children (0 in a leaf)."""
+
+_ROWS_PER_WALK = 20_000  # a walk of 0.2 ms; to wake a thread takes 0.06 ms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrownTree:
+    """One tree; nodes as in :class:`hedgerow.model.forest.Forest`.
+
+    A row goes left if the key of its value is ``<= threshold``, or if it is
+    missing and ``missing_left``; in a category column, if its category is in a set.
+    In terms of bins, that of ``column`` is in the set ``left_bins`` of the node
+    (four words, bit b for bin b).  ``bin`` is the last bin that goes left where
+    there is a threshold.  The three are empty where the tree was not grown on bins.
+    ``vectors``, (n_nodes, n_outputs), hold what the tree adds to all outputs; ``value``
+    is then 0.  ``slopes`` are the terms of leaves that are lines.
+    """
+
+    feature: npt.NDArray[np.int32]
+    threshold: IntArray
+    bin: npt.NDArray[np.uint8]
+    missing_left: npt.NDArray[np.uint8]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    value: FloatArray
+    gain: FloatArray
+    cover: FloatArray
+    count: IntArray
+    column: npt.NDArray[np.int32]
+    left_bins: npt.NDArray[np.uint64]
+    vectors: FloatArray | None = None
+    slopes: Slopes | None = None
+
+    def with_values(self, value: FloatArray) -> GrownTree:
+        """The same tree with other node values."""
+        return replace(self.finished(), value=value)
+
+    def with_slopes(self, slopes: Slopes) -> GrownTree:
+        """The same tree with leaves that are lines."""
+        return replace(self.finished(), slopes=slopes)
+
+    def with_counts(self, count: IntArray) -> GrownTree:
+        """The same tree with other numbers of rows."""
+        return replace(self.finished(), count=count)
+
+    def with_vectors(self, vectors: FloatArray) -> GrownTree:
+        """The same tree with a value for each output in place of one."""
+        return replace(self.finished(), value=np.zeros(len(vectors)), vectors=vectors)
+
+    def steps(self) -> Steps:
+        """What a walk needs, in arrays as kernels are compiled for."""
+        return self.column, self.left_bins, self.left, self.right
+
+    def finished(self) -> GrownTree:
+        """The same tree, all of whose fields are there."""
+        return self
+
+
+class Nodes(NamedTuple):
+    """Nodes of a tree, or of several one behind the other, as the grower's table has them.
+
+    splits   int32 (6, n_nodes): feature, bin, missing_left, column, left, right
+    sets     uint64 (n_nodes, 4): bins that go left
+    count    int64 (n_nodes,)
+    numbers  float64 (NUMBERS, n_nodes)
+
+    Leaves (left is 0) may hold the split that was found for them.
+    """
+
+    splits: npt.NDArray[np.int32]
+    sets: npt.NDArray[np.uint64]
+    count: IntArray
+    numbers: FloatArray
+
+
+class TreeOfTable(GrownTree):
+    """A tree as its nodes stand in the grower's table.
+
+    A walk needs a few arrays, and most trees of a fit, those of the folds, are only walked.
+    The fields are built when the first of them is read, and for a model those of many trees
+    at once (:func:`joined`): building the ten arrays of a tree can cost as much as growing it.
+
+    Parameters
+    ----------
+    nodes : Nodes
+        Copies.
+    finish : callable
+        Makes a finished tree of nodes; of several trees one behind the other, too.
+    vectors : float64 (n_nodes, n_outputs), optional
+    slopes : Slopes, optional
+    """
+
+    __slots__ = ("finish", "nodes")
+    nodes: Nodes
+    finish: Callable[[Nodes], GrownTree]
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        finish: Callable[[Nodes], GrownTree],
+        vectors: FloatArray | None = None,
+        slopes: Slopes | None = None,
+    ) -> None:
+        put = object.__setattr__  # trees do not change
+        put(self, "nodes", nodes)
+        put(self, "finish", finish)
+        put(self, "value", nodes.numbers[NUMBER_VALUE])
+        put(self, "vectors", vectors)
+        put(self, "slopes", slopes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIELDS:  # what copying and pickling look for
+            raise AttributeError(name)
+        finished = self.finished()
+        for field in _FIELDS:
+            object.__setattr__(self, field, getattr(finished, field))
+        return getattr(finished, name)
+
+    def with_vectors(self, vectors: FloatArray) -> GrownTree:
+        numbers = self.nodes.numbers.copy()
+        numbers[NUMBER_VALUE] = 0.0
+        return TreeOfTable(self.nodes._replace(numbers=numbers), self.finish, vectors)
+
+    def with_slopes(self, slopes: Slopes) -> GrownTree:
+        return TreeOfTable(self.nodes, self.finish, self.vectors, slopes)
+
+    def steps(self) -> Steps:
+        splits, sets, _, _ = self.nodes
+        return splits[3], sets, splits[4], splits[5]
+
+    def finished(self) -> GrownTree:
+        finished = self.finish(self.nodes)
+        if self.vectors is None and self.slopes is None:
+            return finished
+        return replace(finished, vectors=self.vectors, slopes=self.slopes)
+
+
+_FIELDS = frozenset(field.name for field in fields(GrownTree))
+_TREES_AT_ONCE = 64
+
+
+def joined(trees: Sequence[GrownTree]) -> Sequence[GrownTree]:
+    """The nodes of the trees in the same order, in as few pieces as may be.
+
+    Vectors and slopes are those of the trees: pieces have none.
+    """
+    some = [tree for tree in trees if isinstance(tree, TreeOfTable)]
+    if len(some) < len(trees) or any(tree.finish is not some[0].finish for tree in some):
+        return trees
+    pieces = []
+    for first in range(0, len(some), _TREES_AT_ONCE):
+        splits, sets, count, numbers = zip(
+            *(tree.nodes for tree in some[first : first + _TREES_AT_ONCE]), strict=True
+        )
+        nodes = Nodes(
+            np.concatenate(splits, axis=1),
+            np.concatenate(sets),
+            np.concatenate(count),
+            np.concatenate(numbers, axis=1),
+        )
+        pieces.append(some[0].finish(nodes))
+    return pieces
+
+
+def add_scores(
+    tree: GrownTree,
+    matrix: BinnedMatrix,
+    rows: RowArray,
+    scores: FloatArray,
+    n_threads: int,
+) -> None:
+    """Add the tree's value of each of ``rows`` (of all, if there are none) to its score."""
+    _add_values(tree.steps(), tree.value, matrix, rows, scores, n_threads)
+
+
+def _add_values(
+    steps: Steps,
+    value: FloatArray,
+    matrix: BinnedMatrix,
+    rows: RowArray,
+    scores: FloatArray,
+    n_threads: int,
+) -> None:
+    column, sets, left, right = steps
+    if matrix.paired:
+        column, sets = column >> 1, left_bytes(column, sets)
+    nodes = (column, sets, left, right, value)
+    run_blocks(
+        lambda start, stop: add_tree_scores(
+            matrix.by_row,
+            matrix.bytes_per_tile,
+            nodes,
+            rows,
+            start,
+            stop,
+            walk_space(len(value)),
+            scores,
+        ),
+        len(rows) or matrix.n_rows,
+        n_threads,
+        _ROWS_PER_WALK,
+    )
+
+
+def add_vectors(
+    tree: GrownTree,
+    matrix: BinnedMatrix,
+    rows: RowArray,
+    scores: FloatArray,
+    n_threads: int,
+) -> None:
+    """The same for a tree with vectors, to scores of all outputs, in one walk.
+
+    ``scores`` have shape (n_outputs, n_rows).
+    """
+    assert tree.vectors is not None
+    ends, numbers = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
+    _add_values(tree.steps(), numbers, matrix, rows, ends, n_threads)
+    vectors = tree.vectors
+    run_blocks(
+        lambda start, stop: add_chosen_vectors(vectors, ends, rows, start, stop, scores),
+        len(rows) or matrix.n_rows,
+        n_threads,
+        _ROWS_PER_WALK,
+    )
+
+
+def add_lines(
+    tree: GrownTree,
+    matrix: BinnedMatrix,
+    numbers: FloatArray,
+    rows: RowArray,
+    scores: FloatArray,
+    n_threads: int,
+) -> None:
+    """The same for a tree whose leaves are lines in the ``numbers`` of the rows."""
+    assert tree.slopes is not None
+    ends, node = np.zeros(matrix.n_rows), np.arange(len(tree.value), dtype=np.float64)
+    _add_values(tree.steps(), node, matrix, rows, ends, n_threads)
+    value, slopes = tree.value, tree.slopes
+    run_blocks(
+        lambda start, stop: add_chosen_lines(
+            value, slopes, numbers, ends, rows, start, stop, scores
+        ),
+        len(rows) or matrix.n_rows,
+        n_threads,
+        _ROWS_PER_WALK,
+    )
+
+
+NO_ROWS: RowArray = np.zeros(0, dtype=np.uint32)

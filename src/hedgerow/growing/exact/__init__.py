@@ -1,0 +1,1 @@
+"""Splits at every value instead of histograms, in memory and from files."""

@@ -1,0 +1,477 @@
+"""Stages of exact and approximate growth on sorted columns.
+
+Glossary
+--------
+list      the rows of one node in the order of one column (:mod:`hedgerow.kernels.exact`)
+segment   where a node's list lies among the lists of all nodes
+slot      row of the table of segments that a node which may be split occupies
+sides     for the node being split: 0 for rows that go left, 1 for the others
+
+::
+
+    gradient pass, row sample                         as for histograms
+    root:   its lists are the blocks, sorted once     data.blocks
+    until no node is worth a split or the tree is full:
+        thread 0: settle the last search, choose a node, open its children
+        mark the side of each of its rows, from the list of the column that it splits
+        divide its rows and, each thread its own columns, its lists
+        search the lists of both children
+
+Frontier, samples, leaf values and order of rows are those of histogram growth
+(:mod:`hedgerow.growing.core.grow`); only the search differs.  XGBoost scans whole
+blocks once a level and looks up the node of every entry; here the list of each
+node lies side by side, so that the sums of a scan stay in registers, a node
+costs what its own entries cost, and leaf-wise growth is as cheap as level-wise.
+
+Candidates (``tree_method="approx"``) are weighted quantiles, weights being
+hessians: of the sample, once a tree (``global``), or of the rows of each node,
+anew (``local``).  The exact ranks along a sorted column are a summary of it
+without error, so the candidates are those of a quantile sketch
+(:mod:`hedgerow.data.sketch`, for data that are not sorted) of error zero.
+
+Sums are integers: the trees are the same bytes for any number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import BinArray, IntArray, RowArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import member, note_split
+from hedgerow.growing.core.frontier import advance, start_tree
+from hedgerow.growing.core.gradients import gradient_pass, units_of
+from hedgerow.growing.core.grow import ORDER_STOP, ROWS_TO_SHARE, partition_node
+from hedgerow.growing.core.leaves import finish_tree
+from hedgerow.growing.core.state import (
+    FOUND_SET,
+    IS_DROPPED_BITS,
+    IS_LARGE_SLOT,
+    IS_N_COLUMNS,
+    IS_N_ROWS,
+    IS_PARENT,
+    IS_SMALL,
+    IS_SMALL_SLOT,
+    NODE_BIN,
+    NODE_COUNT,
+    NODE_FEATURE,
+    NODE_G,
+    NODE_H,
+    NODE_LEFT,
+    NODE_MISSING_LEFT,
+    NODE_START,
+    ExactExtras,
+    Rows,
+    Settings,
+    Threads,
+    Tree,
+)
+from hedgerow.growing.sampling.draws import allow_children
+from hedgerow.growing.sampling.goss import draw_rows
+from hedgerow.kernels.barrier import Crew, await_order, barrier, give_order, share
+from hedgerow.kernels.exact import (
+    NO_CUT,
+    CutBuffer,
+    ExactSplit,
+    divide_entries,
+    mark_sides,
+    search_list,
+    thin_runs,
+)
+from hedgerow.kernels.intrinsics import float_of_bits
+from hedgerow.kernels.monotone import AskedColumn, Bounds, Constraints, bounds_of, factor_of
+from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
+from hedgerow.objectives.derivatives import LossData
+
+EVERY_VALUE, GLOBAL, LOCAL = 0, 1, 2
+"""Which cuts are scored: all, those of the tree's candidates, those of the node's."""
+
+_COLUMN_COST = 32
+"""Entries that take the time of setting out on a column."""
+
+
+class Lists(NamedTuple):
+    """Sorted entries and where those of each node lie.
+
+    entries    uint32 (n_entries + padding,): the blocks, never written
+    work       same: the lists of all nodes but, mostly, the root
+    starts     int64 (n_features + 1,): blocks in ``entries``; lists stay within
+    segments   int64 (slots, n_features, 2): start and stop of a node's lists
+    slot_of    int64 (nodes,): slot under which a node was searched
+    edges      uint32 (nodes, 2): rows just below and just above a node's cut
+    sides      uint8 (n_rows,)
+    scratch    uint32 (threads, longest block + padding)
+    cuts       a buffer for each thread: (threads, its size or more)
+    """
+
+    entries: RowArray
+    work: RowArray
+    starts: IntArray
+    segments: IntArray
+    slot_of: IntArray
+    edges: RowArray
+    sides: BinArray
+    scratch: RowArray
+    cuts: CutBuffer
+
+
+class Choice(NamedTuple):
+    """Columns that the tree may use, and which of their cuts are scored."""
+
+    columns: np.ndarray  # int32 (n_features,), ascending; IS_N_COLUMNS are used
+    sketch: np.int64
+    eps: np.float64
+
+
+class Search(NamedTuple):
+    """As in :class:`hedgerow.growing.core.state.Search`."""
+
+    found: IntArray
+    allowed: np.ndarray
+
+
+class ExactState(NamedTuple):
+    """Everything that the threads of a fit share."""
+
+    crew: Crew
+    settings: Settings
+    rules: SplitRules
+    loss_data: LossData
+    rows: Rows
+    threads: Threads
+    tree: Tree
+    scalars: IntArray
+    lists: Lists
+    choice: Choice
+    search: Search
+    extras: ExactExtras
+
+
+@kernel(inner=True)
+def share_columns(starts: IntArray, choice: Choice, n_columns: int, crew: Crew, thread: int) -> int:
+    """First column of ``thread`` when entries are divided evenly; ascending with threads."""
+    total = np.int64(0)
+    for k in range(n_columns):
+        column = choice.columns[k]
+        total += starts[column + 1] - starts[column] + _COLUMN_COST
+    before = np.int64(0)
+    for k in range(n_columns):
+        column = choice.columns[k]
+        cost = starts[column + 1] - starts[column] + _COLUMN_COST
+        if (2 * before + cost) * crew.n_threads >= 2 * total * thread:
+            return np.int64(k)
+        before += cost
+    return np.int64(n_columns)
+
+
+@kernel(inner=True)
+def reads_entries(node: int, settings: Settings, choice: Choice) -> bool:
+    """Whether the node's lists are the blocks themselves: the root's, if it leaves out none."""
+    return node == 0 and not (settings.subsample < 1.0 or choice.sketch == GLOBAL)
+
+
+@kernel(inner=True)
+def open_root(
+    thread: int,
+    mine: tuple[int, int],
+    settings: Settings,
+    rows: Rows,
+    lists: Lists,
+    choice: Choice,
+    slot: int,
+) -> None:
+    """Set out the root's lists of columns ``mine``: sampled rows, candidates of the tree."""
+    starts, scratch = lists.starts, lists.scratch[thread]
+    for k in range(mine[0], mine[1]):
+        column = np.int64(choice.columns[k])
+        start, stop = starts[column], starts[column + 1]
+        source = lists.entries
+        if settings.subsample < 1.0:
+            place = (start, stop)
+            stop = start + divide_entries(source, place, lists.sides, lists.work, scratch)
+            source = lists.work
+        if choice.sketch == GLOBAL:
+            thin_runs(source, (start, stop), rows.fixed, choice.eps, lists.work, start)
+        lists.segments[slot, column, 0] = start
+        lists.segments[slot, column, 1] = stop
+
+
+@kernel(inner=True)
+def sum_root(
+    thread: int,
+    crew: Crew,
+    settings: Settings,
+    rows: Rows,
+    sides: BinArray,
+    sums: IntArray,
+    n_sampled: int,
+) -> None:
+    """Add up g and h of this thread's share of the sample; mark rows outside it."""
+    start, stop = share(n_sampled, thread, crew.n_threads)
+    ids, fixed = rows.rows, rows.fixed
+    two, one = np.uint64(2), np.uint64(1)
+    g, h = np.int64(0), np.int64(0)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        at = two * np.uint64(ids[i])
+        g += np.int64(fixed[at])
+        h += np.int64(fixed[at + one])
+    sums[thread, 0, 0] = g
+    sums[thread, 1, 0] = h
+    if settings.subsample < 1.0:
+        start, stop = share(settings.n_rows, thread, crew.n_threads)
+        for i in range(np.uint64(start), np.uint64(stop)):
+            sides[np.uint64(ids[i])] = np.uint8(i >= np.uint64(n_sampled))
+    barrier(crew)
+
+
+@kernel(inner=True)
+def set_root(tree: Tree, sums: IntArray, scalars: IntArray) -> None:
+    """Thread 0: the root's sums, in fixed numbers (no bits dropped as in histograms)."""
+    scalars[IS_DROPPED_BITS] = 0
+    for t in range(sums.shape[0]):
+        tree.table[0, NODE_G] += sums[t, 0, 0]
+        tree.table[0, NODE_H] += sums[t, 1, 0]
+
+
+@kernel(inner=True)
+def mark_rows(
+    thread: int,
+    crew: Crew,
+    rows: Rows,
+    lists: Lists,
+    source: RowArray,
+    row: IntArray,
+    node: int,
+) -> None:
+    """Write the side of every row of the node with table row ``row``."""
+    slot, feature = lists.slot_of[node], row[NODE_FEATURE]
+    start, stop = lists.segments[slot, feature, 0], lists.segments[slot, feature, 1]
+    n_present, middle = stop - start, row[NODE_BIN]
+    count = row[NODE_COUNT]
+    n_parts = crew.n_threads if count >= ROWS_TO_SHARE else np.int64(1)
+    sides = lists.sides
+    if n_present < count:
+        if thread < n_parts:
+            first, last = share(count, thread, n_parts)
+            default = np.uint8(1 - row[NODE_MISSING_LEFT])
+            for i in range(row[NODE_START] + first, row[NODE_START] + last):
+                sides[np.uint64(rows.rows[i])] = default
+        barrier(crew)
+    if thread < n_parts:
+        first, last = share(n_present, thread, n_parts)
+        mark_sides(source, start, start + first, start + last, middle, sides)
+    if thread == 0:
+        row_bits = np.uint32((1 << 31) - 1)
+        lists.edges[node, 0] = source[start + middle - 1] & row_bits
+        lists.edges[node, 1] = source[start + min(middle, n_present - 1)] & row_bits
+    barrier(crew)
+
+
+@kernel(inner=True)
+def divide_lists(
+    thread: int,
+    mine: tuple[int, int],
+    lists: Lists,
+    source: RowArray,
+    columns: np.ndarray,
+    slots: tuple[int, int, int],
+) -> None:
+    """Divide the lists of columns ``mine``; ``slots`` are those of parent, left and right child."""
+    parent, left, right = slots
+    scratch, segments = lists.scratch[thread], lists.segments
+    for k in range(mine[0], mine[1]):
+        column = np.int64(columns[k])
+        start, stop = segments[parent, column, 0], segments[parent, column, 1]
+        middle = start + divide_entries(source, (start, stop), lists.sides, lists.work, scratch)
+        segments[left, column, 0] = start
+        segments[left, column, 1] = middle
+        segments[right, column, 0] = middle
+        segments[right, column, 1] = stop
+
+
+@kernel(inner=True)
+def split_node(thread: int, mine: tuple[int, int], state: ExactState, parent: int) -> None:
+    """Divide the rows of ``parent`` and, if a child is searched, its lists."""
+    crew, lists, scalars = state.crew, state.lists, state.scalars
+    row = state.tree.table[parent]
+    source = lists.work
+    if reads_entries(parent, state.settings, state.choice):
+        source = lists.entries
+    mark_rows(thread, crew, state.rows, lists, source, row, parent)
+    partition_node(thread, crew, state.rows, lists.sides, row, state.threads.counts)
+    if scalars[IS_SMALL] >= 0:
+        small, large = scalars[IS_SMALL_SLOT], scalars[IS_LARGE_SLOT]
+        if scalars[IS_SMALL] == row[NODE_LEFT]:
+            slots = (lists.slot_of[parent], small, large)
+        else:
+            slots = (lists.slot_of[parent], large, small)
+        divide_lists(thread, mine, lists, source, state.choice.columns, slots)
+    barrier(crew)
+
+
+@kernel(inner=True)
+def search_bounded(
+    entries: RowArray,
+    place: tuple[int, int],
+    fixed: np.ndarray,
+    cuts: CutBuffer,
+    node: tuple[NodeSums, Limits, Bounds],
+    column: int,
+    best: ExactSplit,
+    asked: Constraints | None,
+) -> ExactSplit:
+    """The better of ``best`` and the best cut of a column whose gains are constrained."""
+    if asked is None:
+        return best
+    sums, limits, bounds = node
+    factor = factor_of(asked, column, bounds)
+    wanted = AskedColumn(asked.sign[column], factor, place[1] - place[0], bounds)
+    return search_list(entries, place, fixed, cuts, sums, limits, column, best, wanted)
+
+
+@kernel(inner=True)
+def note_cut(
+    found: IntArray,
+    score: float,
+    cut: tuple[int, int, int],
+    missing_left: int,
+    left: NodeSums,
+    n_rows: int,
+) -> None:
+    """Note the best cut of a node of ``n_rows`` rows.
+
+    ``cut`` is its column, the rows with a value before it, and all rows with a value.
+    """
+    column, n_before, n_present = cut
+    apart = np.int64(0)
+    if score >= 0.0 and missing_left == 0:
+        apart = np.int64(n_before == n_present)  # SETS_APART
+        # Where no row is missing, a later one goes with the larger part.
+        if n_present == n_rows:
+            missing_left = np.int64(2 * left.n >= n_rows)
+    note_split(found, score, column, apart, n_before, missing_left, left)
+    found[FOUND_SET] = 1  # side 0 goes left
+
+
+@kernel(inner=True)
+def search_node(
+    thread: int,
+    mine: tuple[int, int],
+    state: ExactState,
+    child: int,
+    node: int,
+    slot: int,
+    extras: ExactExtras,
+) -> None:
+    """Find the best split of ``node`` in columns ``mine``."""
+    settings, lists, choice, scalars = state.settings, state.lists, state.choice, state.scalars
+    row, fixed, found = state.tree.table[node], state.rows.fixed, state.search.found[thread, child]
+    units = units_of(scalars, settings.constant_hessian, 0)
+    sums = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    limits = limits_of(sums, units, state.rules)
+    bounds = bounds_of(extras.constraints, node, sums, units, state.rules)
+    source, scratch = lists.work, lists.scratch[thread]
+    if reads_entries(node, settings, choice):
+        source = lists.entries
+    buffers = lists.cuts
+    cuts = CutBuffer(buffers.g[thread], buffers.h[thread], buffers.n[thread], buffers.score[thread])
+    best = NO_CUT
+    for k in range(mine[0], mine[1]):
+        column = np.int64(choice.columns[k])
+        start, stop = lists.segments[slot, column, 0], lists.segments[slot, column, 1]
+        if stop == start or state.search.allowed[child, column] == 0:
+            continue
+        entries, place = source, (start, stop)
+        if choice.sketch == LOCAL:
+            thin_runs(source, place, fixed, choice.eps, scratch, np.int64(0))
+            entries, place = scratch, (np.int64(0), stop - start)
+        if extras.constraints.scored == 0:
+            best = search_list(entries, place, fixed, cuts, sums, limits, column, best, None)
+        else:
+            best = search_bounded(
+                entries,
+                place,
+                fixed,
+                cuts,
+                (sums, limits, bounds),
+                column,
+                best,
+                extras.constraints,
+            )
+    score, n_present = -1.0, np.int64(0)
+    if best.score >= 0:
+        score = comparable(float_of_bits(best.score), units)
+        place = lists.segments[slot, best.feature]
+        n_present = place[1] - place[0]
+    cut = (best.feature, best.n_present, n_present)
+    left = NodeSums(best.g_left, best.h_left, best.n_left)
+    note_cut(found, score, cut, best.missing_left, left, sums.n)
+
+
+@kernel(inner=True)
+def search_children(thread: int, mine: tuple[int, int], state: ExactState) -> None:
+    """Best splits of the one or two nodes that have just been made."""
+    scalars, lists = state.scalars, state.lists
+    for child in range(2):
+        node, slot, searched = member(scalars, child)
+        if node < 0 or searched == 0:
+            continue
+        if thread == 0:
+            lists.slot_of[node] = slot
+        if node == 0:
+            open_root(thread, mine, state.settings, state.rows, lists, state.choice, slot)
+        search_node(thread, mine, state, child, node, slot, state.extras)
+    barrier(state.crew)
+
+
+@kernel(inner=True)
+def grow_tree(thread: int, state: ExactState) -> None:
+    """Grow one tree, all threads together."""
+    crew, settings, rules = state.crew, state.settings, state.rules
+    tree, scalars, search = state.tree, state.scalars, state.search
+    rows, threads, lists = state.rows, state.threads, state.lists
+    gradient_pass(thread, crew, settings, state.loss_data, rows, threads, scalars)
+    draw_rows(thread, crew, settings, rows, threads.counts, scalars, state.extras)
+    n_sampled = scalars[IS_N_ROWS]
+    sum_root(thread, crew, settings, rows, lists.sides, threads.leaf_sums, n_sampled)
+    n_columns = scalars[IS_N_COLUMNS]
+    first = share_columns(lists.starts, state.choice, n_columns, crew, thread)
+    stop = share_columns(lists.starts, state.choice, n_columns, crew, thread + 1)
+    mine = (first, stop if thread + 1 < crew.n_threads else n_columns)
+    if thread == 0:
+        start_tree(settings, rules, tree, scalars, state.extras)
+        set_root(tree, threads.leaf_sums, scalars)
+    while True:
+        if thread == 0:
+            allow_children(settings, search.allowed, tree.table, scalars, state.extras)
+        barrier(crew)
+        parent, search_next = scalars[IS_PARENT], scalars[IS_SMALL] >= 0
+        if parent >= 0:
+            split_node(thread, mine, state, parent)
+        elif not search_next:
+            break
+        if search_next:
+            search_children(thread, mine, state)
+        if thread == 0:
+            advance(settings, rules, tree, scalars, search.found, state.extras, None)
+    raw, sums = state.loss_data.raw, threads.leaf_sums
+    finish_tree(thread, crew, settings, rules, rows, raw, sums, tree, scalars, state.extras)
+
+
+@kernel
+def work(thread: int, state: ExactState, order: int) -> None:
+    """Thread 0: grow one tree with the helpers.  Helpers: grow trees until dismissed."""
+    number = 0
+    while True:
+        if thread == 0:
+            give_order(state.crew, order)
+        else:
+            order = await_order(state.crew, number)
+            number += 1
+        if order == ORDER_STOP:
+            return
+        grow_tree(thread, state)
+        if thread == 0:
+            return

@@ -1,0 +1,417 @@
+"""Exact growth on sorted columns that are on disk: the trees of ``ExactGrower``.
+
+::
+
+    gradients of all rows, row sample                       row by row
+    until the tree is finished:
+        all nodes that may be split next, in one go:        growing.chunk_order
+            rows to the default side, row by row
+            those with a value to the other one             the columns split, in part
+        best cuts of all their children                     every column, once (twice
+                                                            where values are missing)
+    values of the leaves -> raw scores                      row by row
+
+Passes are in :mod:`hedgerow.growing.exact.stored_passes`.  Rows know their nodes (four
+bytes) and their fixed gradients (eight), which lie in memory, or in a scratch file that
+is mapped where they take more than their part of the memory limit: entries name rows in
+the order of values, so these arrays are read all over.
+
+Sums are integers, and the order of nodes is found afterwards: the trees are the same
+bytes as in memory, for any number of threads, pieces and folders.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.arrays import AnyArray, FloatArray, IntArray, RowArray, aligned_empty, aligned_zeros
+from hedgerow.data.block_files import BlockFile
+from hedgerow.data.column_files import ColumnFiles
+from hedgerow.data.scratch import explained
+from hedgerow.errors import AllRowsNeededError
+from hedgerow.growing.chunks.order import Order
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.branches import is_constrained
+from hedgerow.growing.core.gradients import BLOCK
+from hedgerow.growing.core.setup import (
+    begin_tree,
+    drawn_columns,
+    features_of,
+    finished_tree,
+    has_constant_hessian,
+    loss_data_of,
+    most_leaves,
+    settings_of,
+    split_rules,
+    start_scalars,
+    tree_arrays,
+)
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.growing.exact import stored_stages as stages
+from hedgerow.growing.exact.grower import make_extras, thresholds_between
+from hedgerow.growing.exact.stored_passes import Move, Passes
+from hedgerow.growing.sampling.goss import follows_gradients
+from hedgerow.kernels import exact_stream as stream
+from hedgerow.kernels.barrier import SIGNAL_SIZE, Crew
+from hedgerow.kernels.exact_stream import Asked, StreamRows
+from hedgerow.kernels.keys import floats_of_keys
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.given import Given
+from hedgerow.params import FIRST_ORDER, BoostParams
+from hedgerow.threads import run_blocks, wait_addresses
+
+_MOST_NODES = 4096
+"""Nodes that are split in one go, at most."""
+
+_SPARE = 8
+"""Nodes that may be looked at, in nodes that a full tree has."""
+
+_ROWS_PER_THREAD = 1 << 16
+_BYTES_PER_ROW = 12
+
+
+class _Whole(Order):
+    """Looks at every node that may be taken: a pass costs the same for few nodes and many."""
+
+    def _push_guesses(self, heap: Any, parent: Any) -> None:
+        return
+
+
+class StoredExactGrower:
+    """Grows the trees of one fit on sorted columns on disk.
+
+    Used as :class:`hedgerow.growing.exact.grower.ExactGrower` is, with the same trees.
+
+    Parameters
+    ----------
+    columns : ColumnFiles
+        Stay open.
+    target, weight : float64 (n_rows,), weight or None
+        May be mapped files, like ``raw``.
+    raw : float64 (n_outputs, n_rows)
+        Raw scores; every grown tree is added to them in place.
+    objective : Objective
+    params : BoostParams
+        ``tree_method`` is ``"exact"``.
+    n_threads : int, default=1
+    adds_scores : bool, default=True
+        False: leave the raw scores to the caller.
+    memory_limit : int, optional
+        Bytes; where the arrays of rows take more than half of it, they are mapped
+        from a file beside the columns.  Default: they are in memory.
+
+    Raises
+    ------
+    ParameterError
+        For what cannot be done on columns on disk; the message names the parameter.
+    """
+
+    def __init__(
+        self,
+        columns: ColumnFiles,
+        target: FloatArray,
+        weight: FloatArray | None,
+        raw: FloatArray,
+        objective: Objective,
+        params: BoostParams,
+        n_threads: int = 1,
+        adds_scores: bool = True,
+        memory_limit: int | None = None,
+    ) -> None:
+        check_supported(params)
+        self._columns, self._params, self._n_threads = columns, params, n_threads
+        self._raw, self._adds_scores = raw, adds_scores
+        n_rows, n_features = columns.n_rows, columns.n_features
+        constant = has_constant_hessian(objective, weight, params)
+        max_leaves = most_leaves(params, n_rows)
+        settings = settings_of(params, objective, n_rows, n_features, max_leaves, constant, 0)
+        self._settings = settings._replace(packs_all=0)
+        self._rules = split_rules(params)
+        self._loss_data = loss_data_of(target, weight, raw, objective)
+        newton = params.leaf_estimation not in FIRST_ORDER
+        self._given = Given.of(objective, target, weight, n_threads, newton)
+        self._space: BlockFile | None = None
+        fixed, node = self._row_arrays(n_rows, memory_limit)
+        self._rows = StreamRows(node, fixed)
+        self._passes = Passes(columns, self._rows, n_threads)
+        self._crew = Crew(1, aligned_zeros(SIGNAL_SIZE, np.int64), *wait_addresses())
+        self._threads = layout.Threads(
+            cells=aligned_zeros((1, 1), np.int64),
+            blocks=aligned_empty((1, 2, BLOCK), np.float64),
+            counts=aligned_zeros((1, layout.COUNTS), np.int64),
+            leaf_sums=aligned_zeros((1, 2, 1), np.int64),
+        )
+        self._scalars = start_scalars(n_features, n_features, params)
+        self._max_nodes = min(2 * n_rows, 2 * max_leaves * _SPARE) + 2
+        self._tree = tree_arrays(self._max_nodes, 0)
+        self._cuts = np.zeros((self._max_nodes, stream.CUT_FIELDS), dtype=np.int64)
+        features = np.arange(n_features, dtype=np.int32)
+        self._extras = make_extras(params, n_rows, features, 1, self._max_nodes)
+        self._final = tree_arrays(0, 0)
+        self._leaf_of = np.zeros(0, dtype=np.int64)
+
+    def set_rate(self, rate: float) -> None:
+        """Set the factor on the values of the trees to come."""
+        self._settings = self._settings._replace(learning_rate=rate)
+
+    def grow(self, tree: int, output: int) -> GrownTree:
+        """Grow tree number ``tree`` for ``output``.
+
+        The raw scores of its rows are updated if ``adds_scores``.
+        """
+        begin_tree(self._scalars, tree, output, len(self._raw))
+        if self._params.colsample_bytree < 1.0:
+            chosen = drawn_columns(self._params, tree, self._columns.n_features)
+            self._extras.features[: len(chosen)] = chosen
+            self._scalars[layout.IS_N_FEATURES] = len(chosen)
+        number = int(self._scalars[layout.IS_ROUND]) // self._params.num_parallel_tree
+        self._given.prepare(self._loss_data, output, number)
+        self._compute_gradients()
+        searched = self._open_root()
+        if searched:
+            self._search(np.zeros(1, dtype=np.int64))
+        order = _Whole(self._tree, self._settings.max_leaves, bool(self._settings.depthwise))
+        while self._grow_further(order):
+            pass
+        return self._finish(order, output)
+
+    def rows_outside(self) -> RowArray:
+        """Rows that the last tree was not grown on (empty without row sampling)."""
+        if self._settings.subsample >= 1.0:
+            return np.zeros(0, dtype=np.uint32)
+        return np.flatnonzero(self._rows.node == 0).astype(np.uint32)
+
+    def row_weights(self, rows: RowArray) -> FloatArray | None:
+        """Weights of some rows in the last tree's sample: all count the same."""
+        return None
+
+    def leaf_segments(self) -> tuple[npt.NDArray[np.uint32], IntArray, IntArray]:
+        """Rows of the last tree by leaf; see :func:`hedgerow.growing.core.setup.segments_of`."""
+        table = self._final.table
+        leaves = np.flatnonzero(table[:, layout.NODE_LEFT] == 0)
+        leaves = leaves[np.argsort(table[leaves, layout.NODE_START], kind="stable")]
+        n_rows = int(self._scalars[layout.IS_N_ROWS])
+        starts = np.append(table[leaves, layout.NODE_START], n_rows)
+        # Speculative nodes of one leaf share its place: rows come in their own order.
+        leaf = self._leaf_of.astype(np.int32)
+        places = np.append(table[:, layout.NODE_START], n_rows)
+        rows = np.empty(n_rows, dtype=np.uint32)
+        stream.gather_rows(self._rows.node, leaf, places, rows)
+        return rows, leaves, starts
+
+    def close(self) -> None:
+        """Give back the arrays of rows; the columns stay open."""
+        self._rows = StreamRows(np.zeros(0, np.int32), np.zeros(0, np.int32))
+        self._passes = Passes(self._columns, self._rows, 1)
+        if self._space is not None:
+            self._space.close()
+            self._space.path.unlink(missing_ok=True)
+            self._space = None
+
+    # ---- the parts of a tree -----------------------------------------------------
+
+    def _row_arrays(self, n_rows: int, memory_limit: int | None) -> tuple[AnyArray, AnyArray]:
+        """Fixed gradients and nodes of all rows, in memory or mapped."""
+        size = _BYTES_PER_ROW * n_rows
+        if memory_limit is None or 2 * size <= memory_limit:
+            return aligned_empty(2 * n_rows, np.int32), aligned_zeros(n_rows, np.int32)
+        name = f"rows-{secrets.token_hex(8)}"
+        self._space = BlockFile(os.path.join(self._columns.scratch_folder, name))
+        self._space.reserve(size)
+        with explained("map", self._space.path):
+            mapped = np.memmap(self._space.path, np.int32, "r+", shape=(3 * n_rows,))
+        data = mapped.view(np.ndarray)
+        return data[: 2 * n_rows], data[2 * n_rows :]
+
+    def _compute_gradients(self) -> None:
+        no_rows = np.zeros(0, dtype=np.uint32)
+        rows = layout.Rows(no_rows, no_rows, self._rows.fixed, np.zeros(0, dtype=np.int64))
+        stages.compute_gradients(
+            self._crew, self._settings, self._loss_data, rows, self._threads, self._scalars
+        )
+
+    def _open_root(self) -> bool:
+        sums = np.zeros(3, dtype=np.int64)
+        stages.place_rows(self._settings, self._scalars, self._rows.fixed, self._rows.node, sums)
+        found = stages.open_root(
+            self._settings, self._rules, self._tree, self._scalars, sums, self._extras
+        )
+        self._limits = stages.common_limits(self._settings, self._rules, self._scalars)
+        return bool(found)
+
+    def _grow_further(self, order: Order) -> bool:
+        """Split what may be split next and search the children; False if the tree is finished."""
+        order.advance()
+        n_nodes = int(self._scalars[layout.IS_N_NODES])
+        left = self._settings.max_leaves - order.n_leaves
+        # Space for the splits that will be taken is kept free of those that may be.
+        spare = (self._max_nodes - n_nodes) // 2 - left
+        parents, full = order.wanted(max(1, min(_MOST_NODES, spare)))
+        if not parents:
+            return False
+        numbers = np.array(parents, dtype=np.int64)
+        searched = np.zeros((len(parents), 2), dtype=np.uint8)
+        stages.split_nodes(
+            self._settings,
+            self._rules,
+            self._tree,
+            self._scalars,
+            numbers,
+            int(full),
+            searched,
+            self._extras,
+        )
+        self._divide(numbers)
+        table = self._tree.table
+        children = table[numbers][:, [layout.NODE_LEFT, layout.NODE_RIGHT]]
+        worth = children[searched == 1]
+        if len(worth):
+            self._search(np.ascontiguousarray(worth))
+        return True
+
+    def _divide(self, parents: IntArray) -> None:
+        """Send the rows of ``parents`` to their children."""
+        n_nodes = int(self._scalars[layout.IS_N_NODES])
+        default = np.arange(n_nodes + 1, dtype=np.int32)
+        moves: dict[int, list[Move]] = {}
+        for parent in parents.tolist():
+            row, cut = self._tree.table[parent], self._cuts[parent]
+            column, place = int(cut[stream.CUT_FEATURE]), int(cut[stream.CUT_PLACE])
+            length = self._columns.length(column)
+            to_left = bool(cut[stream.CUT_MISSING_LEFT])
+            if cut[stream.CUT_N_LIST] == row[layout.NODE_COUNT]:
+                to_left = 2 * place > length  # none is missing: read the smaller part
+            left, right = int(row[layout.NODE_LEFT]), int(row[layout.NODE_RIGHT])
+            stay, go = (left, right) if to_left else (right, left)
+            places = (place, length) if to_left else (0, place)
+            default[parent + 1] = stay + 1
+            moves.setdefault(column, []).append(Move(stay + 1, go + 1, *places))
+        self._passes.send(default, moves)
+
+    def _search(self, nodes: IntArray) -> None:
+        """Find the best cuts of ``nodes`` in one pass over the columns."""
+        table, n_nodes = self._tree.table, int(self._scalars[layout.IS_N_NODES])
+        slot_of = np.full(n_nodes + 1, -1, dtype=np.int32)
+        slot_of[nodes + 1] = np.arange(len(nodes))
+        sums = table[nodes][:, [layout.NODE_G, layout.NODE_H, layout.NODE_COUNT]]
+        floats = sums.astype(np.float64)
+        asked = Asked(
+            slot_of,
+            np.ascontiguousarray(floats[:, 0]),
+            np.ascontiguousarray(floats[:, 1]),
+            np.ascontiguousarray(sums[:, 2]),
+            self._limits,
+        )
+        n_features = self._columns.n_features
+        allowed = np.zeros((n_features, len(nodes)), dtype=np.uint8)
+        space = np.zeros((3, n_features), dtype=np.int32)
+        stages.allow_nodes(
+            self._settings, nodes, table, self._scalars, space, allowed, self._extras
+        )
+        cuts = self._passes.search(asked, sums, allowed)
+        self._cuts[nodes] = cuts
+        space_of_found = np.zeros((1, 1, layout.FOUND_FIELDS), dtype=np.int64)
+        stages.settle_nodes(
+            self._settings,
+            self._rules,
+            self._tree,
+            self._scalars,
+            nodes,
+            cuts,
+            space_of_found,
+            self._extras,
+        )
+
+    # ---- the end of a tree -------------------------------------------------------
+
+    def _finish(self, order: Order, output: int) -> GrownTree:
+        found, left = order.nodes()
+        n_nodes = len(found)
+        final = layout.Tree(
+            self._tree.table[found], self._tree.numbers[found], self._tree.free_slots
+        )
+        final.table[:, layout.NODE_LEFT] = left
+        final.table[:, layout.NODE_RIGHT] = np.where(left > 0, left + 1, 0)
+        sums = final.table[:, [layout.NODE_G, layout.NODE_H]].T[None].copy()
+        n_found = int(self._scalars[layout.IS_N_NODES])
+        self._scalars[layout.IS_N_NODES] = n_nodes
+        stages.value_nodes(self._settings, self._rules, final, sums, self._scalars, self._extras)
+        self._final = final
+        self._leaf_of = self._leaves_of_found(found, left, n_found)
+        if self._adds_scores:
+            self._add_values(final.numbers[:, layout.NUMBER_VALUE], output)
+        feature = features_of(final, n_nodes)
+        threshold = self._thresholds(feature, self._cuts[found])
+        return finished_tree(final, n_nodes, threshold, np.zeros(0, dtype=np.uint8))
+
+    def _leaves_of_found(self, found: IntArray, left: IntArray, n_found: int) -> IntArray:
+        """For each found number + 1 the leaf that its rows are in; the last one: outside."""
+        leaf_of = np.full(n_found + 1, len(found), dtype=np.int64)
+        leaf_of[found + 1] = np.arange(len(found))
+        inside = np.zeros(n_found, dtype=np.bool_)
+        inside[found] = True
+        table = self._tree.table
+        for node in range(n_found):  # children stand behind their parents
+            child = int(table[node, layout.NODE_LEFT])
+            if child and not inside[child]:
+                leaf_of[child + 1] = leaf_of[int(table[node, layout.NODE_RIGHT]) + 1] = leaf_of[
+                    node + 1
+                ]
+        return leaf_of
+
+    def _add_values(self, value: FloatArray, output: int) -> None:
+        node, raw = self._rows.node, self._raw[output]
+        values = np.append(value, 0.0)[self._leaf_of]
+        run_blocks(
+            lambda start, stop: stream.add_node_values(node, start, stop, values, raw),
+            len(node),
+            self._n_threads,
+            _ROWS_PER_THREAD,
+        )
+
+    def _thresholds(self, feature: npt.NDArray[np.int32], cuts: IntArray) -> IntArray:
+        """Keys of the thresholds of all nodes; 0 for leaves."""
+        inner = np.flatnonzero(feature >= 0)
+        below = np.zeros(len(inner), dtype=np.int64)
+        above = np.zeros(len(inner), dtype=np.int64)
+        for column in np.unique(feature[inner]).tolist():
+            here = feature[inner] == column
+            chosen = cuts[inner[here]]
+            below[here] = self._columns.keys(column, chosen[:, stream.CUT_BELOW])
+            above[here] = self._columns.keys(column, chosen[:, stream.CUT_ABOVE])
+        apart = cuts[inner, stream.CUT_BELOW] == cuts[inner, stream.CUT_ABOVE]
+        dtype, kinds = self._columns.dtype, self._columns.schema.kinds
+        keys = np.zeros(len(feature), dtype=np.int64)
+        keys[inner] = thresholds_between(
+            _values(below, dtype), _values(above, dtype), feature[inner], apart, kinds
+        )
+        return keys
+
+
+def _values(keys: IntArray, dtype: np.dtype[Any]) -> AnyArray:
+    """Values of a table of this type from their keys."""
+    return keys if dtype == np.int64 else floats_of_keys(keys).astype(dtype)
+
+
+def check_supported(params: BoostParams) -> None:
+    """Raise ``ParameterError`` for what exact growth on disk cannot do."""
+    if params.tree_method != "exact":
+        raise AllRowsNeededError(
+            f"tree_method={params.tree_method!r} does not work on sorted columns on disk: "
+            "use 'exact', or 'hist'."
+        )
+    if is_constrained(params):
+        raise AllRowsNeededError(
+            "tree_method='exact' on disk knows no monotone_constraints, feature_penalties, "
+            "interaction_constraints or path_smooth: use tree_method='hist', or a table in memory."
+        )
+    if follows_gradients(params):
+        raise AllRowsNeededError(
+            f"tree_method='exact' on disk does not know sampling={params.sampling!r}: use "
+            "'uniform', tree_method='hist', or data that fit in memory."
+        )

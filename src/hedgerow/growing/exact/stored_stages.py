@@ -1,0 +1,215 @@
+"""Compiled parts of exact growth on columns on disk: what is done between passes.
+
+The passes themselves are in :mod:`hedgerow.kernels.exact_stream`, their order in
+:mod:`hedgerow.growing.exact.stored`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import clear_batch
+from hedgerow.growing.core.frontier import keep_best, open_children, start_tree
+from hedgerow.growing.core.gradients import gradient_pass, units_of
+from hedgerow.growing.core.leaves import set_values
+from hedgerow.growing.core.state import (
+    IS_DROPPED_BITS,
+    IS_LARGE,
+    IS_N_FEATURES,
+    IS_N_LEAVES,
+    IS_N_ROWS,
+    IS_ROUND,
+    IS_SEARCH_LARGE,
+    IS_SEARCH_SMALL,
+    IS_SMALL,
+    NODE_COUNT,
+    NODE_G,
+    NODE_H,
+    NODE_LEFT,
+    NODE_RIGHT,
+    ExactExtras,
+    Rows,
+    Settings,
+    Threads,
+    Tree,
+)
+from hedgerow.growing.exact.stages import note_cut
+from hedgerow.growing.sampling.draws import ROW_STREAM, allow_columns
+from hedgerow.kernels.barrier import Crew
+from hedgerow.kernels.exact_stream import (
+    CUT_FEATURE,
+    CUT_G,
+    CUT_H,
+    CUT_MISSING_LEFT,
+    CUT_N,
+    CUT_N_LIST,
+    CUT_N_PRESENT,
+    CUT_SCORE,
+)
+from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.intrinsics import float_of_bits
+from hedgerow.kernels.split import Limits, NodeSums, SplitRules, comparable, limits_of
+from hedgerow.objectives.derivatives import LossData
+
+
+@kernel
+def compute_gradients(
+    crew: Crew,
+    settings: Settings,
+    loss_data: LossData,
+    rows: Rows,
+    threads: Threads,
+    scalars: IntArray,
+) -> None:
+    """Fixed gradients of all rows; by one thread."""
+    gradient_pass(0, crew, settings, loss_data, rows, threads, scalars)
+
+
+@kernel
+def place_rows(
+    settings: Settings, scalars: IntArray, fixed: np.ndarray, node: np.ndarray, sums: IntArray
+) -> None:
+    """Put the rows of the sample in the root (1), the others outside (0).
+
+    ``sums`` become g, h and number of the sample, which is that of
+    :func:`hedgerow.growing.sampling.draws.sample_rows`.
+    """
+    g, h, n = np.int64(0), np.int64(0), np.int64(0)
+    sampled = settings.subsample < 1.0
+    limit = np.uint64(0)
+    if sampled:
+        limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
+    stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
+    two, one = np.uint64(2), np.uint64(1)
+    for row in range(np.uint64(settings.n_rows)):
+        inside = not sampled or hash64(settings.seed, stream, row) < limit
+        node[row] = np.int32(inside)
+        if inside:
+            g += np.int64(fixed[two * row])
+            h += np.int64(fixed[two * row + one])
+            n += 1
+    sums[0] = g
+    sums[1] = h
+    sums[2] = n
+
+
+@kernel
+def open_root(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    sums: IntArray,
+    extras: ExactExtras,
+) -> int:
+    """Empty the tree; 1 if its root is worth a search."""
+    scalars[IS_N_ROWS] = sums[2]
+    scalars[IS_DROPPED_BITS] = 0
+    start_tree(settings, rules, tree, scalars, extras)
+    tree.table[0, NODE_G] = sums[0]
+    tree.table[0, NODE_H] = sums[1]
+    return scalars[IS_SEARCH_SMALL]
+
+
+@kernel
+def common_limits(settings: Settings, rules: SplitRules, scalars: IntArray) -> Limits:
+    """What limits the cuts of all nodes; sums are 0."""
+    nothing = np.int64(0)
+    units = units_of(scalars, settings.constant_hessian, 0)
+    return limits_of(NodeSums(nothing, nothing, nothing), units, rules)
+
+
+@kernel
+def allow_nodes(
+    settings: Settings,
+    nodes: IntArray,
+    table: IntArray,
+    scalars: IntArray,
+    space: np.ndarray,
+    allowed: np.ndarray,
+    extras: ExactExtras,
+) -> None:
+    """Mark the columns that each node may use: ``allowed`` is uint8 (columns, nodes), zeros.
+
+    ``space`` is int32 (3, columns).
+    """
+    for k in range(len(nodes)):
+        if settings.columns_by_level >= 1.0 and settings.columns_by_node >= 1.0:
+            for j in range(scalars[IS_N_FEATURES]):
+                allowed[extras.features[j], k] = 1
+        else:
+            allow_columns(settings, space, 0, nodes[k], table, scalars, extras)
+            for j in range(space.shape[1]):
+                allowed[j, k] = np.uint8(space[0, j])
+
+
+@kernel
+def settle_nodes(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    nodes: IntArray,
+    cuts: IntArray,
+    found: IntArray,
+    extras: ExactExtras,
+) -> None:
+    """Write the best cuts, int64 (nodes, CUT_FIELDS), into the table.
+
+    As :func:`hedgerow.growing.exact.stages.note_cut`; ``found`` is int64 (1, 1,
+    FOUND_FIELDS).
+    """
+    units = units_of(scalars, settings.constant_hessian, 0)
+    note = found[0, 0]
+    for k in range(len(nodes)):
+        cut, n_rows = cuts[k], tree.table[nodes[k], NODE_COUNT]
+        score = -1.0
+        if cut[CUT_SCORE] >= 0:
+            score = comparable(float_of_bits(cut[CUT_SCORE]), units)
+        left = NodeSums(cut[CUT_G], cut[CUT_H], cut[CUT_N])
+        place = (cut[CUT_FEATURE], cut[CUT_N_PRESENT], cut[CUT_N_LIST])
+        note_cut(note, score, place, cut[CUT_MISSING_LEFT], left, n_rows)
+        keep_best(settings, rules, tree, scalars, found, nodes[k], 0, extras, None)
+
+
+@kernel
+def split_nodes(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    parents: IntArray,
+    full: int,
+    searched: np.ndarray,
+    extras: ExactExtras,
+) -> None:
+    """Make the children of ``parents``; ``searched`` (parents, 2): left and right worth a search.
+
+    With ``full`` the tree is full when the last of them is taken.
+    """
+    for k in range(len(parents)):
+        clear_batch(scalars)
+        # How many leaves there are when this one is taken is not known, but for the last.
+        last = full == 1 and k + 1 == len(parents)
+        scalars[IS_N_LEAVES] = settings.max_leaves if last else 0
+        open_children(settings, rules, tree, scalars, parents[k], extras)
+        for side in range(2):
+            child = tree.table[parents[k], NODE_LEFT if side == 0 else NODE_RIGHT]
+            small = np.uint8(child == scalars[IS_SMALL] and scalars[IS_SEARCH_SMALL] == 1)
+            large = np.uint8(child == scalars[IS_LARGE] and scalars[IS_SEARCH_LARGE] == 1)
+            searched[k, side] = small | large
+
+
+@kernel
+def value_nodes(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    sums: IntArray,
+    scalars: IntArray,
+    extras: ExactExtras,
+) -> None:
+    """Values and covers of all nodes from the sums of the leaves, int64 (1, 2, nodes)."""
+    set_values(settings, rules, tree, sums, scalars, extras)

@@ -1,0 +1,1 @@
+"""What the user allows: constraints, forced splits, pruning."""

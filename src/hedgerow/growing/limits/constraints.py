@@ -1,0 +1,331 @@
+"""What is asked of single columns, by name: read once, with the schema of the table.
+
+Glossary
+--------
+monotone constraint     1: the raw score never falls as the column grows; -1: it never rises
+interaction constraint  sets of columns; those that split one branch of a tree, from
+                        the root to a leaf, must all lie in one of them
+feature penalty         factor on the gain of every split of a column
+feature weight          how readily a column is drawn where columns are sampled
+forced split            that every tree begins with, and its threshold one of the cuts
+forced bin              cut that is among those of a column, whatever the data
+
+:func:`resolve_constraints` turns what users write (names, positions, mappings,
+sequences, words) into plain tuples in the order of the columns.  The resolved
+form means the same as what was given, so resolving it again changes nothing;
+the model file records it.  What asks for nothing (all 0, all 1) becomes None,
+so that the fit takes the default path.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hedgerow.data.bins import MOST_BINS
+from hedgerow.data.schema import Schema, position_of
+from hedgerow.errors import ParameterError, did_you_mean
+from hedgerow.growing.limits.forced_splits import read_forced_splits
+from hedgerow.objectives.base import Objective
+from hedgerow.params import BoostParams, read_direction
+
+FEWEST_BINS = 2
+_OF_CLASSES = ("softmax", "one_vs_all")
+"""Losses of which a prediction depends on the scores of several classes."""
+NO_INTERACTIONS, PAIRWISE = "no_interactions", "pairwise"
+
+_Value = TypeVar("_Value")
+
+
+def resolve_constraints(params: BoostParams, schema: Schema, objective: Objective) -> BoostParams:
+    """Replace names by positions in everything that is asked of single columns.
+
+    Parameters
+    ----------
+    params : BoostParams
+    schema : Schema
+        Of the training table.
+    objective : Objective
+
+    Returns
+    -------
+    BoostParams
+        With ``monotone_constraints`` a tuple of -1, 0, 1, ``feature_penalties`` and
+        ``feature_weights`` tuples of floats, ``max_bins_by_feature`` a tuple of ints, one for
+        each column; ``interaction_constraints`` one of its words, or a tuple of tuples
+        of positions; ``forced_bins`` a dict of name to ascending numbers, and
+        ``forced_splits`` as :mod:`hedgerow.growing.limits.forced_splits` says.  None where nothing
+        is asked.
+
+    Raises
+    ------
+    ParameterError
+        That names the parameter, the column, what was given and what is allowed.
+    """
+    return replace(
+        params,
+        monotone_constraints=_monotone(params.monotone_constraints, schema, objective),
+        interaction_constraints=_interactions(params.interaction_constraints, schema),
+        feature_penalties=_penalties(params.feature_penalties, schema),
+        feature_weights=_weights(params.feature_weights, schema),
+        forced_splits=read_forced_splits(params.forced_splits, schema),
+        max_bins_by_feature=_max_bins(params, schema),
+        forced_bins=_forced(params, schema),
+    )
+
+
+def resolve_bins(params: BoostParams, schema: Schema) -> BoostParams:
+    """:func:`resolve_constraints` of what cuts depend on alone: no loss is needed."""
+    return replace(
+        params,
+        max_bins_by_feature=_max_bins(params, schema),
+        forced_bins=_forced(params, schema),
+    )
+
+
+def read_signs(given: Any, schema: Schema, name: str) -> tuple[int, ...] | None:
+    """1 and -1 for columns that predictions rise and fall with, by names or positions.
+
+    None where nothing is asked.
+
+    Raises
+    ------
+    ParameterError
+    """
+    signs = _by_column(given, name, schema, 0, read_direction)
+    return signs if signs is not None and any(signs) else None
+
+
+def _is_finite(value: object) -> bool:
+    if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+def _by_column(
+    given: Any,
+    name: str,
+    schema: Schema,
+    default: _Value,
+    read: Callable[[Any, str], _Value],
+) -> tuple[_Value, ...] | None:
+    """A mapping or a sequence as one value for each column; None stays None."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        values, taken = [default] * schema.n_features, set()
+        for key, value in given.items():
+            at = position_of(key, schema, name)
+            if at in taken:
+                raise ParameterError(f"{name} names column {schema.names[at]!r} twice.")
+            taken.add(at)
+            values[at] = read(value, f"{name} of column {schema.names[at]!r}")
+        return tuple(values)
+    if not _is_sequence(given):
+        raise ParameterError(
+            f"{name} must be a dict of column to value, or a sequence with a value for each of "
+            f"the {schema.n_features} columns; got {given!r}."
+        )
+    if len(given) != schema.n_features:
+        raise ParameterError(
+            f"{name} has {len(given)} values for {schema.n_features} columns: give one for each, "
+            "or a dict of those that differ."
+        )
+    return tuple(
+        read(value, f"{name} of column {column!r}")
+        for value, column in zip(given, schema.names, strict=True)
+    )
+
+
+def _monotone(given: Any, schema: Schema, objective: Objective) -> tuple[int, ...] | None:
+    signs = _by_column(given, "monotone_constraints", schema, 0, read_direction)
+    if signs is None or not any(signs):
+        return None
+    for sign, column in zip(signs, schema.columns, strict=True):
+        if sign != 0 and column.kind == "category":
+            raise ParameterError(
+                f"monotone_constraints: column {column.name!r} is of kind {column.kind!r}, whose "
+                "values have no order: leave it out, or give it as numbers."
+            )
+    if objective.n_outputs > 1 and hasattr(objective, "distribution"):
+        raise ParameterError(
+            f"monotone_constraints cannot be kept for objective {objective.name!r}: its mean "
+            "depends on several raw scores. Use a loss of the mean, such as 'squared_error', "
+            "'gamma' or 'poisson'."
+        )
+    if objective.name in _OF_CLASSES or getattr(objective, "task", None) == "classes":
+        raise ParameterError(
+            f"monotone_constraints cannot be kept for objective {objective.name!r} with "
+            f"{objective.n_outputs} outputs: a probability depends on the scores of all classes, "
+            "so it may fall where that of its own class rises. Train a model of two classes "
+            "(objective 'logistic') for the class in question; if classes are ordered, one for "
+            "each 'is it above class k?'."
+        )
+    return signs
+
+
+def _penalties(given: Any, schema: Schema) -> tuple[float, ...] | None:
+    factors = _by_column(given, "feature_penalties", schema, 1.0, _factor)
+    if factors is None or all(factor == 1.0 for factor in factors):
+        return None
+    if not any(factors):
+        raise ParameterError(
+            "feature_penalties are 0 for every column, so that no split has a gain: leave at "
+            "least one above 0."
+        )
+    return factors
+
+
+def _weights(given: Any, schema: Schema) -> tuple[float, ...] | None:
+    weights = _by_column(given, "feature_weights", schema, 1.0, _factor)
+    if weights is None or all(weight == weights[0] > 0.0 for weight in weights):
+        return None
+    if not any(weights):
+        raise ParameterError(
+            "feature_weights are 0 for every column, so that none can be drawn: leave at least "
+            "one above 0."
+        )
+    return weights
+
+
+def _factor(value: Any, where: str) -> float:
+    if not _is_finite(value) or value < 0.0:
+        raise ParameterError(f"{where} must be a finite number at least 0; got {value!r}.")
+    return float(value)
+
+
+def _max_bins(params: BoostParams, schema: Schema) -> tuple[int, ...] | None:
+    counts = _by_column(
+        params.max_bins_by_feature, "max_bins_by_feature", schema, params.max_bins, _bin_count
+    )
+    if counts is None or all(count == params.max_bins for count in counts):
+        return None
+    return counts
+
+
+def _bin_count(value: Any, where: str) -> int:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not FEWEST_BINS <= value <= MOST_BINS:
+        raise ParameterError(
+            f"{where} must be an integer from {FEWEST_BINS} to {MOST_BINS}; got {value!r}."
+        )
+    return int(value)
+
+
+def _interactions(given: Any, schema: Schema) -> str | tuple[tuple[int, ...], ...] | None:
+    """Sets of positions; columns in none of them are one more set."""
+    name = "interaction_constraints"
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given not in (NO_INTERACTIONS, PAIRWISE):
+            raise ParameterError(
+                f"{name} must be a list of lists of columns, {PAIRWISE!r} or {NO_INTERACTIONS!r}; "
+                f"got {given!r}.{did_you_mean(given, (NO_INTERACTIONS, PAIRWISE))}"
+            )
+        return given if schema.n_features > (1 if given == NO_INTERACTIONS else 2) else None
+    if not isinstance(given, Iterable) or isinstance(given, Mapping):
+        raise ParameterError(f"{name} must be a list of lists of columns; got {given!r}.")
+    groups = [_group(group, number, schema) for number, group in enumerate(given)]
+    if not groups:
+        raise ParameterError(f"{name} is empty: give at least one list of columns, or None.")
+    rest = sorted(set(range(schema.n_features)).difference(*groups))
+    groups += [tuple(rest)] if rest else []
+    if any(len(group) == schema.n_features for group in groups):
+        return None
+    return tuple(groups)
+
+
+def _group(group: Any, number: int, schema: Schema) -> tuple[int, ...]:
+    where = f"interaction_constraints, list {number}"
+    if not _is_sequence(group) and not isinstance(group, Set):
+        raise ParameterError(f"{where} must be a list of columns; got {group!r}.")
+    columns = [position_of(key, schema, where) for key in group]
+    if not columns:
+        raise ParameterError(f"{where} is empty: leave it out.")
+    taken = set()
+    for at in columns:
+        if at in taken:
+            raise ParameterError(f"{where} names column {schema.names[at]!r} twice.")
+        taken.add(at)
+    return tuple(sorted(columns))
+
+
+def _forced(params: BoostParams, schema: Schema) -> dict[str, tuple[float, ...]] | None:
+    given, name = _with_forced_splits(params, schema), "forced_bins"
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{name} must be a dict of column to ascending cuts; got {given!r}.")
+    most = _max_bins(params, schema) or (params.max_bins,) * schema.n_features
+    forced: dict[str, tuple[float, ...]] = {}
+    for key, cuts in given.items():
+        at = position_of(key, schema, name)
+        column = schema.columns[at]
+        if column.name in forced:
+            raise ParameterError(f"{name} names column {column.name!r} twice.")
+        if column.kind == "category":
+            raise ParameterError(
+                f"{name}: column {column.name!r} is of kind {column.kind!r}, which is not cut at "
+                "numbers: leave it out."
+            )
+        read = _cuts(cuts, column.kind == "int", f"{name} of column {column.name!r}")
+        if len(read) >= most[at]:
+            raise ParameterError(
+                f"{name} of column {column.name!r} are {len(read)} cuts, which make "
+                f"{len(read) + 1} bins, but the column may have {most[at]}: give fewer, or raise "
+                "max_bins or max_bins_by_feature."
+            )
+        if read:
+            forced[column.name] = read
+    return forced or None
+
+
+def _with_forced_splits(params: BoostParams, schema: Schema) -> Any:
+    """The forced bins, with a cut at each threshold of forced splits."""
+    splits, given = read_forced_splits(params.forced_splits, schema), params.forced_bins
+    if splits is None or not (given is None or isinstance(given, Mapping)):
+        return given
+    cuts: dict[Any, Any] = dict(given or {})
+    at_place = {position_of(key, schema, "forced_bins"): key for key in cuts}
+    for feature, threshold, _, _ in splits:
+        key = at_place.setdefault(feature, schema.names[feature])
+        known = cuts.get(key, ())
+        if _is_sequence(known) and all(map(_is_finite, known)):
+            cuts[key] = tuple(sorted({*(float(cut) + 0.0 for cut in known), threshold}))
+    return cuts
+
+
+def _cuts(cuts: Any, whole: bool, where: str) -> tuple[float, ...]:
+    """Finite, ascending; rounded down in a column of integers, which decides them alike."""
+    if not _is_sequence(cuts):
+        raise ParameterError(f"{where} must be a list of ascending numbers; got {cuts!r}.")
+    read: list[float] = []
+    for cut in cuts:
+        if not _is_finite(cut):
+            raise ParameterError(f"{where} must be finite numbers; got {cut!r}.")
+        value = math.floor(cut) if whole else float(cut) + 0.0
+        if whole and not -(2**63) < value < 2**63:
+            raise ParameterError(f"{where} must lie within 64-bit integers; got {cut!r}.")
+        if read and value <= read[-1]:
+            equal = " (rounded down, as the column holds integers)" if whole else ""
+            raise ParameterError(
+                f"{where} must ascend without repetition{equal}; got {cut!r} after {read[-1]!r}."
+            )
+        read.append(value)
+    return tuple(read)
+
+
+__all__ = ["NO_INTERACTIONS", "PAIRWISE", "resolve_constraints"]

@@ -1,0 +1,1 @@
+"""Rows and columns that a tree is grown on."""

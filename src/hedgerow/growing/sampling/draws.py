@@ -1,0 +1,148 @@
+"""Random subsets of rows and columns, drawn by hashes of what they are for.
+
+A row is in the sample of a round if the hash of (seed, round, row) is small
+enough; the columns of a level or a node are a shuffle keyed by (seed, tree,
+depth or way from the root).  No draw depends on threads, nor on the order in which
+nodes are split.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import IntArray, RowArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import member
+from hedgerow.growing.core.branches import keep_permitted
+from hedgerow.growing.core.state import (
+    COUNT_SAMPLED,
+    IS_FIRST_ROW,
+    IS_N_FEATURES,
+    IS_N_ROWS,
+    IS_ROUND,
+    IS_TREE,
+    NODE_DEPTH,
+    NODE_PATH,
+    ExactExtras,
+    Extras,
+    Settings,
+)
+from hedgerow.kernels.barrier import Crew, barrier, share
+from hedgerow.kernels.growth import draw_weighted
+from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.monotone import Constraints
+
+ROW_STREAM = 1 << 40
+LEVEL_STREAM = 2 << 40
+NODE_STREAM = 3 << 40
+
+
+@kernel(inner=True)
+def sample_rows(
+    thread: int, crew: Crew, settings: Settings, rows: RowArray, counts: IntArray, scalars: IntArray
+) -> None:
+    """Write the tree's rows to the front of ``rows`` and the others behind them."""
+    n_rows = settings.n_rows
+    start, stop = share(n_rows, thread, crew.n_threads)
+    if settings.subsample >= 1.0:
+        for i in range(start, stop):
+            rows[i] = i
+        if thread == 0:
+            scalars[IS_N_ROWS] = n_rows
+        barrier(crew)
+        return
+    limit = np.uint64(settings.subsample * 2.0**63) << np.uint64(1)
+    stream = np.uint64(scalars[IS_ROUND] + ROW_STREAM)
+    first_row = np.uint64(scalars[IS_FIRST_ROW])
+    taken = np.int64(0)
+    for i in range(start, stop):
+        taken += np.int64(hash64(settings.seed, stream, first_row + np.uint64(i)) < limit)
+    counts[thread, COUNT_SAMPLED] = taken
+    barrier(crew)
+    before, total = np.int64(0), np.int64(0)
+    for t in range(crew.n_threads):
+        if t < thread:
+            before += counts[t, COUNT_SAMPLED]
+        total += counts[t, COUNT_SAMPLED]
+    inside, outside = before, total + start - before
+    for i in range(start, stop):
+        if hash64(settings.seed, stream, first_row + np.uint64(i)) < limit:
+            rows[inside] = i
+            inside += 1
+        else:
+            rows[outside] = i
+            outside += 1
+    if thread == 0:
+        scalars[IS_N_ROWS] = total
+    barrier(crew)
+
+
+@kernel(inner=True)
+def shuffle_front(
+    asked: Constraints, seed: int, stream: int, order: np.ndarray, n: int, fraction: float
+) -> int:
+    """Put a random choice of about ``fraction`` of ``order[:n]`` to the front; its size."""
+    n_taken = max(np.int64(1), np.int64(np.rint(fraction * n)))
+    if len(asked.growth.weight) > 0:
+        return draw_weighted(
+            asked.growth, seed, stream, order, n, n_taken, asked.used, asked.permitted
+        )
+    for i in range(n_taken):
+        draw = hash64(seed, np.uint64(stream), np.uint64(i))
+        j = i + np.int64(draw % np.uint64(n - i))
+        order[i], order[j] = order[j], order[i]
+    return n_taken
+
+
+@kernel(inline=True, inner=True)
+def allow_columns(
+    settings: Settings,
+    allowed: np.ndarray,
+    child: int,
+    node: int,
+    table: IntArray,
+    scalars: IntArray,
+    extras: Extras | ExactExtras,
+) -> None:
+    """Mark in ``allowed[child]`` the features of which a split of ``node`` is looked for."""
+    order, asked = allowed[2], extras.constraints
+    n = scalars[IS_N_FEATURES]
+    for k in range(n):
+        order[k] = extras.features[k]
+    tree = scalars[IS_TREE]
+    if settings.columns_by_level < 1.0:
+        stream = LEVEL_STREAM + (tree << 8) + table[node, NODE_DEPTH]
+        n = shuffle_front(
+            extras.constraints, settings.seed, stream, order, n, settings.columns_by_level
+        )
+    n = keep_permitted(asked, table, node, order, n)
+    if settings.columns_by_node < 1.0 and n > 0:
+        stream, path = np.uint64(NODE_STREAM + tree), np.uint64(table[node, NODE_PATH])
+        seed = hash64(settings.seed, stream, path)
+        n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
+    for j in range(allowed.shape[1]):
+        allowed[child, j] = 0
+    for k in range(n):
+        allowed[child, order[k]] = 1
+
+
+@kernel(inline=True, inner=True)
+def allow_children(
+    settings: Settings,
+    allowed: np.ndarray,
+    table: IntArray,
+    scalars: IntArray,
+    extras: Extras | ExactExtras,
+) -> None:
+    """Thread 0: draw the columns of the nodes about to be searched.
+
+    Where every tree, level and node may use all, ``allowed`` has been 1 from the start.
+    """
+    drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    drawn = drawn or scalars[IS_N_FEATURES] < allowed.shape[1]
+    if not drawn and extras.constraints.together < 0:
+        return
+    for child in range(2):
+        node = member(scalars, child).node
+        if node >= 0:
+            allow_columns(settings, allowed, child, node, table, scalars, extras)

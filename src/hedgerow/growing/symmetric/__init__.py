@@ -1,0 +1,1 @@
+"""Symmetric trees: one cut for a whole level."""

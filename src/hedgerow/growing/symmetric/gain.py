@@ -1,0 +1,115 @@
+"""What the common cut of a level gains: in the level, and in each of its nodes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.state import (
+    FOUND_BIN,
+    FOUND_FEATURE,
+    NODE_COUNT,
+    NODE_G,
+    NODE_G_LEFT,
+    NODE_H,
+    NODE_H_LEFT,
+    NODE_N_LEFT,
+)
+from hedgerow.kernels.category_split import score_sides
+from hedgerow.kernels.growth import ordered_factor
+from hedgerow.kernels.monotone import Constraints, bounds_of, side_weight
+from hedgerow.kernels.split import NodeSums, SplitRules, Units, limits_of, node_score
+from hedgerow.kernels.symmetric_category import bounded_gain
+
+
+class Price(NamedTuple):
+    """What a level asks of the gain of a cut."""
+
+    level: np.int64
+    gamma: np.float64  # twice, as gains are here
+
+
+@kernel(inline=True, inner=True)
+def level_factor(asked: Constraints, feature: int, level: int) -> float:
+    """Factor on the gains of a column in a level."""
+    ordered = 1.0
+    if asked.sign[feature] != 0.0:
+        ordered = ordered_factor(asked.growth.penalty, level)
+    return asked.factor[feature] * ordered
+
+
+@kernel(inline=True, inner=True)
+def worth_of(asked: Constraints, feature: int, price: Price, gain: float) -> float:
+    """The gain of a cut of a column, less its price where columns have factors."""
+    if asked.scored == 0:
+        return gain
+    return level_factor(asked, feature, price.level) * (gain - price.gamma)
+
+
+@kernel(inner=True)
+def keeps_order(
+    node: NodeSums,
+    left: tuple[int, int, int],
+    units: Units,
+    rules: SplitRules,
+    number: int,
+    choice: IntArray,
+    asked: Constraints,
+) -> bool:
+    """Whether the sides of a cut of node ``number`` lie as the sign of the column asks."""
+    if asked.scored == 0:
+        return True
+    feature = choice[FOUND_FEATURE]
+    if asked.sign[feature] == 0.0 or choice[FOUND_BIN] == asked.last_bin[feature]:
+        return True
+    limits, bounds = limits_of(node, units, rules), bounds_of(asked, number, node, units, rules)
+    g, h = float(left[0]), float(left[1])
+    below = side_weight(g, h + limits.penalty, left[2], limits, bounds)
+    right = (limits.g - g, limits.h - h + limits.penalty)
+    above = side_weight(right[0], right[1], limits.n - left[2], limits, bounds)
+    return asked.sign[feature] * (above - below) >= 0.0
+
+
+@kernel(inner=True)
+def gain_of_node(
+    row: IntArray,
+    units: Units,
+    rules: SplitRules,
+    penalty: float,
+    number: int,
+    choice: IntArray,
+    asked: Constraints,
+) -> tuple[bool, float]:
+    """Whether the cut divides node ``number``, whose left sums are known, and what it gains there.
+
+    ``penalty`` as of :func:`split_penalty`.
+    """
+    node = NodeSums(row[NODE_G], row[NODE_H], row[NODE_COUNT])
+    g, h, n = row[NODE_G_LEFT], row[NODE_H_LEFT], row[NODE_N_LEFT]
+    least = rules.min_child_weight
+    if penalty < 0.0:
+        # As several columns at a time are compared: in units.
+        limits = limits_of(node, units, rules)
+        lightest = min(float(h), float(node.h - h))
+        if min(n, node.n - n) < limits.fewest or lightest < limits.lightest:
+            return False, 0.0
+        if not keeps_order(node, (g, h, n), units, rules, number, choice, asked):
+            return False, 0.0
+        penalty, least = 0.0, 0.0
+    harder = SplitRules(
+        rules.min_samples_leaf,
+        least,
+        rules.reg_lambda + penalty,
+        rules.reg_alpha,
+        rules.gamma,
+        rules.max_delta_step,
+    )
+    score = score_sides(g, h, n, node, units, harder)
+    if score < 0.0:
+        return False, 0.0
+    parent = node_score(float(node.g) * units.g, float(node.h) * units.h, rules)
+    gain = bounded_gain(score, parent, (g, h, n), node, units, rules, (asked, number))
+    return True, 0.5 * gain

@@ -1,0 +1,441 @@
+"""The level of a symmetric tree: which nodes are open, and what their common cut divides.
+
+Glossary
+--------
+open     a leaf that the cuts to come may divide: it has rows for two leaves
+entry    what the level before has made of one of its open nodes: two children, or,
+         where its cut has not divided it, the node itself, which stays open
+choice   the cut of the level, a row as of ``Search.found``
+
+Thread 0 alone runs what is here but :func:`plan_groups`, between two barriers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray
+from hedgerow.compile import kernel
+from hedgerow.growing.core.batch import best_thread, write_cut
+from hedgerow.growing.core.branches import bound_children, keep_permitted
+from hedgerow.growing.core.frontier import add_children, release_slot, start_tree, take_slot
+from hedgerow.growing.core.gradients import units_of
+from hedgerow.growing.core.searching import add_bin, write_range
+from hedgerow.growing.core.state import (
+    FOUND_BIN,
+    FOUND_FEATURE,
+    FOUND_FIELDS,
+    FOUND_MISSING_LEFT,
+    FOUND_N_LEFT,
+    FOUND_SCORE,
+    FOUND_SET,
+    IS_DROPPED_BITS,
+    IS_N_FEATURES,
+    IS_TREE,
+    NODE_COUNT,
+    NODE_G,
+    NODE_G_LEFT,
+    NODE_H,
+    NODE_H_LEFT,
+    NODE_LEFT,
+    NODE_N_LEFT,
+    NODE_OPEN,
+    NODE_RIGHT,
+    NODE_SLOT,
+    NUMBER_GAIN,
+    Categories,
+    Extras,
+    Settings,
+    Tree,
+)
+from hedgerow.growing.sampling.draws import LEVEL_STREAM, NODE_STREAM, shuffle_front
+from hedgerow.growing.symmetric.gain import gain_of_node, level_factor
+from hedgerow.kernels.hashing import hash64
+from hedgerow.kernels.histogram import Bins, Wide, filled_cells
+from hedgerow.kernels.intrinsics import float_of_bits
+from hedgerow.kernels.lanes import WIDTH
+from hedgerow.kernels.monotone import Constraints
+from hedgerow.kernels.split import SplitRules, Units, node_score
+from hedgerow.kernels.symmetric_category import IS_ONE_HOT, SetSums, write_groups
+
+# Cells of ``counts``.
+(
+    LEVEL,  # number of the level that is searched, from 0
+    N_ENTRIES,
+    N_OPEN,
+    N_SLOTLESS,  # open nodes whose histogram is not kept
+    LEVEL_COUNTS,
+) = range(5)
+
+# Cells of an entry.
+(
+    ENTRY_PARENT,  # node that has just been divided; -1: none
+    ENTRY_FIRST,  # its left child; the node itself if there is no parent
+    ENTRY_SECOND,  # its right child, or -1
+    ENTRY_HISTOGRAMS,  # how the histograms are made
+    ENTRY_FIELDS,
+) = range(5)
+
+KEPT = 0  # they are there
+ONE_BUILT = 1  # of the first node from its rows
+SUBTRACTED = 2  # of the smaller child from its rows, of the larger by subtraction
+BOTH_BUILT = 3
+UNUSED = 4  # neither node is open
+
+# Cells of a group of columns behind its features.
+GROUP_BINS, GROUP_LACKS, GROUP_CELLS = WIDTH, WIDTH + 1, WIDTH + 2
+
+
+class Sets(NamedTuple):
+    """Category columns, each with the order of its categories in this tree.
+
+    categories  as for other trees
+    number      int32 (n_features,): place of a category column among them, -1 for others
+    places      int64 (columns, CATEGORY_PLACES, 256), see ``kernels.symmetric_category``
+    info        int64 (columns, INFO)
+    gains       float64 (columns, 256)
+    """
+
+    categories: Categories
+    number: np.ndarray
+    places: IntArray
+    info: IntArray
+    gains: FloatArray
+
+
+class Level(NamedTuple):
+    """What symmetric growth needs beside the state.
+
+    gains    float64 (threads, cells): gains of all cuts of the thread's columns
+    groups   int64 (threads, cells): its groups of ``WIDTH`` columns, GROUP_CELLS each
+    lacks    int32 (n_features,): 1 where a row of the tree has no value
+    entries  int64 (2, nodes, ENTRY_FIELDS): of this level and of the next, in turns
+    choice   int64 (FOUND_FIELDS,)
+    counts   int64 (LEVEL_COUNTS,)
+    sets     for category columns
+    """
+
+    gains: FloatArray
+    groups: IntArray
+    lacks: np.ndarray
+    entries: IntArray
+    choice: IntArray
+    counts: IntArray
+    sets: Sets
+
+
+@kernel(inner=True)
+def start_levels(
+    settings: Settings, rules: SplitRules, tree: Tree, scalars: IntArray, level: Level,
+    extras: Extras,
+) -> None:  # fmt: skip
+    """Empty the tree; the root is the only node of the first level."""
+    start_tree(settings, rules, tree, scalars, extras)
+    row, entry, counts = tree.table[0], level.entries[0, 0], level.counts
+    may_divide = row[NODE_COUNT] >= 2 * rules.min_samples_leaf and settings.max_depth > 0
+    row[NODE_OPEN] = 1 if may_divide else 0
+    entry[ENTRY_PARENT] = -1
+    entry[ENTRY_FIRST] = 0
+    entry[ENTRY_SECOND] = -1
+    entry[ENTRY_HISTOGRAMS] = ONE_BUILT
+    counts[LEVEL] = 0
+    counts[N_ENTRIES] = 1
+    counts[N_OPEN] = row[NODE_OPEN]
+    counts[N_SLOTLESS] = 0
+
+
+@kernel(inner=True)
+def allow_level(
+    settings: Settings, columns: np.ndarray, allowed: np.ndarray, level: Level, entries: IntArray,
+    table: IntArray, scalars: IntArray, asked: Constraints,
+) -> None:  # fmt: skip
+    """Draw the columns of the level; a level is also what ``colsample_bynode`` draws for.
+
+    A column may split the level if it may split each of its nodes.
+    """
+    drawn = settings.columns_by_level < 1.0 or settings.columns_by_node < 1.0
+    if not drawn and asked.together < 0:
+        return
+    order, n = allowed[2], scalars[IS_N_FEATURES]
+    tree, number = scalars[IS_TREE], level.counts[LEVEL]
+    for k in range(n):
+        order[k] = columns[k]
+    if settings.columns_by_level < 1.0:
+        stream = LEVEL_STREAM + (tree << 8) + number
+        n = shuffle_front(asked, settings.seed, stream, order, n, settings.columns_by_level)
+    for e in range(level.counts[N_ENTRIES]):
+        for side in range(2):
+            node = entries[e, ENTRY_FIRST + side]
+            if node >= 0 and table[node, NODE_OPEN] == 1:
+                n = keep_permitted(asked, table, node, order, n)
+    if settings.columns_by_node < 1.0 and n > 0:
+        seed = hash64(settings.seed, np.uint64(NODE_STREAM + tree), np.uint64(number))
+        n = shuffle_front(asked, seed, NODE_STREAM, order, n, settings.columns_by_node)
+    for j in range(allowed.shape[1]):
+        allowed[0, j] = 0
+    for k in range(n):
+        allowed[0, order[k]] = 1
+
+
+@kernel(inline=True, inner=True)
+def set_number(sets: Sets, feature: int) -> int:
+    """Place of a column among the category columns, or -1."""
+    return np.int64(sets.number[feature])
+
+
+@kernel(inner=True)
+def plan_groups(
+    mine: tuple[int, int],
+    bins: Bins,
+    columns: np.ndarray,
+    allowed: np.ndarray,
+    lacks: np.ndarray,
+    groups: IntArray,
+    gains: FloatArray,
+    sets: Sets,
+) -> int:
+    """Put a thread's columns of numbers in groups, their gains to 0; how many groups."""
+    n_groups, n_lanes = np.int64(0), 0
+    for k in range(mine[0], mine[1]):
+        feature = np.int64(columns[k])
+        if allowed[feature] == 0:
+            continue
+        number = set_number(sets, feature)
+        if number >= 0:
+            for i in range(sets.gains.shape[1]):
+                sets.gains[number, i] = 0.0
+            continue
+        at = n_groups * GROUP_CELLS
+        if n_lanes == 0:
+            groups[at + GROUP_BINS] = 0
+            groups[at + GROUP_LACKS] = 0
+        # This lane and the ones behind it, which may stay empty.
+        for j in range(n_lanes, WIDTH):
+            groups[at + j] = feature
+        groups[at + GROUP_BINS] = max(groups[at + GROUP_BINS], np.int64(bins.n_bins[feature]))
+        groups[at + GROUP_LACKS] |= np.int64(lacks[feature])
+        n_lanes += 1
+        if n_lanes == WIDTH:
+            n_lanes = 0
+            n_groups += 1
+    n_groups += np.int64(n_lanes > 0)
+    for i in range(n_groups * 2 * bins.stride * WIDTH):
+        gains[i] = 0.0
+    return n_groups
+
+
+@kernel(inner=True)
+def place_of_slot(table: IntArray, node: int, side: int, n_slots: int) -> int:
+    """Slot of a node's histogram; ``side``: which of the two spare ones if it has none."""
+    slot = table[node, NODE_SLOT]
+    return slot if slot >= 0 else np.int64(n_slots + side)
+
+
+@kernel(inner=True)
+def level_score(
+    tree: Tree, units: Units, rules: SplitRules, level: Level, entries: IntArray
+) -> float:
+    """Score of the open nodes as leaves."""
+    table, total = tree.table, 0.0
+    for e in range(level.counts[N_ENTRIES]):
+        for side in range(2):
+            node = entries[e, ENTRY_FIRST + side]
+            if node >= 0 and table[node, NODE_OPEN] == 1:
+                g, h = float(table[node, NODE_G]), float(table[node, NODE_H])
+                total += node_score(g * units.g, h * units.h, rules)
+    return total
+
+
+@kernel(inner=True)
+def choose_cut(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    found: IntArray,
+    level: Level,
+    entries: IntArray,
+    asked: Constraints,
+) -> None:
+    """Take the best of what the threads have found; without a worthy one the tree is finished."""
+    best, choice = best_thread(found, 0), level.choice
+    for field in range(FOUND_FIELDS):
+        choice[field] = found[best, 0, field]
+    choice[FOUND_N_LEFT] = 0
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    score = float_of_bits(choice[FOUND_SCORE]) * units.scale
+    gain = 0.5 * score - rules.gamma
+    if asked.scored == 1 and score > 0.0:  # it has paid its price
+        gain = 0.5 * score
+        factor = level_factor(asked, choice[FOUND_FEATURE], level.counts[LEVEL])
+        score = score / factor + 2.0 * rules.gamma
+    # As of single nodes: what is no more than rounding is no gain.
+    noise = 1e-10 * level_score(tree, units, rules, level, entries)
+    if score <= noise or not gain > 0.0 or not math.isfinite(gain):
+        choice[FOUND_FEATURE] = -1
+
+
+@kernel(inner=True)
+def sum_left(
+    wide: Wide, at: int, stride: int, choice: IntArray, is_set: bool, row: IntArray
+) -> tuple[int, int]:
+    """Sums of the left side of the choice in a node; its rows with and without a value there.
+
+    The sums are written to the row of the node; what is returned is the rows on the left
+    that have a value, and those without, on whichever side.
+    """
+    g, h, n = np.int64(0), np.int64(0), np.int64(0)
+    absent = at + stride - 1
+    if is_set:
+        for b in range(stride - 1):
+            word = np.uint64(choice[FOUND_SET + (b >> 6)])
+            if (word >> np.uint64(b & 63)) & np.uint64(1) == np.uint64(1):
+                g += wide.g[at + b]
+                h += wide.h[at + b]
+                n += np.int64(wide.n[at + b])
+    else:
+        for b in range(at, at + min(choice[FOUND_BIN] + 1, stride - 1)):
+            g += wide.g[b]
+            h += wide.h[b]
+            n += np.int64(wide.n[b])
+    present = n
+    n_missing = np.int64(wide.n[absent])
+    if choice[FOUND_MISSING_LEFT] == 1:
+        g += wide.g[absent]
+        h += wide.h[absent]
+        n += n_missing
+    row[NODE_G_LEFT] = g
+    row[NODE_H_LEFT] = h
+    row[NODE_N_LEFT] = n
+    return present, n_missing
+
+
+@kernel(inner=True)
+def write_unseen(bins: Bins, choice: IntArray, sets: Sets) -> None:
+    """Put to a set of categories, which are the choice, those that no row of the tree has."""
+    feature = choice[FOUND_FEATURE]
+    number = set_number(sets, feature)
+    column = SetSums(np.int64(0), filled_cells(bins, feature, False), bins.stride)
+    places, info = sets.places[number], sets.info[number]
+    write_groups(places, info, choice[FOUND_BIN], column, 0, choice, FOUND_SET)
+
+
+@kernel(inner=True)
+def write_choice(
+    bins: Bins, choice: IntArray, sets: Sets, totals: tuple[int, int, int, int]
+) -> None:
+    """Write the bins that go left; ``totals`` are rows of the level.
+
+    All of them, those with a value that go left, those without a value, and all that go left.
+    """
+    n_rows, present, n_missing, n_left = totals
+    feature, last = choice[FOUND_FEATURE], bins.stride - 1
+    larger = np.int64(2 * n_left >= n_rows)
+    if set_number(sets, feature) >= 0:
+        if larger == 1:
+            write_unseen(bins, choice, sets)
+        word = np.uint64(choice[FOUND_SET + (last >> 6)])
+        choice[FOUND_MISSING_LEFT] = np.int64((word >> np.uint64(last & 63)) & np.uint64(1))
+        choice[FOUND_BIN] = 0
+        return
+    if n_missing == 0:
+        # Where no row is missing, a later one goes with the larger part.
+        choice[FOUND_MISSING_LEFT] = larger
+    if present == n_rows - n_missing:
+        # Where rows have no value, the cut behind the last value sets them apart.
+        choice[FOUND_BIN] = np.int64(bins.n_bins[feature]) - 1
+    write_range(choice, FOUND_SET, choice[FOUND_BIN])
+    if choice[FOUND_MISSING_LEFT] == 1:
+        add_bin(choice, FOUND_SET, last)
+
+
+@kernel(inner=True)
+def split_penalty(choice: IntArray, sets: Sets) -> float:
+    """What the choice adds to lambda on both sides; -1 if it is a cut of numbers."""
+    number = set_number(sets, choice[FOUND_FEATURE])
+    if number < 0:
+        return -1.0
+    one_hot = sets.info[number, IS_ONE_HOT] == 1
+    return 0.0 if one_hot else sets.categories.rules.penalty
+
+
+@kernel(inner=True)
+def open_pair(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    parent: int,
+    is_last: bool,
+    entry: IntArray,
+) -> None:
+    """Make the two children of ``parent`` and plan their histograms."""
+    table = tree.table
+    row = table[parent]
+    small, large = add_children(tree, scalars, parent)
+    entry[ENTRY_PARENT] = parent
+    entry[ENTRY_FIRST] = row[NODE_LEFT]
+    entry[ENTRY_SECOND] = row[NODE_RIGHT]
+    least = 2 * rules.min_samples_leaf
+    if is_last or table[large, NODE_COUNT] < least:
+        entry[ENTRY_HISTOGRAMS] = UNUSED
+        release_slot(tree, scalars, parent)
+        return
+    table[large, NODE_OPEN] = 1
+    table[small, NODE_OPEN] = 1 if table[small, NODE_COUNT] >= least else 0
+    slot = row[NODE_SLOT]
+    row[NODE_SLOT] = -1
+    entry[ENTRY_HISTOGRAMS] = SUBTRACTED if slot >= 0 else BOTH_BUILT
+    table[large, NODE_SLOT] = slot if slot >= 0 else take_slot(tree, scalars)
+    if table[small, NODE_OPEN] == 1:
+        table[small, NODE_SLOT] = take_slot(tree, scalars)
+
+
+@kernel(inner=True)
+def divide_level(
+    settings: Settings,
+    rules: SplitRules,
+    tree: Tree,
+    scalars: IntArray,
+    level: Level,
+    entries: IntArray,
+    coming: IntArray,
+    asked: Constraints,
+) -> None:
+    """Divide the open nodes of ``entries`` where the choice allows; the next level's entries."""
+    table, choice, counts = tree.table, level.choice, level.counts
+    units = units_of(scalars, settings.constant_hessian, scalars[IS_DROPPED_BITS])
+    penalty = split_penalty(choice, level.sets)
+    factor = level_factor(asked, choice[FOUND_FEATURE], counts[LEVEL])
+    is_last = counts[LEVEL] + 1 >= settings.max_depth
+    n_coming, n_open, n_slotless = np.int64(0), np.int64(0), np.int64(0)
+    for e in range(counts[N_ENTRIES]):
+        for side in range(2):
+            node = entries[e, ENTRY_FIRST + side]
+            if node < 0 or table[node, NODE_OPEN] == 0:
+                continue
+            row, entry = table[node], coming[n_coming]
+            divides, gain = gain_of_node(row, units, rules, penalty, node, choice, asked)
+            n_coming += 1
+            if divides:
+                tree.numbers[node, NUMBER_GAIN] = factor * gain
+                write_cut(row, choice)
+                open_pair(settings, rules, tree, scalars, node, is_last, entry)
+                bound_children(asked, units, rules, tree, node)
+            else:
+                entry[ENTRY_PARENT] = -1
+                entry[ENTRY_FIRST] = node
+                entry[ENTRY_SECOND] = -1
+                entry[ENTRY_HISTOGRAMS] = KEPT if row[NODE_SLOT] >= 0 else ONE_BUILT
+            for k in range(2):
+                child = entry[ENTRY_FIRST + k]
+                if child >= 0 and table[child, NODE_OPEN] == 1:
+                    n_open += 1
+                    n_slotless += np.int64(table[child, NODE_SLOT] < 0)
+    counts[LEVEL] += 1
+    counts[N_ENTRIES] = n_coming
+    counts[N_OPEN] = np.int64(0) if is_last else n_open
+    counts[N_SLOTLESS] = n_slotless

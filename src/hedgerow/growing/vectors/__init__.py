@@ -1,0 +1,1 @@
+"""Trees with a vector in each leaf."""

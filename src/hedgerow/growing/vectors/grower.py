@@ -1,0 +1,144 @@
+"""From Python to the compiled tree with vectors in its leaves, and back.
+
+Memory: for each row and output 16 bytes of gradients, and for each kept node, output
+and bin 8 bytes of sums (with a constant hessian 12 and 4), outputs rounded up to a
+multiple of 8 (16); nodes whose sums would take more than a gibibyte in all are built
+from their rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.arrays import FloatArray, IntArray, aligned_empty, aligned_zeros
+from hedgerow.growing.core import state as layout
+from hedgerow.growing.core.grow import ORDER_GROW
+from hedgerow.growing.core.grower import TreeGrower, for_copies, make_state
+from hedgerow.growing.core.setup import has_constant_hessian, refuse_layout
+from hedgerow.growing.core.tree import GrownTree
+from hedgerow.kernels.lanes import N_LANES
+from hedgerow.kernels.vector_category import SCRATCH_SIZE, Groups
+from hedgerow.kernels.vector_histogram import Sums, width_of
+from hedgerow.kernels.vector_split import FILLED_SIZE, LANE_ROWS
+from hedgerow.objectives.base import Objective
+from hedgerow.objectives.derivatives import GIVEN
+
+
+class VectorGrower(TreeGrower):
+    """Grows one tree a round for all outputs.
+
+    ``target`` has a column for each of several targets.  ``params`` ask nothing of single
+    columns and sample uniformly, if at all; column ``j`` of the matrix is feature ``j``.
+    """
+
+    def _start(
+        self,
+        target: FloatArray,
+        weight: FloatArray | None,
+        raw: FloatArray,
+        objective: Objective,
+        n_threads: int,
+        adds_scores: bool,
+        n_copies: int,
+    ) -> layout.State:
+        refuse_layout(self._matrix, "a tree with vectors in its leaves")
+        params, n_outputs = self._params, len(raw)
+        width = width_of(n_outputs, has_constant_hessian(objective, weight, params))
+        state = make_state(
+            self._matrix, target, weight, raw, objective, params, n_threads, 4 * (width + 1)
+        )
+        state = state._replace(extras=for_copies(state.extras, n_copies))
+        sets = _make_sets(state.extras.categories, n_outputs, n_threads)
+        return _with_vectors(state, target, objective, width, int(adds_scores), sets)
+
+    def grow(self, tree: int, output: int = 0) -> GrownTree:
+        """Grow tree number ``tree`` for all outputs."""
+        vectors = self._state.vectors
+        assert vectors is not None
+        scalars = vectors.outputs.scalars
+        scalars[:, layout.IS_TREE] = scalars[:, layout.IS_ROUND] = tree
+        if self._params.colsample_bytree < 1.0:
+            self._draw_columns(tree)
+            scalars[:, layout.IS_N_COLUMNS] = scalars[0, layout.IS_N_COLUMNS]
+        self._given.prepare_all(self._state.loss_data, tree // self._params.num_parallel_tree)
+        self._work(0, ORDER_GROW)
+        grown = self._copy_tree()
+        return grown.with_vectors(vectors.outputs.vectors[: len(grown.value)].copy())
+
+
+def _with_vectors(
+    state: layout.State,
+    target: FloatArray,
+    objective: Objective,
+    width: int,
+    adds_scores: int,
+    sets: layout.VectorSets,
+) -> layout.State:
+    """The state of a single output, with all that the others need."""
+    n_outputs, n_rows = state.loss_data.raw.shape
+    n_nodes, n_threads, settings = len(state.tree.table), state.crew.n_threads, state.settings
+    n_cells = (settings.n_slots + 2 + n_threads) * settings.n_columns * state.bins.stride
+    outputs = layout.Outputs(
+        target=_targets_of(target, objective),
+        fixed=aligned_empty((n_outputs, 2 * n_rows), np.int32),
+        words=aligned_zeros(n_rows * width, np.int32),
+        sums=Sums(
+            cells=aligned_empty(n_cells * width, np.int32),
+            n=aligned_empty(n_cells, np.int32),
+            width=np.int64(width),
+            constant=np.int64(settings.constant_hessian),
+        ),
+        measured=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+        dropped=np.zeros((n_outputs, 2), dtype=np.int64),
+        scalars=_scalars_of(state.scalars, n_outputs),
+        vectors=np.zeros((n_nodes, n_outputs)),
+        cover=np.zeros(n_nodes),
+    )
+    n_lanes = -(-n_outputs // N_LANES) * N_LANES
+    trial = layout.Trial(
+        totals=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+        units=aligned_zeros((n_threads, n_outputs, 2), np.float64),
+        lanes=aligned_zeros((n_threads, LANE_ROWS * n_lanes), np.float64),
+        filled=aligned_zeros((n_threads, FILLED_SIZE), np.int64),
+        cuts=aligned_zeros((n_threads, 2, FILLED_SIZE * N_LANES), np.float64),
+        parent=aligned_zeros((n_threads, 2), np.float64),
+        sets=sets,
+    )
+    data = state.loss_data
+    if objective.kernel_id == GIVEN:
+        data = data._replace(probability=np.empty((2 * n_outputs, n_rows)))
+    scalars: IntArray = outputs.scalars[0]
+    return state._replace(
+        settings=settings._replace(adds_scores=adds_scores, packs_all=0),
+        loss_data=data,
+        scalars=scalars,
+        vectors=layout.Vectors(outputs, trial),
+    )
+
+
+def _scalars_of(scalars: IntArray, n_outputs: int) -> IntArray:
+    """Those of one output for each."""
+    repeated = np.repeat(scalars[None], n_outputs, axis=0)
+    repeated[:, layout.IS_OUTPUT] = np.arange(n_outputs)
+    return repeated
+
+
+def _make_sets(categories: layout.Categories, n_outputs: int, n_threads: int) -> layout.VectorSets:
+    """Space for the search of category columns; almost none if there are no such columns."""
+    shape = (n_threads, n_outputs, SCRATCH_SIZE if categories.chosen.any() else 1)
+    groups = Groups(
+        g=aligned_zeros(shape, np.int64),
+        h=aligned_zeros(shape, np.int64),
+        weight=aligned_zeros(shape, np.float64),
+        direction=aligned_zeros((n_threads, 3, n_outputs), np.float64),
+        side=aligned_zeros((n_threads, n_outputs, 2), np.int64),
+    )
+    return layout.VectorSets(categories, groups)
+
+
+def _targets_of(target: FloatArray, objective: Objective) -> FloatArray:
+    """One row for each output, or one for all of them; of given losses none is read."""
+    if target.ndim == 1 or objective.kernel_id == GIVEN:
+        first = target if target.ndim == 1 else target[:, 0]
+        return np.ascontiguousarray(first, dtype=np.float64).reshape(1, -1)
+    return np.ascontiguousarray(target.T, dtype=np.float64)
