@@ -30,14 +30,9 @@ from hedgerow.boosting.row_data.offsets import Offsets
 from hedgerow.boosting.row_data.positions import check_positions
 from hedgerow.boosting.row_data.queries import check_queries, read_qid
 from hedgerow.boosting.row_data.targets import has_columns
+from hedgerow.boosting.validation import cross_models
 from hedgerow.boosting.validation.budget import budget_of
 from hedgerow.boosting.validation.cross import FoldStopping, GrownFolds, grow_folds, in_time
-from hedgerow.boosting.validation.cross_models import (
-    average_model,
-    fold_model,
-    refit_model,
-    rounds_of,
-)
 from hedgerow.boosting.validation.fold_rows import FoldRows
 from hedgerow.boosting.validation.folds import Fold
 from hedgerow.boosting.validation.row_sets import GivenRows
@@ -225,7 +220,7 @@ def cross_fit(
             rows, inner, problem.objective, params, limits, metrics, threads, problem.weigh
         )
     models = [
-        given.noted(corrected(fold_model(rows, fold, one, params, threads), by_class))
+        given.noted(corrected(cross_models.fold_model(rows, fold, one, params, threads), by_class))
         for fold, one, by_class in zip(inner, grown.folds, weights, strict=True)
     ]
     raw, prediction = _out_of_fold(folds, inner, grown, models, rows, problem, threads)
@@ -235,7 +230,7 @@ def cross_fit(
         scores={m.name: np.array([one.scores[m.name] for one in grown.folds]) for m in metrics},
         curves=_curves(grown),
         boosters=tuple(Booster(one, problem.classes) for one in models),
-        best_rounds=np.array(rounds_of(grown.folds), dtype=np.int64),
+        best_rounds=np.array(cross_models.rounds_of(grown.folds), dtype=np.int64),
         splits=tuple((fold.train, fold.test) for fold in folds),
         model=_merged(
             estimator, model, rows, grown, params, problem, weights, given, threads, asked
@@ -487,12 +482,12 @@ def _merged(
     if how is None:
         return None
     if how == "average":
-        found = average_model(rows, grown, params, n_threads)
+        found = cross_models.average_model(rows, grown, params, n_threads)
         by_class = _mean_weights(weights)
     else:
-        rounds = np.mean(rounds_of(grown.folds))
+        rounds = np.mean(cross_models.rounds_of(grown.folds))
         n_rounds = max(1, round(float(rounds)))
-        found = refit_model(
+        found = cross_models.refit_model(
             rows, grown, problem.objective, params, n_rounds, problem.weigh, n_threads, clock
         )
         by_class = None if problem.weigh is None else problem.weigh.of(rows.sample)
