@@ -415,6 +415,14 @@ def test_rows_in_chunks(params, y) -> None:
     assert train(settings, TableData(Dataset(X, y), 97)).to_bytes() == expected
 
 
+def test_rows_too_few_to_split() -> None:
+    """A model of leaves says how many trees a round grows, from chunks as from memory."""
+    settings = {**SMALL, "num_parallel_tree": P, "min_samples_leaf": len(Y)}
+    expected = train(settings, Dataset(X, Y))
+    assert expected.num_rounds * P == expected.num_trees
+    assert train(settings, TableData(Dataset(X, Y), 97)).to_bytes() == expected.to_bytes()
+
+
 def test_a_round_at_a_time() -> None:
     params = {**SMALL, **SAMPLED, "num_parallel_tree": P}
     of_rounds = {name: value for name, value in params.items() if name != "n_estimators"}
